@@ -19,6 +19,7 @@
 namespace tscompile {
 namespace {
 
+using source::anew;
 using source::ClassInfo;
 using source::ClassKind;
 using source::Library;
@@ -231,7 +232,7 @@ class ArchiveLoader {
     if (wanted && wanted->is(PickleValue::Kind::Tuple) && wanted->items().size() == 1) wanted = wanted->items()[0];
     IValue value = wanted ? valueOf(wanted, nullptr) : IValue();
     for (const auto& [name, member] : info.members)
-      if (valuesEqual(member.toEnum().value, value)) return member;
+      if (valuesEqual(member.toEnum().value, value)) return anew(member);
     fail(v, fmt::format("{} has no such member", info.name));
     return {};
   }

@@ -127,6 +127,7 @@ Result<Module> Module::parsed(SourcePtr source, std::shared_ptr<ModuleState> sta
   state->source = std::move(given);
   state->weightFiles.insert(state->weightFiles.end(), options.weights.begin(), options.weights.end());
   if (state->text.module) bindDump(*state);
+  readConstantEnums(*state);
   readDefaults(*state, state->weights.metadata());
   Module m;
   m.state_ = std::move(state);
@@ -158,6 +159,7 @@ Result<Module> Module::loadEngine(const std::string& path, const LoadOptions& op
     return Failed{};
   readDefaults(state, file->metadata);
   state.weights.addMetadata(std::move(file->metadata));
+  readConstantEnums(state);
   Result<EngineOptions> engine = file->info.engineOptions(path, diagnostics);
   if (!engine) return Failed{};
   state.engine = std::move(*engine);

@@ -122,6 +122,7 @@ void bindDump(ModuleState& state) {
         Diagnostics ignored;
         if (told != state.weights.metadata().end())
           if (Result<IValue> v = type ? parseValue(told->second, ignored, type) : parseValue(told->second, ignored)) {
+            readEnumMembers(*v, state.weights.metadata());
             state.objects[i]->set(name, withTensors(*v, path, state.weights));
             continue;
           }
@@ -187,6 +188,7 @@ class GraphBinder {
     if (const Tensor* t = s_.weights.find(path)) return IValue(*t);
     if (auto m = s_.weights.metadata().find("attribute:" + path); m != s_.weights.metadata().end()) {
       Result<IValue> v = parseValue(m->second, diagnostics_, n->output()->type());
+      if (v) readEnumMembers(*v, s_.weights.metadata());
       return v ? withTensors(*v, path, s_.weights) : IValue();
     }
     return isTensorList(n->output()->type()) ? listOfWeights(s_.weights, path) : std::nullopt;
@@ -296,6 +298,17 @@ ProgramSources collectSources(ModuleState& state, const Graph& entry, Diagnostic
   if (!s.text.module || state.origin) verify(entry, *s.registry, diagnostics);
   if (!s.text.module && !state.origin) supplyConstants(s, entry, "", sources, diagnostics);
   return sources;
+}
+
+void readConstantEnums(ModuleState& state) {
+  auto read = [&](const Graph* graph) {
+    if (graph) readEnumMembers(*graph, state.weights.metadata());
+  };
+  for (const auto& graph : state.text.graphs) read(graph.get());
+  if (!state.text.module) return;
+  for (const DumpedModule& m : state.text.module->modules)
+    for (const auto& method : m.methods) read(method.graph.get());
+  for (const DumpedMethod& f : state.text.module->functions) read(f.graph.get());
 }
 
 // ---- inputs that are left out ----

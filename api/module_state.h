@@ -49,6 +49,8 @@ struct ModuleState {
   std::shared_ptr<const Program> forwardProgram;
 };
 
+// Gives enums in the constants of all graphs what the weights say that they stand for.
+void readConstantEnums(ModuleState& state);
 // Makes the objects of a dump from its attributes and the weights.
 void bindDump(ModuleState& state);
 // The value behind %self of a method's graph; nothing if it has none. For plain graph text it is made from the chains

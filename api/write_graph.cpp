@@ -180,6 +180,7 @@ class Separator {
 
   void addParts(const std::string& path, const IValue& v) {
     size_t before = data_.size();
+    writeEnumMembers(v, metadata_);
     metadata_["attribute:" + path] = valueText(withoutTensors(v, path, data_), LiteralStyle::Plain);
     for (size_t i = before; i < data_.size(); ++i) taken_.insert(data_[i].first);
   }
@@ -191,6 +192,7 @@ class Separator {
       if (n->kind() != sym::Constant || n->outputCount() != 1) return;
       const IValue* v = n->attributeValue(sym::value);
       if (!v) return;
+      writeEnumMembers(*v, metadata_);
       if (v->isLiteral() || (isDefined(*v) && textIsExact(v->toTensor(), n->output()->type())))
         shown_.push_back(n);
       else if (isDefined(*v))

@@ -1,6 +1,6 @@
 // The engine's matrix products on the models' shapes, against OpenBLAS on one thread.
-#include "runtime/kernels/blas.h"
 #include "runtime/kernels/gemm.h"
+#include "runtime/kernels/openblas/blas.h"
 
 #include <benchmark/benchmark.h>
 

@@ -3,6 +3,7 @@
 
 #include "ir/support/check.h"
 #include "ir/support/diagnostic_printer.h"
+#include "passes/rewrite/unread_rules.h"
 
 // The text of all files of rules.
 __asm__(R"(
@@ -72,8 +73,7 @@ class Catalog {
 
   void rules() {
     std::string text(tscompileRulesBegin, tscompileRulesEnd);
-    Result<std::vector<Rule>> rules = readRules(SourceFile::make("rules", std::move(text)), diagnostics_);
-    check(rules.ok() ? addRules(lowering_, std::move(*rules), diagnostics_) : Result<void>(Failed{}));
+    check(addRules(lowering_, readRulesLater(SourceFile::make("rules", std::move(text))), diagnostics_));
   }
 
   RewriteDatabase take() { return std::move(lowering_); }
@@ -104,8 +104,9 @@ RewriteDatabase makeLowering() {
 }  // namespace
 
 const RewriteDatabase& loweringDatabase() {
-  static const RewriteDatabase kLowering = makeLowering();
-  return kLowering;
+  static const RewriteDatabase& lowering =
+      *new RewriteDatabase(makeLowering());  // leaked: lives as long as the process
+  return lowering;
 }
 
 std::optional<Query> loweringMode(std::string_view name) {

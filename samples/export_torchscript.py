@@ -127,20 +127,45 @@ class ValueWriter:
         return attribute_text(v)
 
 
-def attribute_text(v):
+def enum_names(kind):
+    """The full names of the classes in a type, such as Enum<__torch__.Mode>[] or List[__torch__.Mode], by their last part."""
+    return {name.rsplit(".", 1)[-1]: name for name in re.findall(r"\w+(?:\.\w+)+", str(kind))}
+
+
+def enum_members(v):
+    """The members of enums in a value."""
+    if isinstance(v, enum.Enum):
+        yield v
+    elif isinstance(v, (list, tuple)):
+        for item in v:
+            yield from enum_members(item)
+    elif isinstance(v, dict):
+        for item in v.items():
+            yield from enum_members(item)
+
+
+def member_texts(v, enums):
+    """What members stand for, which graph text does not say, as attributes of their classes."""
+    return {f"attribute:{enums[type(m).__name__]}.{m.name}": attribute_text(m.value) for m in enum_members(v)}
+
+
+def attribute_text(v, enums=None):
     """A plain value as graph text writes it; raises TypeError for what has no such notation."""
+    if isinstance(v, enum.Enum) and enums:
+        return f"{enums[type(v).__name__]}.{v.name}"
     if v is None or isinstance(v, (bool, int)):
         return str(v)
     if isinstance(v, (float, complex)):
         return repr(v).strip("()")
     if isinstance(v, str):
         return json.dumps(v)
+    texts = lambda items: [attribute_text(item, enums) for item in items]
     if isinstance(v, (list, torch.Size)):
-        return "[" + ", ".join(map(attribute_text, v)) + "]"
+        return "[" + ", ".join(texts(v)) + "]"
     if isinstance(v, tuple):
-        return "(" + ", ".join(map(attribute_text, v)) + ("," if len(v) == 1 else "") + ")"
+        return "(" + ", ".join(texts(v)) + ("," if len(v) == 1 else "") + ")"
     if isinstance(v, dict):
-        return "{" + ", ".join(f"{attribute_text(k)}: {attribute_text(i)}" for k, i in v.items()) + "}"
+        return "{" + ", ".join(": ".join(texts(item)) for item in v.items()) + "}"
     raise TypeError(type(v).__name__)
 
 
@@ -169,6 +194,15 @@ def constants(graph, prefix, out):
     return out
 
 
+def constant_enums(graph):
+    """What the members of enums in constants stand for."""
+    out = {}
+    for n in all_nodes(graph):
+        if n.kind() == "prim::Constant" and n.hasAttribute("value") and n.kindOf("value") == "ival":
+            out.update(member_texts(n.output().toIValue(), enum_names(n.output().type())))
+    return out
+
+
 def is_class(kind):
     """Whether a value of this type is an object with attributes of its own; enums are none."""
     return isinstance(kind, torch._C.ClassType)
@@ -191,15 +225,15 @@ class Attributes:
         self.tensors, self.plain = {}, {}
 
     def add(self, path, value, kind):
-        if isinstance(value, enum.Enum):
-            self.plain["attribute:" + path] = f"{str(kind)[len('Enum<'):-1]}.{value.name}"
-        elif isinstance(value, torch.Tensor):
+        enums = enum_names(kind)
+        self.plain.update(member_texts(value, enums))
+        if isinstance(value, torch.Tensor):
             self.tensors[path] = value
         elif isinstance(value, (list, tuple)) and value and all(isinstance(t, torch.Tensor) for t in value):
             self.tensors.update({f"{path}.{i}": t for i, t in enumerate(value)})
         else:
             try:
-                self.plain["attribute:" + path] = attribute_text(value)
+                self.plain["attribute:" + path] = attribute_text(value, enums)
             except TypeError as e:
                 print(f"note: attribute {path} of type {e} cannot be written", file=sys.stderr)
 
@@ -266,12 +300,14 @@ def write_dump(module, path, weights, attributes):
             graph = m._get_method(name).graph
             graphs.append(graph)
             constants(graph, f"{m.qualified_name}.{name}:", weights)
+            attributes.plain.update(constant_enums(graph))
             found = Attributes()
             found.read_by(m, graph)
             for key, value in found.tensors.items():
                 attributes.tensors[prefix + key] = value
             for key, value in found.plain.items():
-                attributes.plain["attribute:" + prefix + key[len("attribute:"):]] = value
+                of_class = key.startswith("attribute:__torch__.")
+                attributes.plain[key if of_class else "attribute:" + prefix + key[len("attribute:"):]] = value
     functions = called_functions(graphs)
     text = module._c.dump_to_str(True, False, False)
     # Addresses, numbered in the order of the text: two exports are the same.
@@ -283,6 +319,7 @@ def write_dump(module, path, weights, attributes):
         text = text[:-1] + "  functions {\n"
         for name, graph in sorted(functions.items()):
             constants(graph, name + ":", weights)
+            attributes.plain.update(constant_enums(graph))
             text += f"    function {name} {{\n" + indented(str(graph), "      ") + "    }\n"
         text += "  }\n}\n"
     with open(path, "w") as f:
@@ -315,7 +352,7 @@ def export(model, directory, inputs=None, forms=("inlined", "frozen"), method="f
             left.read_by(frozen._c, graph)
             if save_weights:
                 save_safetensors(os.path.join(directory, "frozen.safetensors"),
-                                 {**left.tensors, **constants(graph, "", {})}, left.plain)
+                                 {**left.tensors, **constants(graph, "", {})}, {**left.plain, **constant_enums(graph)})
         else:
             graph = called.graph if form == "graph" else called.inlined_graph
             graphs.append(graph)
@@ -323,6 +360,7 @@ def export(model, directory, inputs=None, forms=("inlined", "frozen"), method="f
                 f.write(str(graph))
             if form == "inlined":
                 constants(graph, "", weights)
+                attributes.plain.update(constant_enums(graph))
                 if is_module:
                     attributes.read_by(model._c, graph)
     if save_weights and (set(forms) & {"inlined", "dump"}):

@@ -1,5 +1,8 @@
 #include "frontend/files/attribute_tensors.h"
 
+#include "frontend/text/parse.h"
+#include "ir/values/literal.h"
+
 #include <functional>
 
 namespace tscompile {
@@ -43,6 +46,25 @@ class Copy {
   size_t items_ = 0;
 };
 
+std::string keyOfMember(const EnumValue& e) { return "attribute:" + e.type->name() + "." + e.member; }
+
+template <class Visit>
+void forEachEnum(const IValue& value, Visit&& visit) {
+  std::vector<const IValue*> todo{&value};
+  while (!todo.empty()) {
+    const IValue& v = *todo.back();
+    todo.pop_back();
+    if (v.isEnum()) visit(v.toEnum());
+    if (v.isList() || v.isTuple())
+      for (const IValue& item : v.isList() ? v.toList().items : v.toTuple().items) todo.push_back(&item);
+    if (v.isDict())
+      v.toDict().forEach([&](const IValue& key, const IValue& item) {
+        todo.push_back(&key);
+        todo.push_back(&item);
+      });
+  }
+}
+
 }  // namespace
 
 IValue withoutTensors(const IValue& value, const std::string& path, std::vector<std::pair<std::string, Tensor>>& data) {
@@ -60,6 +82,35 @@ IValue withTensors(const IValue& value, const std::string& path, Weights& weight
                     return t ? IValue(*t) : item;
                   }).of(value, path);
   return copyContainers(filled, true);
+}
+
+void writeEnumMembers(const IValue& value, Metadata& metadata) {
+  forEachEnum(value, [&](const EnumValue& e) {
+    if (!e.value.isNone()) metadata[keyOfMember(e)] = valueText(e.value, LiteralStyle::Plain);
+  });
+}
+
+void readEnumMembers(const IValue& value, const Metadata& metadata) {
+  forEachEnum(value, [&](EnumValue& e) {
+    auto known = metadata.find(keyOfMember(e));
+    if (known == metadata.end()) return;
+    Diagnostics ignored;
+    if (Result<IValue> read = parseValue(known->second, ignored)) e.value = std::move(*read);
+  });
+}
+
+void readEnumMembers(const Graph& graph, const Metadata& metadata) {
+  if (metadata.empty()) return;
+  std::vector<const Graph*> todo{&graph};
+  while (!todo.empty()) {
+    const Graph* g = todo.back();
+    todo.pop_back();
+    forEachNode(*g, [&](const Node* n) {
+      if (n->subgraph()) todo.push_back(n->subgraph());
+      if (n->kind() != sym::Constant) return;
+      if (const IValue* v = n->attributeValue(sym::value)) readEnumMembers(*v, metadata);
+    });
+  }
 }
 
 }  // namespace tscompile

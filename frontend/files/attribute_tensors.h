@@ -1,8 +1,11 @@
-// Tensors in tuples, lists and dicts that are attributes of a model: weights files keep them by the places that they
-// have in there ("table.0", "table.1.2"), and None in their place in the text of the attribute.
+// What the text of an attribute of a model leaves out. Tensors in tuples, lists and dicts: weights files keep them by
+// the places that they have in there ("table.0", "table.1.2"), and None in their place in the text of the attribute.
+// Members of enums, which text names alone: what they stand for is kept as if it were an attribute of their class,
+// "attribute:__torch__.Mode.SUM".
 #pragma once
 
 #include "frontend/files/weights.h"
+#include "ir/graph/graph.h"
 #include "ir/values/ivalue.h"
 
 #include <string>
@@ -16,5 +19,12 @@ IValue withoutTensors(const IValue& value, const std::string& path, std::vector<
 
 // The value that withoutTensors() had, as one that runs share.
 IValue withTensors(const IValue& value, const std::string& path, Weights& weights);
+
+// Adds what the enums in a value stand for.
+void writeEnumMembers(const IValue& value, Metadata& metadata);
+// Gives the enums in a value what they stand for, as far as it is known.
+void readEnumMembers(const IValue& value, const Metadata& metadata);
+// The same for the constants of a graph and of its subgraphs.
+void readEnumMembers(const Graph& graph, const Metadata& metadata);
 
 }  // namespace tscompile

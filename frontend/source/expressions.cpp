@@ -153,7 +153,7 @@ Meaning Emitter::attribute(const Meaning& of, std::string_view name) {
     if (name == "__new__") return {.kind = M::Maker, .info = of.info};
     library_.declare(*of.info);
     for (const auto& [member, value] : of.info->members)
-      if (member == name) return {M::Value, constant(value, of.info->type)};
+      if (member == name) return {M::Value, constant(anew(value), of.info->type)};
     // Hooks are called with their module as an argument.
     if (MethodInfo* m = of.info->method(name)) return {.kind = M::Function, .method = &library_.unbound(*m)};
     fail(fmt::format("{} has no member '{}'", of.info->name, name));

@@ -412,7 +412,7 @@ IValue Library::literal(const Expr& e, TypePtr type) {
       if (ClassInfo* info = findClass(dottedName(*e.item())); info && info->kind == ClassKind::Enum) {
         declare(*info);
         for (const auto& [name, value] : info->members)
-          if (name == e.text) return value;
+          if (name == e.text) return anew(value);
       }
       break;
     default:

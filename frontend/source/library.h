@@ -66,6 +66,12 @@ struct SourceError {
   std::string note = {};
 };
 
+// A member of an enum, as a constant or an attribute has it: `is` tells each from all others.
+inline IValue anew(const IValue& member) {
+  const EnumValue& e = member.toEnum();
+  return IValue(Ref<EnumValue>::make(e.type, e.member, e.value));
+}
+
 class Library {
  public:
   // The file of a module ("__torch__.torch.nn.modules.linear"), or null if there is none.

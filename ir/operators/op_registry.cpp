@@ -9,12 +9,19 @@
 namespace tscompile {
 namespace {
 
+// Asked for thousands of texts at the start, so it is a plain loop.
+size_t endOfKind(std::string_view schema) {
+  size_t end = 0;
+  while (end < schema.size() && schema[end] != '.' && schema[end] != '(') ++end;
+  return end;
+}
+
 // "aten::add" of "aten::add.Tensor(Tensor self ...".
-std::string_view kindOf(std::string_view schema) { return schema.substr(0, schema.find_first_of(".(")); }
+std::string_view kindOf(std::string_view schema) { return schema.substr(0, endOfKind(schema)); }
 
 std::string_view overloadOf(std::string_view schema) {
-  size_t dot = schema.find_first_of(".(");
-  if (dot == std::string_view::npos || schema[dot] != '.') return {};
+  size_t dot = endOfKind(schema);
+  if (dot == schema.size() || schema[dot] != '.') return {};
   return schema.substr(dot + 1, schema.find('(') - dot - 1);
 }
 
@@ -129,6 +136,10 @@ const Schema& Operator::schema() const {
 }
 
 OpRegistry::OpRegistry(SchemaReader reader, std::string_view catalog) : reader_(reader) {
+  constexpr size_t kKindBytes = 160;  // of the catalog, about
+  catalog_.reserve(catalog.size() / kKindBytes);
+  catalogKinds_.reserve(catalog.size() / kKindBytes);
+  records_.reserve(catalog.size() / kKindBytes);
   for (size_t at = 0; at < catalog.size();) {
     // The lines of one operator stand together.
     size_t begin = at;

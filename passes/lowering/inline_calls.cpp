@@ -4,8 +4,8 @@
 #include "ir/graph/module_path.h"
 #include "ir/support/remedy.h"
 #include "ir/support/text.h"
-#include "passes/lowering/call_targets.h"
 #include "passes/lowering/fallback_marks.h"
+#include "passes/lowering/interface_calls.h"
 
 #include <fmt/core.h>
 
@@ -311,10 +311,18 @@ class Inliner {
 }  // namespace
 
 bool inlineCalls(Graph& graph, RewriteContext& context) {
-  if (!context.module || !CallCheck(*context.module, context.diagnostics).run(graph)) return false;
-  Inliner(graph, context).run();
-  context.facts.refresh();
-  return true;
+  bool changed = false;
+  // What was inlined may choose modules.
+  while (context.module) {
+    const bool named = nameClasses(graph, *context.module);
+    const bool opened = callInBranches(graph, context.module->maxNodes);
+    const bool calls = CallCheck(*context.module, context.diagnostics).run(graph);
+    if (calls) Inliner(graph, context).run();
+    if (named || opened || calls) context.facts.refresh();
+    changed |= named || opened || calls;
+    if (!calls) break;
+  }
+  return changed;
 }
 
 }  // namespace tscompile

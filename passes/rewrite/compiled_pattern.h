@@ -6,7 +6,9 @@
 #include "passes/rewrite/pattern.h"
 
 #include <algorithm>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -54,5 +56,9 @@ inline bool isAny(Symbol kind) { return kind.nameSpace() == "any"; }
 // match::call is a call of a method or function, match::module an attribute that is a module: by their names.
 inline const Symbol kMatchCall = Symbol::of("match::call"), kMatchModule = Symbol::of("match::module");
 inline bool isNamed(Symbol kind) { return kind == kMatchCall || kind == kMatchModule; }
+
+// The seeds of a rewrite that looks for nodes of all these kinds together: the rarest of them in the graph. Not if
+// matches are found from their root alone.
+std::function<std::optional<std::vector<Symbol>>(const KindTable&)> rarestOf(std::vector<Symbol> kinds, bool fromAny);
 
 }  // namespace tscompile

@@ -1,5 +1,5 @@
 // Patterns as rewrites: what matches is replaced, where that is safe.
-#include "passes/rewrite/pattern.h"
+#include "passes/rewrite/compiled_pattern.h"
 
 #include <algorithm>
 
@@ -43,23 +43,9 @@ bool arePure(const Match& m, RewriteContext& context) {
 
 }  // namespace
 
-NodeRewrite patternRewrite(std::string name, Pattern from,
-                           std::function<Replacement(const Match&, RewriteContext&)> build) {
-  NodeRewrite rewrite;
-  rewrite.name = std::move(name);
-  rewrite.kinds = from.kinds();
-  std::vector<Symbol> kinds = rewrite.kinds;
-  bool fromRoot = from.isAssociative(), calls = from.holdsCalls();
-  rewrite.whyNot = [from, calls](RewriteContext& c) -> std::string {
-    std::string why = from.whyNot(c);
-    if (!why.empty() || calls) return why;
-    bool ignored = false;
-    for (const Match& m : from.findAll(c))
-      if (arePure(m, c) && isUndisturbed(m, c, ignored)) return "";
-    return "the pattern matches, but its nodes have effects, or some node writes memory that they read or make";
-  };
-  rewrite.seeds = [kinds, fromRoot](const KindTable& table) -> std::optional<std::vector<Symbol>> {
-    if (kinds.empty() || fromRoot) return kinds;
+std::function<std::optional<std::vector<Symbol>>(const KindTable&)> rarestOf(std::vector<Symbol> kinds, bool fromAny) {
+  return [kinds = std::move(kinds), fromAny](const KindTable& table) -> std::optional<std::vector<Symbol>> {
+    if (kinds.empty() || !fromAny) return kinds;
     Symbol rarest;
     size_t least = SIZE_MAX;
     for (Symbol k : kinds) {
@@ -73,6 +59,23 @@ NodeRewrite patternRewrite(std::string name, Pattern from,
     }
     return std::vector<Symbol>{rarest};
   };
+}
+
+NodeRewrite patternRewrite(std::string name, Pattern from,
+                           std::function<Replacement(const Match&, RewriteContext&)> build) {
+  NodeRewrite rewrite;
+  rewrite.name = std::move(name);
+  rewrite.kinds = from.kinds();
+  bool calls = from.holdsCalls();
+  rewrite.whyNot = [from, calls](RewriteContext& c) -> std::string {
+    std::string why = from.whyNot(c);
+    if (!why.empty() || calls) return why;
+    bool ignored = false;
+    for (const Match& m : from.findAll(c))
+      if (arePure(m, c) && isUndisturbed(m, c, ignored)) return "";
+    return "the pattern matches, but its nodes have effects, or some node writes memory that they read or make";
+  };
+  rewrite.seeds = rarestOf(rewrite.kinds, !from.isAssociative());
   rewrite.apply = [from = std::move(from), build = std::move(build), calls](Node* n, RewriteContext& c) -> Replacement {
     std::optional<Match> m = from.match(n, c);
     bool mustBeFresh = false;

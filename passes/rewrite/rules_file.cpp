@@ -1,13 +1,18 @@
 #include "passes/rewrite/rules_file.h"
 
+#include "ir/support/check.h"
+#include "ir/support/diagnostic_printer.h"
 #include "ir/support/text.h"
+#include "passes/rewrite/compiled_pattern.h"
 #include "passes/rewrite/condition.h"
+#include "passes/rewrite/unread_rules.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <charconv>
 #include <map>
+#include <mutex>
 
 namespace tscompile {
 namespace {
@@ -31,6 +36,43 @@ struct Draft {
   std::vector<SourceRange> conditions;
 };
 
+// What Pattern::kinds() tells, from the text: `  %y, %z : Tensor = aten::add[...](...)`.
+std::vector<Symbol> kindsOf(std::string_view pattern) {
+  std::vector<Symbol> kinds;
+  for (size_t at = 0; (at = pattern.find(" = ", at)) != std::string_view::npos;) {
+    at += 3;
+    const Symbol kind = Symbol::of(pattern.substr(at, pattern.find_first_of("[( ", at) - at));
+    const bool told = kind != sym::Constant && !isAny(kind) && !isNamed(kind);
+    if (told && std::find(kinds.begin(), kinds.end(), kind) == kinds.end()) kinds.push_back(kind);
+  }
+  return kinds;
+}
+
+// The text of one rule, which is right.
+class UnreadRule {
+ public:
+  UnreadRule(SourcePtr source, SourceRange text) : source_(std::move(source)), text_(text) {}
+
+  const NodeRewrite& rewrite() {
+    std::call_once(once_, [this] { read(); });
+    return rewrite_;
+  }
+
+ private:
+  void read() {
+    Diagnostics diagnostics;
+    SourcePtr text = SourceFile::make(source_->path(), std::string(text_.text()));
+    Result<std::vector<Rule>> rules = readRules(std::move(text), diagnostics);
+    if (!rules) internalError(renderDiagnostics(diagnostics, "rules").c_str(), __FILE__, __LINE__);
+    rewrite_ = std::move(rules->front().rewrite);
+  }
+
+  SourcePtr source_;
+  SourceRange text_;
+  std::once_flag once_;
+  NodeRewrite rewrite_;
+};
+
 class RulesReader {
  public:
   RulesReader(SourcePtr source, Diagnostics& diagnostics) : source_(std::move(source)), diagnostics_(diagnostics) {
@@ -46,6 +88,19 @@ class RulesReader {
     return rules;
   }
 
+  // Each rule with what its settings say; its patterns are read when it is first asked about a node.
+  std::vector<Rule> readLater() {
+    split();
+    std::vector<Rule> rules;
+    for (size_t i = 0; i < drafts_.size(); ++i) {
+      const bool isLast = i + 1 == drafts_.size();
+      const auto end = isLast ? static_cast<uint32_t>(source_->text().size()) : drafts_[i + 1].range.begin;
+      rules.push_back(laterRule(drafts_[i], end));
+    }
+    TS_CHECK(good_);
+    return rules;
+  }
+
  private:
   Diagnostic& fail(SourceRange where, std::string message) {
     good_ = false;
@@ -56,6 +111,7 @@ class RulesReader {
   // `key: value`, where the key is one of ours; `rule NAME` needs no colon.
   std::optional<Line> setting(uint32_t begin, uint32_t end) const {
     std::string_view text = source_->text().substr(begin, end - begin);
+    if (text.empty() || text[0] < 'a' || text[0] > 'z') return std::nullopt;
     for (std::string_view key : kKeys) {
       if (!text.starts_with(key)) continue;
       size_t at = key.size();
@@ -136,26 +192,56 @@ class RulesReader {
     return *p;
   }
 
-  std::optional<Rule> rule(Draft& d) {
+  std::optional<Rule> rule(const Draft& d) {
     if (!d.match || !d.replace) {
       fail(d.range, fmt::format("rule '{}' has no '{}:'", d.name, d.match ? "replace" : "match"));
       return std::nullopt;
     }
-    Rule r;
-    r.name = d.name;
-    r.range = r.options.range = d.range;
+    Settled settled = settle(d);
+    bool autoCast = settled.rule.rewrite.autoCast;
+    std::optional<NodeRewrite> rewrite = rewriteOf(d, settled);
+    if (!rewrite) return std::nullopt;
+    settled.rule.rewrite = std::move(*rewrite);
+    settled.rule.rewrite.autoCast = autoCast;
+    return std::move(settled.rule);
+  }
+
+  // What the settings of a rule say.
+  struct Settled {
+    Rule rule;
     Sharing sharing = Sharing::SingleUse;
     std::vector<Symbol> associative;
     bool byValue = false;
+  };
+
+  Settled settle(const Draft& d) {
+    Settled out;
+    Rule& r = out.rule;
+    r.name = d.name;
+    r.range = r.options.range = d.range;
     for (const Line& s : d.settings) {
       if (s.key == "constants" && s.value != "by_value")
         fail(range(s.valueBegin, s.valueBegin + static_cast<uint32_t>(s.value.size())), "expected by_value");
       if (s.key == "constants")
-        byValue = true;
+        out.byValue = true;
       else
-        set(r, sharing, associative, s);
+        set(r, out.sharing, out.associative, s);
     }
-    bool autoCast = r.rewrite.autoCast;
+    return out;
+  }
+
+  Rule laterRule(const Draft& d, uint32_t end) {
+    Settled settled = settle(d);
+    NodeRewrite& r = settled.rule.rewrite;
+    auto text = std::make_shared<UnreadRule>(source_, range(d.range.begin, end));
+    r.kinds = kindsOf(d.match->text());
+    r.seeds = rarestOf(r.kinds, settled.associative.empty());
+    r.whyNot = [text](RewriteContext& c) { return text->rewrite().whyNot(c); };
+    r.apply = [text](Node* n, RewriteContext& c) { return text->rewrite().apply(n, c); };
+    return std::move(settled.rule);
+  }
+
+  std::optional<NodeRewrite> rewriteOf(const Draft& d, const Settled& settled) {
     std::optional<Pattern> from = pattern(*d.match), to = pattern(*d.replace);
     if (!from || !to) return std::nullopt;
     if (!writesNothing(*from, *d.match) || !canBeFound(*from, *d.match)) return std::nullopt;
@@ -163,8 +249,8 @@ class RulesReader {
       good_ = false;
       return std::nullopt;
     }
-    from->sharing(sharing).associative(std::move(associative));
-    if (byValue) from->constantsByValue();
+    from->sharing(settled.sharing).associative(settled.associative);
+    if (settled.byValue) from->constantsByValue();
     for (SourceRange c : d.conditions) {
       Result<Condition> condition = parseCondition(c.text(), c, *from, diagnostics_);
       if (!condition) {
@@ -173,9 +259,7 @@ class RulesReader {
       }
       from->where(std::move(condition->holds), std::string(c.text()), std::move(condition->isKnown));
     }
-    r.rewrite = patternRewrite(r.name, std::move(*from), std::move(*to));
-    r.rewrite.autoCast = autoCast;
-    return r;
+    return patternRewrite(d.name, std::move(*from), std::move(*to));
   }
 
   // What no node leads to is never bound, and what no node makes is never replaced.
@@ -261,6 +345,11 @@ class RulesReader {
 
 Result<std::vector<Rule>> readRules(SourcePtr text, Diagnostics& diagnostics) {
   return RulesReader(std::move(text), diagnostics).read();
+}
+
+std::vector<Rule> readRulesLater(SourcePtr text) {
+  Diagnostics diagnostics;
+  return RulesReader(std::move(text), diagnostics).readLater();
 }
 
 Result<void> addRules(RewriteDatabase& database, std::vector<Rule> rules, Diagnostics& diagnostics) {

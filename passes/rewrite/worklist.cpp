@@ -24,16 +24,22 @@ Dispatch::Dispatch(const std::vector<NodeRewrite>& rewrites, const KindTable& ta
   size_t size = 16;
   while (size < kinds.size() * 4) size *= 2;
   slots_.resize(size);
-  for (Symbol kind : kinds) {
-    Slot& slot = slots_[place(kind)];
-    if (!slot.kind.empty()) continue;
-    slot.kind = kind;
-    for (const auto& [r, k] : wanted)
-      if (isOfKind(kind, k)) slot.rewrites.push_back(r);
+  for (Symbol kind : kinds) slots_[place(kind)].kind = kind;
+  auto isName = [](Symbol k) { return k.name() != "*"; };
+  for (const auto& [r, k] : wanted) {
+    auto add = [r = r](Slot& slot) {
+      if (slot.rewrites.empty() || slot.rewrites.back() != r) slot.rewrites.push_back(r);
+    };
+    if (!k.empty() && std::all_of(k.begin(), k.end(), isName)) {
+      for (Symbol kind : k) add(slots_[place(kind)]);
+      continue;
+    }
+    for (Slot& slot : slots_)
+      if (!slot.kind.empty() && isOfKind(slot.kind, k)) add(slot);
   }
   for (const auto& [r, k] : wanted)
     if (k.empty()) everywhere_.push_back(r);
-  if (std::any_of(kinds.begin(), kinds.end(), [](Symbol k) { return k.name() == "*"; })) wildcards_ = std::move(wanted);
+  if (!std::all_of(kinds.begin(), kinds.end(), isName)) wildcards_ = std::move(wanted);
 }
 
 const std::vector<const NodeRewrite*>& Dispatch::byWildcard(Symbol kind) const {

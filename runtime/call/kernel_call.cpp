@@ -93,10 +93,18 @@ DType KernelCall::dtypeOr(size_t i, DType otherwise) const {
   return *dtype;
 }
 
+namespace {
+void wrap(const KernelCall& call, int64_t& dim, int64_t rank) {
+  const int64_t given = dim, n = std::max<int64_t>(rank, 1);
+  call.require(wrapDim(dim, rank), "dimension out of range (expected to be in range of [{}, {}], but got {})", -n,
+               n - 1, given);
+}
+}  // namespace
+
 int64_t KernelCall::dim(size_t i, int rank) const {
-  int64_t d = integer(i), wrapped = d;
-  if (!wrapDim(wrapped, rank)) fail("dimension {} is out of range for a tensor of {} dimensions", d, rank);
-  return wrapped;
+  int64_t d = integer(i);
+  wrap(*this, d, rank);
+  return d;
 }
 
 Dims KernelCall::dims(size_t i, int rank, bool emptyIsAll) const {
@@ -104,8 +112,7 @@ Dims KernelCall::dims(size_t i, int rank, bool emptyIsAll) const {
   if (out.empty() && emptyIsAll)
     for (int64_t d = 0; d < rank; ++d) out.push_back(d);
   else
-    for (int64_t& d : out)
-      if (!wrapDim(d, rank)) fail("dimension {} is out of range for a tensor of {} dimensions", d, rank);
+    for (int64_t& d : out) wrap(*this, d, rank);
   return out;
 }
 

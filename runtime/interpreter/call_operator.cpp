@@ -3,6 +3,7 @@
 #include "runtime/call/argument_check.h"
 #include "runtime/call/quantized_arguments.h"
 #include "runtime/reference/loops/copy.h"
+#include "runtime/reference/pytorch_words.h"
 
 namespace tscompile {
 namespace {
@@ -27,6 +28,7 @@ void checkInPlace(const Operator& op, const IValue* const* arguments, size_t cou
                                                          graphName(spec.dtype), graphName(t.dtype())));
   }
   if (op.def().inplace != InPlace::Direct) return;
+  if (op.kind().name() == "masked_scatter_") count = 2;  // reads its source, element by element, as it is then
   for (size_t i = 1; i < count; ++i) {
     const IValue& v = *arguments[i];
     if (v.isTensor() && v.tensorImpl() && v.tensorImpl()->storage() == t.storage())
@@ -39,8 +41,32 @@ void checkDType(const Operator& op, const IValue* const* arguments, size_t count
     if (!arguments[i]->isTensor()) continue;
     TensorImpl* t = arguments[i]->tensorImpl();
     if (!t || op.def().dtypes.contains(t->dtype())) return;
-    throw ExecutionError(ErrorKind::Unsupported, fmt::format("not implemented for {}", pythonName(t->dtype())));
+    throw DTypeRefused(t->dtype());
   }
+}
+
+// PyTorch makes these of functions that give a tensor, and copies it into one of the same dtype.
+bool takesSameDType(const Operator& op) {
+  static constexpr std::string_view kMade[] = {"add", "sub", "mul", "div", "rsub", "floor_divide"};
+  const std::string_view name = op.kind().name();
+  return op.overload() == "Scalar_out" && std::find(std::begin(kMade), std::end(kMade), name) != std::end(kMade);
+}
+
+// What an `out` variant gives, and the tensor that it is to be written to.
+void checkOut(const Operator& op, const IValue* const* arguments, size_t count, const IValue& target,
+              const IValue& value) {
+  const TensorImpl *to = target.tensorImpl(), *from = value.tensorImpl();
+  if (takesSameDType(op) && to->dtype() != from->dtype())
+    throw ExecutionError(ErrorKind::Model, fmt::format("Expected out tensor to have dtype {}, but got {} instead",
+                                                       cppName(from->dtype()), cppName(to->dtype())));
+  if (op.has(Trait::Elementwise) && !canCast(from->dtype(), to->dtype()))
+    throw ExecutionError(ErrorKind::Model, fmt::format("result type {} can't be cast to the desired output type {}",
+                                                       graphName(from->dtype()), graphName(to->dtype())));
+  if (!op.has(Trait::Elementwise) || std::ranges::equal(to->sizes(), from->sizes())) return;
+  for (size_t i = 0; i < count; ++i)
+    if (arguments[i]->isTensor() && arguments[i]->tensorImpl() == to)
+      throw ExecutionError(ErrorKind::Model, fmt::format("output with shape {} doesn't match the broadcast shape {}",
+                                                         dimsText(to->sizes()), dimsText(from->sizes())));
 }
 
 // `out` variants and in-place variants without a kernel that can overwrite its argument: compute aside, copy over.
@@ -49,8 +75,7 @@ void copyInto(const IValue& target, const IValue& value) {
     throw ExecutionError(ErrorKind::Model, "expected a tensor as the output argument");
   Tensor to = target.toTensor(), from = value.toTensor();
   for (DType d : {to.dtype(), from.dtype()})
-    if (to.dtype() != from.dtype() && !kAllTypes.contains(d))
-      throw ExecutionError(ErrorKind::Unsupported, "not implemented for " + std::string(pythonName(d)));
+    if (to.dtype() != from.dtype() && !kAllTypes.contains(d)) throw DTypeRefused(d);
   if (!std::equal(to.sizes().begin(), to.sizes().end(), from.sizes().begin(), from.sizes().end())) {
     Tensor resized = Tensor::empty(to.dtype(), from.sizes());
     to.impl()->setStorage(resized.storage(), from.sizes(), resized.strides(), 0);
@@ -74,12 +99,10 @@ void callQuantized(const Operator& op, const IValue* const* arguments, size_t co
   results[0] = *arguments[0];
 }
 
-}  // namespace
-
-void callOperator(const Operator& op, const IValue* const* arguments, size_t count, IValue* results, size_t resultCount,
-                  RunContext& context) {
+// Of an operator on tensors.
+void callKernel(const Operator& op, const IValue* const* arguments, size_t count, IValue* results, size_t resultCount,
+                RunContext& context) {
   const OpDef& def = op.def();
-  if (def.scalar) return def.scalar(arguments, results[0]);
   checkArguments(op, arguments, count - op.outCount());
   if (op.quantized() && takesQuantized(arguments, count))
     return callQuantized(op, arguments, count, results, resultCount, context);
@@ -103,8 +126,22 @@ void callOperator(const Operator& op, const IValue* const* arguments, size_t cou
   KernelCall call(op, arguments, count, inferred, results, resultCount, context);
   def.kernel(call);
   for (size_t i = 0; i < outs; ++i) {
+    if (arguments[count + i]->isTensor() && arguments[count + i]->tensorImpl() && results[i].isTensor())
+      checkOut(op, arguments, count, *arguments[count + i], results[i]);
     copyInto(*arguments[count + i], results[i]);
     results[i] = *arguments[count + i];
+  }
+}
+
+}  // namespace
+
+void callOperator(const Operator& op, const IValue* const* arguments, size_t count, IValue* results, size_t resultCount,
+                  RunContext& context) {
+  if (op.def().scalar) return op.def().scalar(arguments, results[0]);
+  try {
+    callKernel(op, arguments, count, results, resultCount, context);
+  } catch (const DTypeRefused& refused) {
+    throw ExecutionError(ErrorKind::Unsupported, refusalWords(op.kind().name(), refused.dtype()));
   }
 }
 

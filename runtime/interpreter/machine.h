@@ -40,6 +40,8 @@ class Machine {
   std::vector<IValue> results;
   // Attributes that this run has set on objects that belong to the program.
   std::unordered_map<const ObjectValue*, std::unordered_map<Symbol, IValue>> overlay;
+  // What this run may write to instead of what all runs share.
+  std::unordered_map<const RefCounted*, IValue> ownCopies;
 
  private:
   static constexpr size_t kFirstChunk = 64, kChunk = 4096;  // slots

@@ -152,28 +152,61 @@ const Instruction* getAttr(Machine& m, const Instruction* in) {
   return in + 1;
 }
 
-// What a run writes to instead of the value that all runs share; nothing if nobody else has this one.
-std::optional<IValue> ownCopy(const IValue& v) {
-  if (v.isTensor() && v.tensorImpl() && v.toTensor().storage()->readOnly()) {
-    Tensor copy = Tensor::empty(v.toTensor().dtype(), v.toTensor().sizes());
-    copyTensor(copy, v.toTensor());
-    return IValue(copy);
-  }
-  if (v.isList() && v.toList().shared) return IValue(Ref<ListValue>::make(v.toList().elementType, v.toList().items));
-  if (!v.isDict() || !v.toDict().shared) return std::nullopt;
+bool isSharedByRuns(const IValue& v) {
+  if (v.isTensor()) return v.tensorImpl() && v.toTensor().storage()->readOnly();
+  if (v.isTuple()) return std::any_of(v.toTuple().items.begin(), v.toTuple().items.end(), isSharedByRuns);
+  return (v.isList() && v.toList().shared) || (v.isDict() && v.toDict().shared);
+}
+
+Tensor copyOf(const Tensor& t) {
+  Tensor copy = Tensor::empty(t.dtype(), t.sizes());
+  copyTensor(copy, t);
+  return copy;
+}
+
+// The same content; what it holds is still that of the original.
+IValue copyOf(const IValue& v) {
+  if (v.isTensor()) return IValue(copyOf(v.toTensor()));
+  if (v.isList()) return IValue(Ref<ListValue>::make(v.toList().elementType, v.toList().items));
+  if (v.isTuple()) return IValue(Ref<TupleValue>::make(v.toTuple().items, v.toTuple().type));
   auto copy = Ref<DictValue>::make(v.toDict().keyType, v.toDict().valueType);
   v.toDict().forEach([&](const IValue& key, const IValue& value) { copy->set(key, value); });
   return IValue(std::move(copy));
 }
 
+void addItems(const IValue& v, std::vector<IValue*>& todo) {
+  if (v.isDict()) v.toDict().forEachValue([&](IValue& item) { todo.push_back(&item); });
+  if (!v.isList() && !v.isTuple()) return;
+  for (IValue& item : v.isList() ? v.toList().items : v.toTuple().items) todo.push_back(&item);
+}
+
+// What a run writes to instead of the value that all runs share, with everything in it. What two values share their
+// copies share, too.
+IValue ownCopy(Machine& m, const IValue& shared) {
+  IValue top = shared;
+  std::vector<IValue*> todo{&top};
+  while (!todo.empty()) {
+    IValue& v = *todo.back();
+    todo.pop_back();
+    const bool isContainer = v.isList() || v.isTuple() || v.isDict();
+    if (!isContainer && !isSharedByRuns(v)) continue;
+    IValue& copy = m.ownCopies[v.object()];
+    if (copy.isNone()) {
+      copy = copyOf(v);
+      addItems(copy, todo);
+    }
+    v = copy;
+  }
+  return top;
+}
+
 const Instruction* getAttrToWrite(Machine& m, const Instruction* in) {
   const Instruction* next = getAttr(m, in);
   const IValue& object = argument(m, in, 0);
-  if (!object.isObject() || !object.toObject().shared) return next;
-  if (std::optional<IValue> copy = ownCopy(result(m, in))) {
-    m.overlay[&object.toObject()][Symbol::of(attributeName(in))] = *copy;
-    result(m, in) = *copy;
-  }
+  if (!object.isObject() || !object.toObject().shared || !isSharedByRuns(result(m, in))) return next;
+  IValue copy = ownCopy(m, result(m, in));
+  m.overlay[&object.toObject()][Symbol::of(attributeName(in))] = copy;
+  result(m, in) = std::move(copy);
   return next;
 }
 

@@ -5,6 +5,7 @@
 #include "runtime/call/thread_pool.h"
 
 #include <algorithm>
+#include <utility>
 
 // Included once per instruction set, in this order.
 // clang-format off
@@ -33,6 +34,62 @@ void batchedPair(int64_t m, int64_t n, int64_t k, float alpha, const float* a, i
   multiplyRows(a, aRow, m, panels, k, n, c, cRow, false);
 }
 
+inline constexpr int kMixedRows = HWY_TARGET == HWY_AVX3 ? 8 : 4;  // two vectors of each are in registers
+
+// Elements [0, count) of kRows planes of the result.
+template <int kRows>
+void mixRows(const PlaneMix& mix, const float* in, const float* weights, const float* bias, float* out, int64_t count) {
+  const hn::ScalableTag<float> d;
+  using V = hn::Vec<decltype(d)>;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  auto start = [&](int r) HWY_ATTR { return bias ? hn::Set(d, bias[r]) : hn::Zero(d); };
+  int64_t at = 0;
+  for (; at + 2 * lanes <= count; at += 2 * lanes) {
+    V a[kRows], b[kRows];
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) a[r] = b[r] = start(r);
+    for (int64_t i = 0; i < mix.in; ++i) {
+      const V x = hn::LoadU(d, in + i * mix.planeStride + at), y = hn::LoadU(d, in + i * mix.planeStride + at + lanes);
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) {
+        const V w = hn::Set(d, weights[r * mix.in + i]);
+        a[r] = hn::MulAdd(w, x, a[r]);
+        b[r] = hn::MulAdd(w, y, b[r]);
+      }
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      hn::StoreU(a[r], d, out + r * mix.area + at);
+      hn::StoreU(b[r], d, out + r * mix.area + at + lanes);
+    }
+  }
+  for (; at < count; at += lanes) {
+    const auto some = hn::FirstN(d, static_cast<size_t>(std::min(lanes, count - at)));
+    for (int r = 0; r < kRows; ++r) {
+      V sum = start(r);
+      for (int64_t i = 0; i < mix.in; ++i)
+        sum = hn::MulAdd(hn::Set(d, weights[r * mix.in + i]), hn::MaskedLoad(some, d, in + i * mix.planeStride + at),
+                         sum);
+      hn::BlendedStore(sum, some, d, out + r * mix.area + at);
+    }
+  }
+}
+
+template <int... kRow>
+void mixSomeRows(int rows, const PlaneMix& mix, const float* in, const float* weights, const float* bias, float* out,
+                 int64_t count, std::integer_sequence<int, kRow...>) {
+  static constexpr void (*kTable[])(const PlaneMix&, const float*, const float*, const float*, float*,
+                                    int64_t) = {mixRows<kRow + 1>...};
+  kTable[rows - 1](mix, in, weights, bias, out, count);
+}
+
+void mixPiece(const PlaneMix& mix, const float* in, const float* weights, const float* bias, float* out,
+              int64_t count) {
+  for (int64_t o = 0; o < mix.out; o += kMixedRows)
+    mixSomeRows(static_cast<int>(std::min<int64_t>(kMixedRows, mix.out - o)), mix, in, weights + o * mix.in,
+                bias ? bias + o : nullptr, out + o * mix.area, count, std::make_integer_sequence<int, kMixedRows>());
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace tscompile
 HWY_AFTER_NAMESPACE();
@@ -56,6 +113,19 @@ void batchedGemm(int64_t outer, int64_t inner, int64_t m, int64_t n, int64_t k, 
     const int64_t o = i / pieces / inner, in = i / pieces % inner;
     pair(rows.end - rows.begin, n, k, alpha, a.at(o, in) + rows.begin * a.row, a.row, a.column, b.at(o, in), b.row,
          b.column, c + o * cOuter + in * cInner + rows.begin * cRow, cRow);
+  });
+}
+
+void mixPlanes(const PlaneMix& mix, const float* input, const float* weights, const float* bias, float* output,
+               int threads) {
+  constexpr int64_t kPiece = 1024;  // elements of a plane: all planes of a piece stay in the nearest cache
+  const int64_t pieces = (mix.area + kPiece - 1) / kPiece;
+  const double work = static_cast<double>(mix.images * mix.area) * static_cast<double>(mix.in * (mix.out + 8));
+  auto piece = TS_SIMD(mixPiece);
+  parallelFor(mix.images * pieces, work < 400e3 ? 1 : threads, [&](int64_t i) {
+    const int64_t image = i / pieces, first = i % pieces * kPiece;
+    piece(mix, input + image * mix.imageStride + first, weights, bias, output + image * mix.out * mix.area + first,
+          std::min(kPiece, mix.area - first));
   });
 }
 

@@ -1,4 +1,4 @@
-// Products of many small matrices that lie anywhere.
+// Products of many small matrices that lie anywhere, and of planes.
 #pragma once
 
 #include <cstdint>
@@ -17,5 +17,19 @@ struct BatchedMatrix {
 // C = alpha * A * B per pair; C's column stride is 1. A is m x k, B is k x n.
 void batchedGemm(int64_t outer, int64_t inner, int64_t m, int64_t n, int64_t k, float alpha, const BatchedMatrix& a,
                  const BatchedMatrix& b, float* c, int64_t cOuter, int64_t cInner, int64_t cRow, int threads);
+
+// ---- sums of planes with a weight each ----
+
+inline constexpr int64_t kMostMixedPlanes = 32;  // in and out; more are better brought into rows
+
+// A product with a small matrix over a dimension that lies outermost, as where heads of attention are mixed.
+struct PlaneMix {
+  int64_t images, in, out, area;     // planes of each image, elements of each plane
+  int64_t imageStride, planeStride;  // floats between what is read; what is written lies side by side
+};
+
+// output[image][o] = bias[o] + sum over i of weights[o * in + i] * input[image][i]. Bias may be null.
+void mixPlanes(const PlaneMix& mix, const float* input, const float* weights, const float* bias, float* output,
+               int threads);
 
 }  // namespace tscompile

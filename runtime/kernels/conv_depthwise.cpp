@@ -123,13 +123,34 @@ HWY_INLINE Piece seeingAll(int64_t out, int64_t in, int64_t kernel, int64_t stri
   return {first, std::max(first, std::min(out, room < 0 ? 0 : room / stride + 1))};
 }
 
-// Floats between neighbouring pixels.
+// Floats between neighbouring pixels, and between blocks of channels.
 HWY_INLINE int64_t pixelOf(bool byPixels, int64_t channels) { return byPixels ? channels : kBlock; }
+HWY_INLINE int64_t blockOf(bool byPixels, int64_t area) { return byPixels ? kBlock : area * kBlock; }
 
-// Rows of one block of channels.
+struct BlockDistances {
+  int64_t in, out, weights;
+};
+inline bool isActivatedLater(const Epilogue& e) { return e.activation != Activation::None && !isClamp(e.activation); }
+
+// What comes after a run of outputs of the first block: its activation, and the same of the other blocks.
+template <int kGroup>
+HWY_NOINLINE void runBlocks(GroupedRun r, int64_t count, const BlockDistances& apart, int64_t blocks,
+                            const Epilogue& e) {
+  for (int64_t block = 1;; ++block) {
+    if (isActivatedLater(e)) activateRows(r.out, r.outStep, count, kBlock, e.activation, e.alpha, e.beta);
+    if (block == blocks) return;
+    r.in += apart.in;
+    r.out += apart.out;
+    r.weights += apart.weights;
+    if (r.bias) r.bias += kBlock;
+    runOf<kGroup>(count, r, std::make_integer_sequence<int, kRunOutputs>());
+  }
+}
+
+// Rows of some blocks of channels. Where these lie side by side, a run goes through all of them before the next.
 template <int kGroup>
 HWY_INLINE void groupedRows(const ConvShape& s, const float* in, const float* weights, const Epilogue& e, float* out,
-                            Piece rows) {
+                            Piece rows, int64_t blocks) {
   const int64_t inPixel = pixelOf(s.inByPixels, s.inChannels), outPixel = pixelOf(s.outByPixels, s.outChannels);
   const int64_t width = s.outWidth(), inRow = s.inWidth * inPixel;
   const Piece wholeX = seeingAll(width, s.inWidth, s.kernelWidth, s.strideWidth, s.dilationWidth, s.padLeft);
@@ -140,6 +161,9 @@ HWY_INLINE void groupedRows(const ConvShape& s, const float* in, const float* we
   r.inColumn = s.dilationWidth * inPixel;
   r.weightsRow = s.kernelWidth * kGroup * kBlock;
   r.bias = e.bias;
+  const BlockDistances distances{blockOf(s.inByPixels, s.inHeight * s.inWidth), blockOf(s.outByPixels, s.outArea()),
+                                 s.kernelHeight * r.weightsRow};
+  const bool down = s.inByPixels || s.outByPixels;
   r.clamp = isClamp(e.activation);
   r.low = clampLow(e);
   r.high = clampHigh(e);
@@ -154,6 +178,7 @@ HWY_INLINE void groupedRows(const ConvShape& s, const float* in, const float* we
     r.out = out + (y * width + x) * outPixel;
     r.residual = e.residual ? e.residual + (y * width + x) * kBlock : nullptr;
     runOf<kGroup>(count, r, std::make_integer_sequence<int, kRunOutputs>());
+    if (down) runBlocks<kGroup>(r, count, distances, blocks, e);
   };
   auto pieces = [](Piece all, auto&& body) {
     const int64_t count = all.end - all.begin, some = (count + kRunOutputs - 1) / kRunOutputs;
@@ -171,8 +196,7 @@ HWY_INLINE void groupedRows(const ConvShape& s, const float* in, const float* we
   eachSide([&](int64_t x) { pieces(wholeY, [&](int64_t y, int64_t count) { run(y, x, count); }); });
   r.inStep = s.strideWidth * inPixel;
   r.outStep = outPixel;
-  // Pixels that lie apart share few lines of the nearest cache: there, one run after the other goes down all rows.
-  const bool down = s.inByPixels && s.inChannels > kBlock;
+  // Pixels that lie apart share few sets of the nearest cache: there, one run after the other goes down all rows.
   if (down)
     pieces(wholeX, [&](int64_t x, int64_t count) {
       for (int64_t y = rows.begin; y < rows.end; ++y) run(y, x, count);
@@ -180,23 +204,23 @@ HWY_INLINE void groupedRows(const ConvShape& s, const float* in, const float* we
   for (int64_t y = rows.begin; y < rows.end; ++y) {
     if (!down) pieces(wholeX, [&](int64_t x, int64_t count) { run(y, x, count); });
     if (y < wholeY.begin || y >= wholeY.end) eachSide([&](int64_t x) { run(y, x, 1); });
-    if (e.activation != Activation::None && !r.clamp)
+    if (isActivatedLater(e) && !down)
       activateRows(out + y * width * outPixel, outPixel, width, kBlock, e.activation, e.alpha, e.beta);
     if (e.factors) requantizeTile(out + y * width * kBlock, kBlock, width, kBlock, e.factors, {e.alpha, e.beta});
   }
 }
 
-void rowsOfGroups(const ConvShape& s, const float* in, const float* weights, const Epilogue& e, float* out,
-                  Piece rows) {
+void rowsOfGroups(const ConvShape& s, const float* in, const float* weights, const Epilogue& e, float* out, Piece rows,
+                  int64_t blocks) {
   switch (s.inGroup()) {
     case 2:
-      return groupedRows<2>(s, in, weights, e, out, rows);
+      return groupedRows<2>(s, in, weights, e, out, rows, blocks);
     case 4:
-      return groupedRows<4>(s, in, weights, e, out, rows);
+      return groupedRows<4>(s, in, weights, e, out, rows, blocks);
     case 8:
-      return groupedRows<8>(s, in, weights, e, out, rows);
+      return groupedRows<8>(s, in, weights, e, out, rows, blocks);
     default:
-      return groupedRows<1>(s, in, weights, e, out, rows);
+      return groupedRows<1>(s, in, weights, e, out, rows, blocks);
   }
 }
 
@@ -260,6 +284,25 @@ bool onLines(const ConvShape& s, WeightStorage storage, DType dtype) {
 
 bool takesPixels(const ConvShape& s) { return s.groups == s.outChannels && s.outChannels % kBlock == 0; }
 
+// Blocks that are computed together: of pixels, as many as their rows under the kernel leave room for in the nearest
+// cache. Lines that are read there one after the other come faster.
+int64_t blocksTogether(const ConvShape& s) {
+  if (!s.inByPixels && !s.outByPixels) return 1;
+  constexpr int64_t kRoom = 24 * 1024, kPixels = 8, kMost = 8, kBlockBytes = kBlock * sizeof(float);
+  return std::clamp<int64_t>(kRoom / ((kPixels + s.kernelWidth - 1) * (s.kernelHeight + 1) * kBlockBytes), 1, kMost);
+}
+
+// The weights of some blocks as floats.
+const float* floatsOf(const PackedWeights& weights, const void* packed, Piece blocks) {
+  if (weights.storage == WeightStorage::F32) return static_cast<const float*>(weights.values(packed, blocks.begin));
+  float* to = threadScratch((blocks.end - blocks.begin) * weights.depth * kBlock);
+  auto convert = TS_SIMD(groupedWeights);
+  for (int64_t block = blocks.begin; block < blocks.end; ++block)
+    convert(weights.values(packed, block), weights.storage, weights.scales(packed, block), weights.depth,
+            to + (block - blocks.begin) * weights.depth * kBlock);
+  return to;
+}
+
 void run(const ConvShape& s, const float* input, const void* packed, WeightStorage storage, float* output,
          const Epilogue& epilogue, void* workspace, int threads) {
   const int64_t blocks = channelBlocks(s.outChannels), height = s.outHeight();
@@ -274,30 +317,25 @@ void run(const ConvShape& s, const float* input, const void* packed, WeightStora
   const PackedWeights weights = weightsOf(s, storage);
   // Pieces of about 10 us: of a plane where it is large, else several planes.
   const int64_t wanted = std::clamp<int64_t>(static_cast<int64_t>(total / 10), 1, 128);
-  const int64_t planes = s.batch * blocks, planePieces = std::min(planes, wanted);
+  const int64_t parts = (blocks + blocksTogether(s) - 1) / blocksTogether(s);  // of an image
+  const int64_t planes = s.batch * parts, planePieces = std::min(planes, wanted);
   const int64_t rowPieces = std::min(height, (wanted + planePieces - 1) / planePieces);
   auto rows = TS_SIMD(rowsOfGroups);
-  auto convert = TS_SIMD(groupedWeights);
   parallelFor(planePieces * rowPieces, threads, [&](int64_t i) {
     // Rows of all planes together, as other convolutions have made them.
     Piece range = pieceOf(planes, planePieces, i % planePieces), piece = pieceOf(height, rowPieces, i / planePieces);
     for (int64_t plane = range.begin; plane < range.end; ++plane) {
-      const int64_t block = plane % blocks;
-      const void* values = weights.values(packed, block);
-      const auto* w = static_cast<const float*>(values);
-      if (storage != WeightStorage::F32) {
-        float* converted = threadScratch(weights.depth * kBlock);
-        convert(values, storage, weights.scales(packed, block), weights.depth, converted);
-        w = converted;
-      }
+      const Piece some = pieceOf(blocks, parts, plane % parts);
+      const int64_t before = plane / parts * blocks;  // blocks of other images
       Epilogue e = epilogue;
-      if (e.bias) e.bias += block * kBlock;
-      if (e.factors) e.factors += block * kBlock;
-      if (e.residual) e.residual += plane * outPlane;
+      if (e.bias) e.bias += some.begin * kBlock;
+      if (e.factors) e.factors += some.begin * kBlock;
+      if (e.residual) e.residual += (before + some.begin) * outPlane;
       auto startOf = [&](bool byPixels, int64_t size) {
-        return byPixels ? plane / blocks * blocks * size + block * kBlock : plane * size;
+        return before * size + some.begin * (byPixels ? kBlock : size);
       };
-      rows(s, input + startOf(s.inByPixels, inPlane), w, e, output + startOf(s.outByPixels, outPlane), piece);
+      rows(s, input + startOf(s.inByPixels, inPlane), floatsOf(weights, packed, some), e,
+           output + startOf(s.outByPixels, outPlane), piece, some.end - some.begin);
     }
   });
 }

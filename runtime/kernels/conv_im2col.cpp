@@ -2,8 +2,8 @@
 // Columns are made a piece at a time, so they stay in cache.
 #include "runtime/call/scratch.h"
 #include "runtime/call/thread_pool.h"
-#include "runtime/kernels/blas.h"
 #include "runtime/kernels/conv.h"
+#include "runtime/kernels/openblas/blas.h"
 #include "runtime/kernels/packed_weights.h"
 
 #include <algorithm>

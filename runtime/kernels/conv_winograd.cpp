@@ -1,8 +1,8 @@
 // Winograd's F(4x4, 3x3) (Lavin, Gray 2016) for 3 x 3 kernels of stride 1: 6 x 6 patches of the input are transformed,
 // multiplied with transformed weights as 36 matrix products, and transformed back to 4 x 4 outputs: a quarter of the
-// products. An infinity or NaN in a patch reaches all 16 outputs. The points 0, +-a, +-b and infinity with a = 5/8 and
-// b = 3/2 have half the error of the usual 0, +-1, +-2: 2.2 times that of direct summation. Their powers are exact in
-// f32.
+// products. With dilation d each d-th row and column are convolved so, apart from the others. An infinity or NaN in a
+// patch reaches all 16 outputs. The points 0, +-a, +-b and infinity with a = 5/8 and b = 3/2 have half the error of the
+// usual 0, +-1, +-2: 2.2 times that of direct summation. Their powers are exact in f32.
 #include "runtime/call/scratch.h"
 #include "runtime/call/thread_pool.h"
 #include "runtime/kernels/conv.h"
@@ -48,19 +48,22 @@ HWY_INLINE void transformInput(D d, V& d0, V& d1, V& d2, V& d3, V& d4, V& d5) {
   d4 = hn::NegMulAdd(b, oddB, evenB);
 }
 
-// The patch whose corner is (y, x), of one block of channels -> 36 blocks, `apart` floats from each other.
-void patchToBlocks(const float* plane, int64_t height, int64_t width, int64_t y, int64_t x, float* out, int64_t apart) {
+// The patch whose corner is (y, x), of every so many rows and columns of one block of channels -> 36 blocks, `apart`
+// floats from each other.
+void patchToBlocks(const float* plane, int64_t height, int64_t width, int64_t y, int64_t x, int64_t everyRow,
+                   int64_t everyColumn, float* out, int64_t apart) {
   const hn::CappedTag<float, kBlock> d;
   using V = hn::Vec<decltype(d)>;
   alignas(64) float half[36 * kBlock];
-  const bool inside = y >= 0 && x >= 0 && y + 6 <= height && x + 6 <= width;
+  const bool inside = y >= 0 && x >= 0 && y + 5 * everyRow < height && x + 5 * everyColumn < width;
   for (int64_t lane = 0; lane < kBlock; lane += kLanes) {
     for (int64_t j = 0; j < 6; ++j) {
       V v[6];
 #pragma GCC unroll 6
       for (int64_t i = 0; i < 6; ++i) {
-        const bool there = inside || (y + i >= 0 && y + i < height && x + j >= 0 && x + j < width);
-        v[i] = there ? hn::LoadU(d, plane + ((y + i) * width + x + j) * kBlock + lane) : hn::Zero(d);
+        const int64_t row = y + i * everyRow, column = x + j * everyColumn;
+        const bool there = inside || (row >= 0 && row < height && column >= 0 && column < width);
+        v[i] = there ? hn::LoadU(d, plane + (row * width + column) * kBlock + lane) : hn::Zero(d);
       }
       transformInput(d, v[0], v[1], v[2], v[3], v[4], v[5]);
 #pragma GCC unroll 6
@@ -90,9 +93,9 @@ HWY_INLINE void transformOutput(D d, const V* m, V* y) {
   y[3] = hn::MulAdd(bb, oddB, hn::MulAdd(aa, oddA, m[5]));
 }
 
-// 36 blocks -> rows x columns outputs from `out` on, rows `outRow` floats apart; bias and residual as in an epilogue.
-void blocksToOutputs(const float* blocks, int64_t apart, const Epilogue& e, float* out, int64_t outRow, int64_t rows,
-                     int64_t columns) {
+// 36 blocks -> rows x columns outputs from `out` on, so many floats apart; bias and residual as in an epilogue.
+void blocksToOutputs(const float* blocks, int64_t apart, const Epilogue& e, float* out, int64_t outRow,
+                     int64_t outColumn, int64_t rows, int64_t columns) {
   const hn::CappedTag<float, kBlock> d;
   using V = hn::Vec<decltype(d)>;
   alignas(64) float half[24 * kBlock];
@@ -116,7 +119,7 @@ void blocksToOutputs(const float* blocks, int64_t apart, const Epilogue& e, floa
 #pragma GCC unroll 4
       for (int64_t j = 0; j < 4; ++j) {
         if (j >= columns) break;
-        const int64_t at = i * outRow + j * kBlock + lane;
+        const int64_t at = i * outRow + j * outColumn + lane;
         V v = hn::Add(y[j], bias);
         if (e.residual) v = hn::Add(v, hn::LoadU(d, e.residual + at));
         if (clamp) v = atMost(d, high, atLeast(d, low, v));
@@ -124,8 +127,10 @@ void blocksToOutputs(const float* blocks, int64_t apart, const Epilogue& e, floa
       }
     }
   }
-  if (e.activation != Activation::None && !clamp)
-    activateRows(out, outRow, rows, columns * kBlock, e.activation, e.alpha, e.beta);
+  if (e.activation == Activation::None || clamp) return;
+  if (outColumn == kBlock) return activateRows(out, outRow, rows, columns * kBlock, e.activation, e.alpha, e.beta);
+  for (int64_t i = 0; i < rows; ++i)
+    activateRows(out + i * outRow, outColumn, columns, kBlock, e.activation, e.alpha, e.beta);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -143,11 +148,25 @@ constexpr int64_t kWorkspaceBytes = 6 << 20;  // of transformed patches: they st
 // What an output is a sum over: blocks of channels, of each frame of the kernel.
 int64_t blocksOf(const ConvShape& s) { return s.frames.kernel * channelBlocks(s.inChannels); }
 
+// Along a dimension of `out` outputs: patches of every `dilation`-th output from the first on, then from the second...
+int64_t patchesAlong(int64_t out, int64_t dilation) {
+  const int64_t most = (out + dilation - 1) / dilation;
+  return std::min(dilation, out) * ((most + 3) / 4);
+}
+// The first output of such a patch, and how many it has.
+Piece outputsAlong(int64_t patch, int64_t out, int64_t dilation) {
+  if (dilation == 1) return {patch * 4, std::min(patch * 4 + 4, out)};
+  const int64_t firsts = std::min(dilation, out), begin = patch % firsts + patch / firsts * 4 * dilation;
+  return {begin, begin + std::clamp<int64_t>((out - begin + dilation - 1) / dilation, 0, 4)};
+}
+
 struct Tiling {
   int64_t high, wide, frames;  // patches of an image
   int64_t atOnce;              // patches in the workspace
   explicit Tiling(const ConvShape& s)
-      : high((s.outHeight() + 3) / 4), wide((s.outWidth() + 3) / 4), frames(s.frames.out()) {
+      : high(patchesAlong(s.outHeight(), s.dilationHeight)),
+        wide(patchesAlong(s.outWidth(), s.dilationWidth)),
+        frames(s.frames.out()) {
     int64_t bytes = kProducts * blocksOf(s) * kBlock * static_cast<int64_t>(sizeof(float));
     atOnce = std::clamp<int64_t>(kWorkspaceBytes / bytes / kPatchPiece * kPatchPiece, kPatchPiece,
                                  std::max(kPatchPiece, s.batch * patches()));
@@ -157,8 +176,7 @@ struct Tiling {
 
 bool accepts(const ConvShape& s) {
   return s.groups == 1 && s.kernelHeight == 3 && s.kernelWidth == 3 && s.strideHeight == 1 && s.strideWidth == 1 &&
-         s.dilationHeight == 1 && s.dilationWidth == 1 && s.inChannels >= kBlock && s.outChannels >= kBlock &&
-         (s.frames.kernel == 1 || s.inChannels % kBlock == 0);
+         s.inChannels >= kBlock && s.outChannels >= kBlock && (s.frames.kernel == 1 || s.inChannels % kBlock == 0);
 }
 
 double cost(const ConvShape& s) {
@@ -282,7 +300,7 @@ class Pass {
  private:
   void transformPatch(int64_t block, int64_t t) const {
     const int64_t inBlocks = channelBlocks(s_.inChannels), apart = blocks_ * count_ * kBlock;
-    auto [image, outFrame, y, x] = corner(first_ + t);
+    const auto [image, outFrame, y, x] = corner(first_ + t);
     const int64_t frame = outFrame * s_.frames.stride + block / inBlocks * s_.frames.dilation - s_.frames.padFront;
     float* to = transformed_ + (block * count_ + t) * kBlock;
     if (frame < 0 || frame >= s_.frames.in) {
@@ -291,8 +309,8 @@ class Pass {
     }
     const int64_t plane = (image * inBlocks + block % inBlocks) * s_.frames.in + frame;
     TS_SIMD(patchToBlocks)
-    (input_ + plane * s_.inHeight * s_.inWidth * kBlock, s_.inHeight, s_.inWidth, y - s_.padTop, x - s_.padLeft, to,
-     apart);
+    (input_ + plane * s_.inHeight * s_.inWidth * kBlock, s_.inHeight, s_.inWidth, y.begin - s_.padTop,
+     x.begin - s_.padLeft, s_.dilationHeight, s_.dilationWidth, to, apart);
   }
 
   // Four panels at a time, so that patches are read less often; fewer if one thread would have all the work.
@@ -303,11 +321,14 @@ class Pass {
   }
 
   struct Corner {
-    int64_t image, frame, y, x;  // of the outputs
+    int64_t image, frame;
+    Piece y, x;  // of the outputs: the first, and from there how many
   };
   Corner corner(int64_t patch) const {
     const int64_t row = patch / tiling_.wide, plane = row / tiling_.high;
-    return {plane / tiling_.frames, plane % tiling_.frames, row % tiling_.high * 4, patch % tiling_.wide * 4};
+    return {plane / tiling_.frames, plane % tiling_.frames,
+            outputsAlong(row % tiling_.high, s_.outHeight(), s_.dilationHeight),
+            outputsAlong(patch % tiling_.wide, s_.outWidth(), s_.dilationWidth)};
   }
 
   void products(Piece patches, Piece group) const {
@@ -351,14 +372,14 @@ class Pass {
     const int64_t rows = patches.end - patches.begin, height = s_.outHeight(), width = s_.outWidth();
     for (int64_t panel = group.begin; panel < group.end; ++panel)
       for (int64_t t = 0; t < rows; ++t) {
-        auto [image, frame, y, x] = corner(first_ + patches.begin + t);
+        const auto [image, frame, y, x] = corner(first_ + patches.begin + t);
         const int64_t plane = (image * panels_ + panel) * tiling_.frames + frame;
-        const int64_t at = ((plane * height + y) * width + x) * kBlock;
+        const int64_t at = ((plane * height + y.begin) * width + x.begin) * kBlock;
         Epilogue e = epilogue_;
         if (e.bias) e.bias += panel * kBlock;
         if (e.residual) e.residual += at;
-        outputs(results + ((panel - group.begin) * rows + t) * kBlock, apart, e, output_ + at, width * kBlock,
-                std::min<int64_t>(4, height - y), std::min<int64_t>(4, width - x));
+        outputs(results + ((panel - group.begin) * rows + t) * kBlock, apart, e, output_ + at,
+                width * s_.dilationHeight * kBlock, s_.dilationWidth * kBlock, y.end - y.begin, x.end - x.begin);
       }
   }
 

@@ -1,5 +1,6 @@
 // A unit of work is a run, or some of its sequences where they are many: it goes through all steps alone. A single unit
-// with much to do at each step shares the columns of that product among the threads.
+// with much to do at each step shares the columns of that product among the threads, and with them what becomes of the
+// gates where these are whole blocks.
 #include "runtime/kernels/recurrent.h"
 
 #include "runtime/call/scratch.h"
@@ -9,6 +10,7 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <utility>
 #include <vector>
 
 // Included once per instruction set, in this order.
@@ -24,9 +26,11 @@ HWY_BEFORE_NAMESPACE();
 namespace tscompile {
 namespace HWY_NAMESPACE {
 
-// One step of one sequence: x is the input's part of the gates, g that of the state; h and c become the new state.
-void cellStep(RecurrentCell cell, const float* x, const float* g, int64_t size, float* h, float* c) {
-  overVectors(size, [&](auto d, auto&& load, auto&& store) HWY_ATTR {
+// One step of `count` numbers of one sequence, whose gates are `size` apart: x is the input's part of them, g that of
+// the state; `now` and c become the new state.
+void cellStep(RecurrentCell cell, const float* x, const float* g, int64_t size, int64_t count, const float* before,
+              float* now, float* c) {
+  overVectors(count, [&](auto d, auto&& load, auto&& store) HWY_ATTR {
     auto gate = [&](int64_t i) HWY_ATTR { return hn::Add(load(x + i * size), load(g + i * size)); };
     switch (cell) {
       case RecurrentCell::Lstm: {
@@ -34,17 +38,17 @@ void cellStep(RecurrentCell cell, const float* x, const float* g, int64_t size, 
                    out = sigmoid(d, gate(3));
         const auto next = hn::MulAdd(forget, load(c), hn::Mul(in, fresh));
         store(next, c);
-        return store(hn::Mul(out, tanh(d, next)), h);
+        return store(hn::Mul(out, tanh(d, next)), now);
       }
       case RecurrentCell::Gru: {
         const auto reset = sigmoid(d, gate(0)), update = sigmoid(d, gate(1));
         const auto fresh = tanh(d, hn::MulAdd(reset, load(g + 2 * size), load(x + 2 * size)));
-        return store(hn::MulAdd(hn::Sub(load(h), fresh), update, fresh), h);
+        return store(hn::MulAdd(hn::Sub(load(before), fresh), update, fresh), now);
       }
       case RecurrentCell::Tanh:
-        return store(tanh(d, gate(0)), h);
+        return store(tanh(d, gate(0)), now);
       case RecurrentCell::Relu:
-        return store(atLeast(d, 0.0f, gate(0)), h);
+        return store(atLeast(d, 0.0f, gate(0)), now);
     }
   });
 }
@@ -89,14 +93,22 @@ class RowsProduct {
   }
   RowsProduct(const RowsProduct&) = delete;
 
+  // Of so many groups of columns.
+  int64_t piecesOf(int64_t groups) const {
+    return cost_ < 40 ? 1 : std::min(groups, std::clamp<int64_t>(static_cast<int64_t>(cost_ / 20), 1, 16));
+  }
   void run(int threads) const {
-    const int64_t groups = (panels_ + 3) / 4;
-    const int64_t pieces =
-        cost_ < 40 ? 1 : std::min(groups, std::clamp<int64_t>(static_cast<int64_t>(cost_ / 20), 1, 16));
+    const int64_t groups = (panels_ + 3) / 4, pieces = piecesOf(groups);
     parallelFor(pieces, threads, [&](int64_t i) {
       const Piece part = pieceOf(groups, pieces, i);
-      runTiles(p_, tiles_.data(), static_cast<int64_t>(tiles_.size()), part.begin * 4, std::min(panels_, part.end * 4));
+      runPanels(p_.a, part.begin * 4, std::min(panels_, part.end * 4));
     });
+  }
+  // Columns of some panels, of rows that lie at `a`.
+  void runPanels(const float* a, int64_t begin, int64_t end) const {
+    Product p = p_;
+    p.a = a;
+    runTiles(p, tiles_.data(), static_cast<int64_t>(tiles_.size()), begin, end);
   }
 
  private:
@@ -107,57 +119,104 @@ class RowsProduct {
   double cost_;  // microseconds, roughly
 };
 
-// Sequences [rows) of a run through all steps.
-void runUnit(const RecurrentRun& r, Piece rows, int threads) {
-  const int64_t count = rows.end - rows.begin, gates = gatesOf(r.cell) * r.hidden;
-  const int64_t gatesRow = padded(gates) + kBlock, stateRow = packedDepth(r.output, r.weights.storage),
-                fullRow = packedDepth(r.hidden, r.projection.storage);
-  const bool projects = r.projection.data;
-  const int64_t stateFloats = count * stateRow, fullFloats = projects ? count * fullRow : 0;
-  // Not the thread's own: products of other threads are in it.
-  std::vector<float> memory(static_cast<size_t>(stateFloats + fullFloats + count * gatesRow + kBlock));
-  auto address = (reinterpret_cast<uintptr_t>(memory.data()) + 63) & ~uintptr_t{63};
-  auto* state = reinterpret_cast<float*>(address);
-  float *full = state + stateFloats, *parts = full + fullFloats;
-  const RowsProduct product(r.weights, r.bias, state, count, parts, gatesRow);
-  std::optional<RowsProduct> projection;
-  if (projects) projection.emplace(r.projection, nullptr, full, count, state, stateRow);
-  auto copyRow = [](const float* from, int64_t floats, float* to) {
+// Some sequences of a run on their way through all steps.
+class RecurrentUnit {
+ public:
+  RecurrentUnit(const RecurrentRun& run, Piece rows)
+      : r_(run),
+        rows_(rows),
+        count_(rows.end - rows.begin),
+        gatesRow_(padded(gatesOf(run.cell) * run.hidden) + kBlock),
+        stateRow_(packedDepth(run.output, run.weights.storage)),
+        fullRow_(packedDepth(run.hidden, run.projection.storage)),
+        // Not the thread's own: products of other threads are in it.
+        memory_(static_cast<size_t>(count_ * (2 * stateRow_ + (projects() ? fullRow_ : 0) + gatesRow_) + kBlock)),
+        state_(reinterpret_cast<float*>((reinterpret_cast<uintptr_t>(memory_.data()) + 63) & ~uintptr_t{63})),
+        next_(state_ + count_ * stateRow_),
+        full_(next_ + count_ * stateRow_),
+        parts_(full_ + (projects() ? count_ * fullRow_ : 0)),
+        product_(run.weights, run.bias, state_, count_, parts_, gatesRow_) {
+    if (projects()) projection_.emplace(run.projection, nullptr, full_, count_, state_, stateRow_);
+    for (int64_t i = 0; i < count_; ++i) {
+      copyRow(r_.firstHidden + (rows.begin + i) * r_.output, r_.output, state_ + i * stateRow_);
+      if (r_.firstCell) copyRow(r_.firstCell + (rows.begin + i) * r_.hidden, r_.hidden, cellOf(i));
+    }
+  }
+  RecurrentUnit(const RecurrentUnit&) = delete;
+
+  void run(int threads) {
+    for (int64_t t = 0; t < r_.steps; ++t) {
+      const int64_t at = r_.backwards ? r_.steps - 1 - t : t;
+      threads > 1 && canGoByColumns() ? stepByColumns(at, threads) : step(at, threads);
+      for (int64_t i = 0; r_.out && i < count_; ++i)
+        copyRow(state_ + i * stateRow_, r_.output, r_.out + at * r_.outStep + (rows_.begin + i) * r_.outRow);
+    }
+    for (int64_t i = 0; i < count_; ++i)
+      copyRow(state_ + i * stateRow_, r_.output, r_.lastHidden + (rows_.begin + i) * r_.output);
+  }
+
+ private:
+  bool projects() const { return r_.projection.data; }
+  // Sums of smaller weights depend on the panels that are multiplied together.
+  bool canGoByColumns() const {
+    return !projects() && r_.hidden % kBlock == 0 && r_.weights.storage == WeightStorage::F32;
+  }
+  float* cellOf(int64_t i) const { return r_.lastCell ? r_.lastCell + (rows_.begin + i) * r_.hidden : nullptr; }
+  static void copyRow(const float* from, int64_t floats, float* to) {
     std::memcpy(to, from, static_cast<size_t>(floats) * sizeof(float));
-  };
-  for (int64_t i = 0; i < count; ++i) {
-    copyRow(r.firstHidden + (rows.begin + i) * r.output, r.output, state + i * stateRow);
-    if (r.firstCell)
-      copyRow(r.firstCell + (rows.begin + i) * r.hidden, r.hidden, r.lastCell + (rows.begin + i) * r.hidden);
   }
-  auto step = TS_SIMD(cellStep);
-  for (int64_t t = 0; t < r.steps; ++t) {
-    const int64_t at = r.backwards ? r.steps - 1 - t : t;
-    product.run(threads);
-    for (int64_t i = 0; i < count; ++i)
-      step(r.cell, r.gates + at * r.gatesStep + (rows.begin + i) * r.gatesRow, parts + i * gatesRow, r.hidden,
-           projects ? full + i * fullRow : state + i * stateRow,
-           r.lastCell ? r.lastCell + (rows.begin + i) * r.hidden : nullptr);
-    if (projects) projection->run(threads);
-    for (int64_t i = 0; r.out && i < count; ++i)
-      copyRow(state + i * stateRow, r.output, r.out + at * r.outStep + (rows.begin + i) * r.outRow);
+
+  void step(int64_t at, int threads) const {
+    product_.run(threads);
+    for (int64_t i = 0; i < count_; ++i) {
+      float* now = projects() ? full_ + i * fullRow_ : state_ + i * stateRow_;
+      cells(at, i, 0, r_.hidden, now, now);
+    }
+    if (projects()) projection_->run(threads);
   }
-  for (int64_t i = 0; i < count; ++i)
-    copyRow(state + i * stateRow, r.output, r.lastHidden + (rows.begin + i) * r.output);
-}
+
+  // Some numbers of all gates, and what becomes of them. Others still read the state.
+  void stepByColumns(int64_t at, int threads) {
+    const int64_t blocks = r_.hidden / kBlock, pieces = product_.piecesOf(blocks);
+    parallelFor(pieces, threads, [&](int64_t p) {
+      const Piece part = pieceOf(blocks, pieces, p);
+      for (int64_t gate = 0; gate < gatesOf(r_.cell); ++gate)
+        product_.runPanels(state_, gate * blocks + part.begin, gate * blocks + part.end);
+      for (int64_t i = 0; i < count_; ++i)
+        cells(at, i, part.begin * kBlock, part.end * kBlock, state_ + i * stateRow_, next_ + i * stateRow_);
+    });
+    std::swap(state_, next_);
+  }
+
+  // Numbers [begin, end) of sequence i.
+  void cells(int64_t at, int64_t i, int64_t begin, int64_t end, const float* before, float* now) const {
+    float* c = cellOf(i);
+    TS_SIMD(cellStep)
+    (r_.cell, r_.gates + at * r_.gatesStep + (rows_.begin + i) * r_.gatesRow + begin, parts_ + i * gatesRow_ + begin,
+     r_.hidden, end - begin, before + begin, now + begin, c ? c + begin : nullptr);
+  }
+
+  const RecurrentRun& r_;
+  const Piece rows_;
+  const int64_t count_, gatesRow_, stateRow_, fullRow_;
+  std::vector<float> memory_;
+  float *state_, *next_, *full_, *parts_;
+  RowsProduct product_;
+  std::optional<RowsProduct> projection_;
+};
 
 }  // namespace
 
 void runRecurrent(std::span<const RecurrentRun> runs, int threads) {
   const int64_t pieces = std::clamp<int64_t>(runs[0].batch / kRowsOfUnit, 1, 16);
   const auto units = static_cast<int64_t>(runs.size()) * pieces;
-  if (units == 1) return runUnit(runs[0], {0, runs[0].batch}, threads);
+  if (units == 1) return RecurrentUnit(runs[0], {0, runs[0].batch}).run(threads);
   double flops = 0;
   for (const RecurrentRun& r : runs)
     flops += static_cast<double>(r.steps * r.batch) * static_cast<double>(gatesOf(r.cell) * r.hidden * r.output);
   parallelFor(units, flops < 1e6 ? 1 : threads, [&](int64_t i) {
     const RecurrentRun& r = runs[static_cast<size_t>(i / pieces)];
-    runUnit(r, pieceOf(r.batch, pieces, i % pieces), 1);
+    RecurrentUnit(r, pieceOf(r.batch, pieces, i % pieces)).run(1);
   });
 }
 

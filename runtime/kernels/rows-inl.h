@@ -85,9 +85,11 @@ HWY_INLINE float maxOver(const float* row, int64_t count) {
     a = hn::Max(a, hn::LoadU(d, row + i));
     b = hn::Max(b, hn::LoadU(d, row + i + lanes));
   }
-  float best = hn::GetLane(hn::MaxOfLanes(d, hn::Max(a, b)));
-  for (; i < count; ++i) best = row[i] > best ? row[i] : best;
-  return best;
+  for (; i < count; i += lanes) {
+    const auto some = hn::FirstN(d, static_cast<size_t>(std::min(lanes, count - i)));
+    a = hn::Max(a, hn::IfThenElse(some, hn::MaskedLoad(some, d, row + i), low));
+  }
+  return hn::GetLane(hn::MaxOfLanes(d, hn::Max(a, b)));
 }
 
 // softmax(row) in place or not; a row of -inf alone gives NaN, as PyTorch's.

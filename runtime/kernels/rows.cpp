@@ -6,7 +6,23 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
+
+#ifndef TSCOMPILE_SHORT_ROWS
+#define TSCOMPILE_SHORT_ROWS
+namespace tscompile {
+namespace {
+// Layer normalisation of rows that registers hold: the next rows go on while one waits for its sums.
+struct ShortRows {
+  int64_t count;
+  const float *weight, *bias;  // or null
+  float epsilon;
+};
+using ShortNorm = void(const ShortRows&, int64_t rows, const float* in, float* out);
+}  // namespace
+}  // namespace tscompile
+#endif
 
 // Included once per instruction set, in this order.
 // clang-format off
@@ -129,6 +145,72 @@ void scaleKernel(const float* in, float* out, int64_t count, float factor, float
   mapRow(in, out, count, [&](auto, auto x, auto&&) HWY_ATTR { return hn::MulAdd(x, scale, shift); });
 }
 
+inline constexpr int kShortVectors = HWY_TARGET == HWY_AVX3 ? 16 : 8;
+
+// v[i] += v[i + kApart], for i below kApart.
+template <int kApart, class V, int kCount, int... kAt>
+HWY_INLINE void addApart(V (&v)[kCount], std::integer_sequence<int, kAt...>) {
+  ((v[kAt] = hn::Add(v[kAt], v[kAt + kApart])), ...);
+}
+// The sum of all lanes of all vectors, in each lane.
+template <int kApart = 8, class D, class V, int kCount>
+HWY_INLINE V sumOfVectors(D d, V (&v)[kCount]) {
+  if constexpr (kApart == 0) {
+    return hn::SumOfLanes(d, v[0]);
+  } else {
+    addApart<kApart>(v, std::make_integer_sequence<int, std::max(0, std::min(kApart, kCount - kApart))>());
+    return sumOfVectors<kApart / 2>(d, v);
+  }
+}
+
+template <int kVectors>
+void normaliseShort(const ShortRows& s, int64_t rows, const float* in, float* out) {
+  const hn::ScalableTag<float> d;
+  using V = hn::Vec<decltype(d)>;
+  constexpr int kLast = kVectors - 1;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto there = hn::FirstN(d, static_cast<size_t>(s.count - kLast * lanes));
+  const V share = hn::Set(d, 1.0f / static_cast<float>(s.count)), epsilon = hn::Set(d, s.epsilon);
+  auto load = [&](const float* from, int v) HWY_ATTR {
+    return v == kLast ? hn::MaskedLoad(there, d, from + v * lanes) : hn::LoadU(d, from + v * lanes);
+  };
+  for (int64_t r = 0; r < rows; ++r, in += s.count, out += s.count) {
+    V x[kVectors], sums[kVectors];
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) sums[v] = x[v] = load(in, v);
+    const V mean = hn::Mul(sumOfVectors(d, sums), share);
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) {
+      x[v] = hn::Sub(x[v], mean);
+      if (v == kLast) x[v] = hn::IfThenElseZero(there, x[v]);
+      sums[v] = hn::Mul(x[v], x[v]);
+    }
+    const V factor = hn::Div(hn::Set(d, 1.0f), hn::Sqrt(hn::MulAdd(sumOfVectors(d, sums), share, epsilon)));
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) {
+      V y = hn::Mul(x[v], factor);
+      if (s.weight && s.bias)
+        y = hn::MulAdd(y, load(s.weight, v), load(s.bias, v));
+      else if (s.weight || s.bias)
+        y = s.weight ? hn::Mul(y, load(s.weight, v)) : hn::Add(y, load(s.bias, v));
+      v == kLast ? hn::BlendedStore(y, there, d, out + v * lanes) : hn::StoreU(y, d, out + v * lanes);
+    }
+  }
+}
+
+template <int... kVector>
+ShortNorm* shortNormOf(int64_t vectors, std::integer_sequence<int, kVector...>) {
+  static constexpr ShortNorm* kTable[] = {normaliseShort<kVector + 1>...};
+  return kTable[vectors - 1];
+}
+// Null if rows are too long, or the epsilon is none in f32.
+ShortNorm* shortNorm(const ShortRows& s) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>())),
+                vectors = (s.count + lanes - 1) / lanes;
+  if (vectors < 1 || vectors > kShortVectors || s.epsilon < std::numeric_limits<float>::min()) return nullptr;
+  return shortNormOf(vectors, std::make_integer_sequence<int, kShortVectors>());
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace tscompile
 HWY_AFTER_NAMESPACE();
@@ -137,14 +219,18 @@ HWY_AFTER_NAMESPACE();
 namespace tscompile {
 namespace {
 
-// body(row) over all rows in pieces of about 10 us.
+// body(rows) over all rows in pieces of about 10 us.
 template <class Body>
-void overRows(int64_t rows, int64_t count, double nanoseconds, int threads, Body&& body) {
+void overPieces(int64_t rows, int64_t count, double nanoseconds, int threads, Body&& body) {
   const double cost = static_cast<double>(rows) * static_cast<double>(count) * nanoseconds * 1e-3;
   if (cost < 20) threads = 1;
   const int64_t pieces = std::min(rows, std::clamp<int64_t>(static_cast<int64_t>(cost / 10), 1, 128));
-  parallelFor(pieces, threads, [&](int64_t i) {
-    Piece piece = pieceOf(rows, pieces, i);
+  parallelFor(pieces, threads, [&](int64_t i) { body(pieceOf(rows, pieces, i)); });
+}
+// body(row) over all rows.
+template <class Body>
+void overRows(int64_t rows, int64_t count, double nanoseconds, int threads, Body&& body) {
+  overPieces(rows, count, nanoseconds, threads, [&](Piece piece) {
     for (int64_t r = piece.begin; r < piece.end; ++r) body(r);
   });
 }
@@ -178,6 +264,11 @@ void softmaxMiddle(int64_t outer, int64_t count, int64_t inner, bool logarithm, 
 
 void layerNormRows(int64_t rows, int64_t count, const float* input, const float* weight, const float* bias,
                    double epsilon, float* output, int threads) {
+  const ShortRows all{count, weight, bias, static_cast<float>(epsilon)};
+  if (auto* kernel = TS_SIMD(shortNorm)(all))
+    return overPieces(rows, count, 0.1, threads, [&](Piece piece) {
+      kernel(all, piece.end - piece.begin, input + piece.begin * count, output + piece.begin * count);
+    });
   auto moments = TS_SIMD(momentsKernel);
   auto affine = TS_SIMD(affineKernel);
   overRows(rows, count, 0.15, threads, [&](int64_t r) {

@@ -151,18 +151,15 @@ HWY_INLINE V sigmoid(D d, V x) {
   return hn::Div(hn::IfNegativeThenElse(x, e, one), hn::Add(one, e));
 }
 
+// (e^2|x| - 1) / (e^2|x| + 1), where e^y - 1 = 2^n r + (2^n - 1) loses nothing near zero.
 template <class D, class V>
 HWY_INLINE V tanh(D d, V x) {
-  const V one = hn::Set(d, 1.0f);
-  V magnitude = hn::Abs(x);
-  // Near zero an odd polynomial, else 1 - 2 / (exp(2|x|) + 1).
-  V z = hn::Mul(x, x);
-  V p = polynomialOf(d, z, -5.70498872745e-3f, 2.06390887954e-2f, -5.37397155531e-2f, 1.33314422036e-1f,
-                     -3.33332819422e-1f);
-  V small = hn::MulAdd(hn::Mul(p, z), x, x);
-  V e = exp(d, hn::Add(magnitude, magnitude));
-  V large = hn::NegMulAdd(hn::Set(d, 2.0f), hn::Div(one, hn::Add(e, one)), one);
-  return hn::IfThenElse(hn::Lt(magnitude, hn::Set(d, 0.625f)), small, hn::CopySign(large, x));
+  constexpr float kOne = 20.0f;  // from there on it is
+  const V magnitude = hn::Abs(x);
+  V n;
+  const V r = expReduced(d, atMost(d, kOne, hn::Add(magnitude, magnitude)), n);
+  const V scale = powerOfTwo(d, n), e = hn::MulAdd(r, scale, hn::Sub(scale, hn::Set(d, 1.0f)));
+  return hn::CopySign(hn::Div(e, hn::Add(e, hn::Set(d, 2.0f))), x);
 }
 
 // x * P(x^2) below 1, 1 - exp(Q(|x|)) above: Q approximates log(erfc). From 4 on the result is 1.
@@ -188,17 +185,26 @@ HWY_INLINE V erf(D d, V x) {
   return hn::IfThenElse(hn::Gt(t, hn::Set(d, 0.927734375f)), large, small);
 }
 
+// max(x, 0) - |x| / 2 * erfc(|x| / sqrt(2)), where the last is 2^P(|x| / 2), and 0 from 5.7 on: what cancels for
+// negative x is never there.
 template <class D, class V>
 HWY_INLINE V gelu(D d, V x) {
-  V half = hn::Mul(x, hn::Set(d, 0.5f));
-  return hn::MulAdd(half, erf(d, hn::Mul(x, hn::Set(d, 0.70710678118f))), half);
+  constexpr float kNothingLeft = 2.85f;
+  const V half = hn::Mul(x, hn::Set(d, 0.5f)), h = hn::Abs(half), t = atMost(d, kNothingLeft, h);
+  const V p = hn::Mul(t, polynomialOf(d, t, -4.86946548e-4f, 3.59138963e-3f, -8.41451529e-3f, -8.70615989e-3f,
+                                      1.15926579e-1f, -4.21020836e-1f, -1.83664858f, -2.30222201f));
+  const V n = hn::Round(p), r = hn::Sub(p, n);
+  const V power =
+      polynomialOf(d, r, 1.32764038e-3f, 9.67554096e-3f, 5.55071346e-2f, 2.40221202e-1f, 6.93146944e-1f, 1.00000012f);
+  const V rest = hn::Mul(hn::Mul(power, t), powerOfTwo(d, n));
+  return hn::Sub(hn::Add(half, h), hn::IfThenZeroElse(hn::Ge(h, hn::Set(d, kNothingLeft)), rest));
 }
 
+// x / 2 * (1 + tanh(y)) = x * sigmoid(2 y)
 template <class D, class V>
 HWY_INLINE V geluTanh(D d, V x) {
   V cubic = hn::MulAdd(hn::Mul(hn::Mul(x, x), x), hn::Set(d, 0.044715f), x);
-  V half = hn::Mul(x, hn::Set(d, 0.5f));
-  return hn::MulAdd(half, tanh(d, hn::Mul(cubic, hn::Set(d, 0.7978845608f))), half);
+  return hn::Mul(x, sigmoid(d, hn::Mul(cubic, hn::Set(d, 2 * 0.7978845608f))));
 }
 
 template <class D, class V>

@@ -1,5 +1,7 @@
 #include "runtime/reference/elementwise.h"
 
+#include "runtime/reference/pytorch_words.h"
+
 namespace tscompile {
 
 // ---- shape functions ----
@@ -13,19 +15,18 @@ void inferFloatUnary(InferCall& call) {
 
 void inferPredicate(InferCall& call) { call.result(call.tensor(0), DType::Bool); }
 
-namespace {
-
-[[noreturn]] void failBroadcast(const InferCall& call, DimSpan a, DimSpan b) {
+void refuseBroadcast(DimSpan a, DimSpan b) {
   for (size_t k = 1; k <= std::min(a.size(), b.size()); ++k) {
     int64_t p = a[a.size() - k], q = b[b.size() - k];
     if (p != q && p != 1 && q != 1 && isKnownSize(p) && isKnownSize(q))
-      call.fail("the size of tensor a ({}) must match the size of tensor b ({}) at non-singleton dimension {}", p, q,
-                std::max(a.size(), b.size()) - k);
+      throw ExecutionError(
+          ErrorKind::Model,
+          fmt::format("the size of tensor a ({}) must match the size of tensor b ({}) at non-singleton dimension {}", p,
+                      q, std::max(a.size(), b.size()) - k));
   }
-  call.fail("the sizes {} and {} cannot be broadcast", dimsText(a), dimsText(b));
+  throw ExecutionError(ErrorKind::Model,
+                       fmt::format("the sizes {} and {} cannot be broadcast", dimsText(a), dimsText(b)));
 }
-
-}  // namespace
 
 void resultBroadcast(InferCall& call, DType dtype, size_t count, size_t first) {
   Dims sizes;
@@ -34,7 +35,7 @@ void resultBroadcast(InferCall& call, DType dtype, size_t count, size_t first) {
     TensorInfo t = call.tensor(i);
     if (!t.hasRank) return call.resultOfUnknownRank(dtype);
     Dims before(sizes);
-    if (!broadcastInto(sizes, t.sizes)) failBroadcast(call, before, t.sizes);
+    if (!broadcastInto(sizes, t.sizes)) refuseBroadcast(before, t.sizes);
   }
   call.result(dtype, sizes);
 }
@@ -76,9 +77,7 @@ Tensor elementwiseOutput(KernelCall& call, std::span<const Tensor* const> inputs
   return out;
 }
 
-void refuseDType(DType dtype) {
-  throw ExecutionError(ErrorKind::Unsupported, fmt::format("not implemented for {}", pythonName(dtype)));
-}
+void refuseDType(DType dtype) { throw DTypeRefused(dtype); }
 
 namespace {
 

@@ -141,6 +141,8 @@ struct ElementLoop {
 };
 
 [[noreturn]] void refuseDType(DType dtype);
+// Of sizes that cannot be broadcast together.
+[[noreturn]] void refuseBroadcast(DimSpan a, DimSpan b);
 
 // Runs `f` over kInputs arguments from `first` on, converted to `dtype`, and makes the result.
 template <TypeSet kTypes, size_t kInputs, class F>

@@ -26,7 +26,7 @@ void checkFit(const InferCall& call, DimSpan first, DimSpan sizes, int64_t dim, 
 }  // namespace
 
 TensorSpec joinedSpec(const InferCall& call, const std::vector<TensorSpec>& tensors, int64_t& dim) {
-  call.require(!tensors.empty(), "{} expects a non-empty list of tensors", call.op().kind().name());
+  call.require(!tensors.empty(), "torch.cat(): expected a non-empty list of Tensors");
   TensorSpec out{DType::Undefined, true, Dims{0}};
   const TensorSpec* first = nullptr;
   bool allVectors = dim == 0 || dim == -1, mayPassOver = false;

@@ -5,6 +5,7 @@
 #include "runtime/reference/loops/arithmetic.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/loops/loop.h"
+#include "runtime/reference/pytorch_words.h"
 #include "runtime/reference/views.h"
 
 #include <cstring>
@@ -18,30 +19,36 @@ void requireSameDType(const InferCall& call, const TensorInfo& a, const TensorIn
 }
 
 void requireExpandable(const InferCall& call, DimSpan from, DimSpan to) {
-  bool fits = from.size() <= to.size();
-  for (size_t i = 1; fits && i <= from.size(); ++i)
-    fits = from[from.size() - i] == 1 || !differ(from[from.size() - i], to[to.size() - i]);
-  call.require(fits, "the sizes {} cannot be expanded to {}", dimsText(from), dimsText(to));
+  call.require(from.size() <= to.size(), "the sizes {} cannot be expanded to {}", dimsText(from), dimsText(to));
+  for (size_t i = 1; i <= from.size(); ++i) {
+    const int64_t have = from[from.size() - i], want = to[to.size() - i];
+    call.require(
+        have == 1 || !differ(have, want),
+        "the expanded size of the tensor ({}) must match the existing size ({}) at non-singleton dimension {}.  "
+        "Target sizes: {}.  Tensor sizes: {}",
+        want, have, to.size() - i, dimsText(to), dimsText(from));
+  }
 }
 
 TensorInfo matrixArgument(const InferCall& call, size_t i, const char* name) {
   TensorInfo t = call.rankedTensor(i);
-  call.require(t.rank() >= 2, "{} must have at least 2 dimensions, but it has {}", name, t.rank());
+  if (t.rank() < 2)
+    call.fail("{}: The input tensor {} must have at least 2 dimensions.", linalgName(call.op().kind().name()), name);
   return t;
 }
 
 TensorInfo squareArgument(const InferCall& call, size_t i, const char* name) {
   TensorInfo t = matrixArgument(call, i, name);
   int64_t rows = t.sizes[t.rank() - 2], columns = t.sizes[t.rank() - 1];
-  call.require(!differ(rows, columns), "{} must be batches of square matrices, but they are {} by {} matrices", name,
-               rows, columns);
+  if (differ(rows, columns))
+    call.fail("{}: {} must be batches of square matrices, but they are {} by {} matrices",
+              linalgName(call.op().kind().name()), name, rows, columns);
   return t;
 }
 
 Dims broadcastBatches(const InferCall& call, DimSpan a, DimSpan b) {
   Dims sizes;
-  bool fits = broadcastInto(sizes, batchOf(a)) && broadcastInto(sizes, batchOf(b));
-  call.require(fits, "the batch dimensions of {} and {} cannot be broadcast", dimsText(a), dimsText(b));
+  if (!broadcastInto(sizes, batchOf(a)) || !broadcastInto(sizes, batchOf(b))) refuseBroadcast(batchOf(a), batchOf(b));
   return sizes;
 }
 
@@ -84,8 +91,8 @@ std::vector<int64_t> batchOffsets(const Tensor& t, DimSpan batch, int inner) {
   return offsets;
 }
 
-std::string batchPrefix(const Tensor& t, int64_t index) {
-  return t.rank() > 2 ? fmt::format("(Batch element {}): ", index) : "";
+std::string batchPrefix(const KernelCall& call, const Tensor& t, int64_t index) {
+  return linalgName(call.op().kind().name()) + (t.rank() > 2 ? fmt::format(": (Batch element {}): ", index) : ": ");
 }
 
 void multiplyElements(const Tensor& out, const Tensor& a, const Tensor& b) {

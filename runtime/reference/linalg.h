@@ -72,8 +72,8 @@ struct Matrices {
 // `batch`.
 std::vector<int64_t> batchOffsets(const Tensor& t, DimSpan batch, int inner = 2);
 
-// "(Batch element 3): ", or nothing if there is one matrix only.
-std::string batchPrefix(const Tensor& t, int64_t index);
+// "linalg.inv: (Batch element 3): ", or the function alone if there is one matrix only.
+std::string batchPrefix(const KernelCall& call, const Tensor& t, int64_t index);
 
 // Calls f with a value of the type: float, double or one of the two complex types.
 template <class F>

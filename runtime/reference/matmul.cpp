@@ -2,7 +2,7 @@
 
 #include "ir/values/error.h"
 #include "runtime/call/run_context.h"
-#include "runtime/kernels/blas.h"
+#include "runtime/kernels/openblas/blas.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/views.h"
 
@@ -180,7 +180,7 @@ void multiplyStored(const Tensor& out, const Tensor& a, const Tensor& b, const I
       });
       copyTensor(out, dense);
     } else {
-      throw ExecutionError(ErrorKind::Unsupported, "matrix products are not implemented for bool");
+      throw DTypeRefused(DType::Bool);
     }
   });
 }

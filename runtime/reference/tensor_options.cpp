@@ -35,10 +35,17 @@ std::optional<TensorInfo> rankedSelf(InferCall& call) {
   return std::nullopt;
 }
 
+namespace {
+[[noreturn]] void failSize(const InferCall& call, int64_t size, const Dims& sizes) {
+  if (call.op().kind().name() == "zeros") call.fail("zeros: Dimension size must be non-negative.");
+  call.fail("trying to create tensor with negative dimension {}: {}", size, dimsText(sizes));
+}
+}  // namespace
+
 Dims sizesArgument(const InferCall& call, size_t i) {
   Dims sizes = call.sizes(i);
   for (int64_t& s : sizes) {
-    if (s < 0 && !isUnknownInteger(s)) call.fail("a tensor cannot have the negative size in {}", dimsText(sizes));
+    if (s < 0 && !isUnknownInteger(s)) failSize(call, s, sizes);
     s = integerAsSize(s);
   }
   return sizes;

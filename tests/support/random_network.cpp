@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
+#include <limits>
+#include <optional>
 
 namespace tscompile::test {
 namespace {
@@ -142,10 +144,10 @@ class Maker {
 
   // ---- calls ----
 
-  static bool isUseful(const Tensor& t) {
+  static bool isUseful(const Tensor& t, bool hidden = false) {
     if (t.numel() > kMostElements || (t.dtype() != DType::Float32)) return false;
     for (int64_t i = 0; i < t.numel(); ++i)
-      if (!(std::fabs(t.real(i)) < kLargest)) return false;
+      if (!(std::fabs(t.real(i)) < kLargest) && !(hidden && t.real(i) < 0)) return false;
     return true;
   }
 
@@ -182,7 +184,8 @@ class Maker {
       for (const IValue& v : results[0].toList().items) tensors.push_back(v.toTensor());
     else
       tensors.push_back(results[0].toTensor());
-    if (tensors.empty() || !std::all_of(tensors.begin(), tensors.end(), isUseful)) return {};
+    auto useful = [&](const Tensor& t) { return isUseful(t, hidden_); };
+    if (tensors.empty() || !std::all_of(tensors.begin(), tensors.end(), useful)) return {};
     std::vector<Value*> inputs;
     for (const Given& g : arguments) inputs.push_back(valueOf(g));
     Node* n = b_.insert(Symbol::of(schema.name), inputs, count);
@@ -251,7 +254,8 @@ class Maker {
         &Maker::join,        &Maker::join,        &Maker::broadcast,   &Maker::broadcast,   &Maker::broadcast,
         &Maker::reduction,   &Maker::residual,    &Maker::pad,         &Maker::resize,      &Maker::gather,
         &Maker::recurrent,   &Maker::rearrange,   &Maker::softmax,     &Maker::einsum,      &Maker::norms,
-        &Maker::sample};
+        &Maker::sample,      &Maker::resizeOther, &Maker::masked,      &Maker::elements,    &Maker::indexed,
+        &Maker::windows,     &Maker::grouped,     &Maker::sums};
     (this->*c_.oneOf(kLayers))();
     left_ -= std::min(left_, known_.size() - before);
   }
@@ -410,16 +414,69 @@ class Maker {
     if (coin()) {
       const bool causal = mask.known.isNone() && coin();
       y = call("aten::scaled_dot_product_attention", q, {q, parts[1], parts[2], mask, 0.0, causal, none()});
-    } else {
-      Known t = call("aten::transpose.int", q, {parts[1], -2, -1});
-      Known s = call("aten::matmul", q, {q, t});
-      s = call("aten::div.Scalar", s, {s, std::sqrt(static_cast<double>(head))});
-      if (!mask.known.isNone()) s = call("aten::add.Tensor", s, {s, mask, 1});
-      s = call("aten::softmax.int", s, {s, -1, none()});
-      y = call("aten::matmul", s, {s, parts[2]});
+    } else if (std::optional<Known> made = attentionWrittenOut(q, parts[1], parts[2], mask)) {
+      y = *made;
     }
     y = call("aten::transpose.int", y, {y, 1, 2});
     add("aten::reshape", {y, Dims{batch, length, heads * head}});
+  }
+
+  // softmax(q k^T) v with what people do to scores in between; keys may be those of the first head for all heads, and
+  // scores may change places. Nothing where a row of scores is hidden whole.
+  std::optional<Known> attentionWrittenOut(Known q, Known k, Known v, Given mask) {
+    const size_t before = known_.size();
+    const bool shared = c_.oneIn(3), turned = c_.oneIn(4);
+    if (shared) {
+      k = call("aten::select.int", k, {k, 1, 0});
+      v = call("aten::select.int", v, {v, 1, 0});
+      if (k.rank() != 3 || v.rank() != 3) return std::nullopt;
+    }
+    hidden_ = true;
+    Known s = shared ? call("aten::einsum", q, {"bhtd,bsd->bhts", Given(std::vector<Known>{q, k}), none()})
+                     : call("aten::matmul", q, {q, call("aten::transpose.int", q, {k, -2, -1})});
+    s = call("aten::div.Scalar", s, {s, std::sqrt(static_cast<double>(q.size(3)))});
+    if (!mask.known.isNone()) s = call("aten::add.Tensor", s, {s, mask, 1});
+    if (turned) s = call("aten::transpose.int", s, {s, 1, 2});
+    for (uint64_t steps = c_.below(3); steps > 0; --steps) s = changedScores(s);
+    hidden_ = false;
+    std::vector<Known> weights = calls("aten::softmax.int", {s, -1, none()});
+    // Scores that hide something are no numbers to go on with.
+    known_.erase(std::remove_if(known_.begin() + static_cast<ptrdiff_t>(before), known_.end(),
+                                [](const Known& one) { return !isUseful(one.tensor); }),
+                 known_.end());
+    if (weights.empty()) return std::nullopt;
+    Known w = turned ? call("aten::transpose.int", weights[0], {weights[0], 1, 2}) : weights[0];
+    std::vector<Known> y = shared ? calls("aten::einsum", {"bhts,bsd->bhtd", Given(std::vector<Known>{w, v}), none()})
+                                  : calls("aten::matmul", {w, v});
+    return y.empty() ? std::nullopt : std::optional(y[0]);
+  }
+
+  Known changedScores(const Known& s) {
+    const Dims square{s.size(2), s.size(3)};
+    Tensor hides = Tensor::empty(DType::Bool, square);
+    const bool causal = coin();
+    for (int64_t i = 0; i < hides.numel(); ++i) {
+      const int64_t row = i / square[1], column = i % square[1];
+      hides.data<bool>()[i] = causal ? column > row : column != row && coin();
+    }
+    switch (c_.below(6)) {
+      case 0:
+        return call("aten::add.Tensor", s, {s, s, 1});
+      case 1:
+        return call("aten::add.Tensor", s, {s, call("aten::transpose.int", s, {s, -1, -2}), 1});
+      case 2:
+        return call("aten::tanh", s, {s});
+      case 3:
+        return call("aten::masked_fill.Scalar", s, {s, constant(hides), -std::numeric_limits<double>::infinity()});
+      case 4:
+        return call("aten::masked_fill.Scalar", s, {s, constant(hides), -1e4});
+      default: {
+        Dims sizes(s.tensor.sizes());
+        for (int64_t& size : sizes)
+          if (coin()) size = 1;
+        return call("aten::add.Tensor", s, {s, constant(random(sizes, 2)), 1});
+      }
+    }
   }
 
   void view() {
@@ -623,17 +680,124 @@ class Maker {
   void recurrent() {
     Known x = ofRank(3);
     if (x.rank() != 3 || x.tensor.numel() == 0 || !c_.oneIn(2)) return;
-    const bool lstm = coin();
-    const int64_t in = x.size(2), hidden = between(1, 9), gates = lstm ? 4 : 3;
-    std::vector<Tensor> weights{weight(Dims{gates * hidden, in}, in), weight(Dims{gates * hidden, hidden}, hidden),
-                                constant(random(Dims{gates * hidden})), constant(random(Dims{gates * hidden}))};
-    const bool batchFirst = coin();
-    Tensor start = constant(random(Dims{1, x.size(batchFirst ? 0 : 1), hidden}));
-    Given packed{IValue(tensorList(weights))};
-    if (lstm)
-      add("aten::lstm.input", {x, IValue(tensorList({start, start})), packed, true, 1, 0.0, false, false, batchFirst});
-    else
-      add("aten::gru.input", {x, start, packed, true, 1, 0.0, false, false, batchFirst});
+    static const char* const kCells[] = {"aten::lstm.input", "aten::gru.input", "aten::rnn_tanh.input",
+                                         "aten::rnn_relu.input"};
+    const std::string cell = c_.oneOf(kCells);
+    const bool lstm = cell == kCells[0], twoWays = c_.oneIn(3), batchFirst = coin();
+    const int64_t in = x.size(2), hidden = between(1, 9), gates = lstm ? 4 : cell == kCells[1] ? 3 : 1;
+    const int64_t layers = c_.oneIn(4) ? 2 : 1, ways = twoWays ? 2 : 1;
+    std::vector<Tensor> weights;
+    for (int64_t i = 0; i < layers * ways; ++i) {
+      const int64_t given = i < ways ? in : ways * hidden;
+      weights.push_back(weight(Dims{gates * hidden, given}, given));
+      weights.push_back(weight(Dims{gates * hidden, hidden}, hidden));
+      for (int bias = 0; bias < 2; ++bias) weights.push_back(constant(random(Dims{gates * hidden})));
+    }
+    Tensor start = constant(random(Dims{layers * ways, x.size(batchFirst ? 0 : 1), hidden}));
+    Given state = lstm ? Given{IValue(tensorList({start, start}))} : Given(start);
+    add(cell, {x, state, Given{IValue(tensorList(weights))}, true, layers, 0.0, false, twoWays, batchFirst});
+  }
+
+  // Rows, volumes, and the nearest elements by their middles.
+  void resizeOther() {
+    const int spatial = c_.oneIn(3) ? 3 : c_.oneIn(2) ? 2 : 1;
+    Known x = ofRank(spatial + 2);
+    if (x.rank() != spatial + 2) return;
+    Dims out;
+    for (int d = 0; d < spatial; ++d) out.push_back(between(1, 9));
+    if (spatial == 2) return add("aten::_upsample_nearest_exact2d", {x, out, none(), none()});
+    if (spatial == 1 && coin()) return add("aten::upsample_nearest1d", {x, out, none()});
+    if (spatial == 1) return add("aten::upsample_linear1d", {x, out, coin(), none()});
+    if (coin()) return add("aten::upsample_nearest3d", {x, out, none(), none(), none()});
+    add("aten::upsample_trilinear3d", {x, out, coin(), none(), none(), none()});
+  }
+
+  // By a mask that has some of the dimensions.
+  void masked() {
+    Known x = any();
+    Dims sizes(x.tensor.sizes());
+    for (int64_t& s : sizes)
+      if (c_.oneIn(3)) s = 1;
+    if (!sizes.empty() && c_.oneIn(3)) sizes.erase(0);
+    Tensor mask = Tensor::empty(DType::Bool, sizes);
+    for (int64_t i = 0; i < mask.numel(); ++i) mask.data<bool>()[i] = coin();
+    mask = constant(mask);
+    if (coin()) return add("aten::masked_fill.Scalar", {x, mask, unit() * 3});
+    add("aten::where.self", {mask, x, *twin(x)});
+  }
+
+  void elements() {
+    Known x = any(), y = *twin(x);
+    switch (c_.below(7)) {
+      case 0:
+        return add("aten::clamp", {x, coin() ? Given(-0.5) : none(), 0.75});
+      case 1:
+        return add("aten::lerp.Scalar", {x, y, unit()});
+      case 2:
+        return add("aten::addcmul", {x, y, constant(random(Dims(x.tensor.sizes()))), unit()});
+      case 3:
+        return add("aten::pow.Tensor_Scalar", {x, between(1, 3)});
+      case 4:
+        return add("aten::tril", {x, between(-2, 2)});
+      case 5:
+        if (x.rank() > 0) add("aten::repeat_interleave.self_int", {x, between(1, 3), dimOf(x), none()});
+        return;
+      default:
+        if (x.rank() > 0) add("aten::movedim.int", {x, dimOf(x), dimOf(x)});
+    }
+  }
+
+  // Of one or two leading dimensions, with rows of indices or a table of them.
+  void indexed() {
+    Known x = any();
+    if (x.rank() == 0 || x.tensor.numel() == 0) return;
+    std::vector<Tensor> lists;
+    const Dims sizes = coin() ? Dims{between(1, 5)} : Dims{between(1, 3), between(1, 3)};
+    for (int64_t d = between(1, std::min(2, x.rank())); d > 0; --d)
+      lists.push_back(indices(sizes, x.size(static_cast<int64_t>(lists.size()))));
+    add("aten::index.Tensor_hacked_twin", {x, Given{IValue(tensorList(lists))}});
+  }
+
+  void windows() {
+    if (coin()) {
+      Known x = ofRank(4);
+      return add("aten::im2col", {x, Dims{between(1, 3), between(1, 3)}, Dims{between(1, 2), 1}, Dims{between(0, 1), 0},
+                                  Dims{between(1, 2), between(1, 2)}});
+    }
+    Known x = any();
+    if (x.rank() > 0) add("aten::unfold", {x, dimOf(x), between(1, 3), between(1, 2)});
+  }
+
+  // Attention whose keys and values have fewer heads than its queries.
+  void grouped() {
+    Known x = ofRank(3);
+    if (x.rank() != 3 || x.tensor.numel() == 0) return;
+    const int64_t batch = x.size(0), length = x.size(1), width = x.size(2), few = between(1, 2), times = between(1, 3);
+    auto part = [&](int64_t heads) {
+      Known p = call("aten::linear", x, {x, weight(Dims{heads * 8, width}, width), none()});
+      p = call("aten::view", p, {p, Dims{batch, length, heads, 8}});
+      return call("aten::transpose.int", p, {p, 1, 2});
+    };
+    Known q = part(few * times), k = part(few), v = part(few);
+    if (q.rank() != 4 || k.rank() != 4 || v.rank() != 4) return;
+    add("aten::scaled_dot_product_attention.gqa", {q, k, v, none(), 0.0, coin(), none(), true});
+  }
+
+  void sums() {
+    Known x = any();
+    if (x.rank() == 0 || x.tensor.numel() == 0) return;
+    switch (c_.below(4)) {
+      case 0:
+        return add("aten::cumsum", {x, dimOf(x), none()});
+      case 1:
+        return add("aten::logsumexp", {x, Dims{dimOf(x)}, coin()});
+      case 2:
+        return add("aten::std.dim", {x, Dims{dimOf(x)}, false, coin()});
+      default: {
+        const int64_t last = x.size(x.rank() - 1);
+        add("aten::rms_norm", {x, Dims{last}, coin() ? Given(constant(random(Dims{last}))) : none(), 0.1});
+      }
+    }
   }
 
   void rearrange() {
@@ -713,6 +877,7 @@ class Maker {
   std::unique_ptr<Graph> graph_;
   Builder b_;
   size_t left_;
+  bool hidden_ = false;  // values may be minus infinity: scores of attention that nobody sees
   std::vector<Known> known_;
   std::vector<IValue> inputs_;
 };

@@ -2,13 +2,13 @@
 """Random programs, scripted and run by PyTorch, against `tscompile run`, as it chooses and in the interpreter: values, dtypes, sizes, and
 whether they raise; the first lines of errors are counted.
 
-    check_programs.py TOOL [--count N] [--first SEED] [--inputs N] [--keep FOLDER] [--state FILE]
+    check_programs.py CALLS [--count N] [--first SEED] [--inputs N] [--keep FOLDER] [--state FILE]
 
-Needs a Python with PyTorch (`./dev oracle`; `./dev programs` calls this). program_grammar.py has what programs are made of; each runs
-with N sets of inputs of other sizes, dtypes and values, and half of the runs raise. What PyTorch does with or without its
-optimisations is right: it drops dead code and folds before the first run. On engines, where more is dropped, a program may also give
-what it gives without the statements that raise. --state: goes on behind the last seed of the call before. What differs stays in
-FOLDER, and by class in the last lines.
+CALLS is BUILD/tests/tool_calls, the tool without its start. Needs a Python with PyTorch (`./dev oracle`; `./dev programs` calls
+this). program_grammar.py has what programs are made of; each runs with N sets of inputs of other sizes, dtypes and values, and half of
+the runs raise. What PyTorch does with or without its optimisations is right: it drops dead code and folds before the first run. On
+engines, where more is dropped, a program may also give what it gives without the statements that raise. --state: goes on behind the
+last seed of the call before, and keeps what was counted. What differs stays in FOLDER, and by class in the last lines.
 """
 import argparse
 import collections
@@ -18,6 +18,7 @@ import os
 import random
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import tempfile
@@ -219,12 +220,52 @@ def without_line(lines, i, inputs, load, got):
 
 
 # Where PyTorch 2 refuses what 1.13 computes, and other faults of its own.
-OTHERWISE = ("report a bug", "codec can't decode", "source tensor shape must match self tensor shape")
+OTHERWISE = ("report a bug", "codec can't decode", "source tensor shape must match self tensor shape", "only supports boolean masks", "Can't detach views in-place", "BComplex32")
+
+
+class Tool:
+    """The tool in a process that takes one call after another."""
+
+    def __init__(self, path):
+        self.path, self.process = path, None
+
+    def __call__(self, args):
+        """Exit code, standard output and error; the code of a signal if it ended."""
+        if self.process is None:
+            self.process = subprocess.Popen([self.path], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        words = [word.encode() for word in args]
+        try:
+            self.process.stdin.write(b"%d\n" % len(words) + b"".join(b"%d\n" % len(word) + word for word in words))
+            self.process.stdin.flush()
+            code, *sizes = map(int, self.process.stdout.readline().split())
+            return code, *(self.process.stdout.read(size).decode(errors="replace") for size in sizes)
+        except (BrokenPipeError, ValueError):
+            code, self.process = self.process.wait(), None
+            return code, "", "it ended"
+
+
+def kind_of(words):
+    """Of messages that differ only in numbers and dtypes."""
+    return re.sub(r"'(Float|Double|Half|BFloat16|Long|Int|Short|Char|Byte|Bool)'|\b(float|bfloat|int|uint)\d+\b|\bbool\b", "T", re.sub(r"-?\d+(?!\w)", "N", words))
 
 
 class Check:
     def __init__(self, options, folder):
+        self.tool = Tool(options.calls)
         self.files, self.options, self.folder, self.classes, self.counts, self.words = 0, options, folder, collections.Counter(), collections.Counter(), collections.Counter()
+
+    def go_on(self):
+        """The next seed; counts what was counted before."""
+        with open(self.options.state) as file:
+            state = json.load(file)
+        for total, before in zip((self.counts, self.classes, self.words), state.get("counted", [])):
+            total.update(before)
+        return state["next"]
+
+    def keep(self, seed):
+        with open(self.options.state + ".new", "w") as file:
+            json.dump({"next": seed, "counted": [self.counts, self.classes, self.words]}, file)
+        os.replace(self.options.state + ".new", self.options.state)
 
     def script(self, source):
         """The function and the path that it names, or None if it is no program."""
@@ -263,24 +304,24 @@ class Check:
 
     def compare(self, name, source, text, function, inputs, mode, more, kind, want):
         words = list(inputs.words())
-        done = subprocess.run([self.options.tool, "run", text, *words, "--print", "-q", *more], capture_output=True, text=True, errors="replace")
-        said = done.stderr.split("\n")[0]
+        code, out, err = self.tool(["run", text, *words, "--print", "-q", *more])
+        said = err.split("\n")[0]
         said = re.sub(r"^.*?: error: ", "", said)
         problem = ""
-        if done.returncode not in (0, 4, 6, 8):
-            problem = f"exit {done.returncode}: {said[:80]}"
-        elif done.returncode == 0:
+        if code not in (0, 4, 6, 8):
+            problem = f"exit {code}: {said[:80]}"
+        elif code == 0:
             try:
-                got = Reader(done.stdout.strip()).value()
+                got = Reader(out.strip()).value()
             except Exception as e:  # noqa: BLE001
                 problem = f"cannot be read: {e}"
             else:
                 problem = self.value_problem(source, function, inputs, mode, kind, want, got)
         elif kind == "value" and as_written(function, inputs)[0] != "raises":
-            problem = ("raises" if done.returncode == 8 else "not run") + f": {said[:90]}"
+            problem = ("raises" if code == 8 else "not run") + f": {said[:90]}"
         elif kind == "raises" and mode == "interpreter":
             first = re.sub(r"^[\w.]*(Error|Exception): ?", "", want)[:60]
-            self.words["the same words" if first and first.lower() in said.lower() else f"PyTorch: {first} | here: {said[:80]}"] += 1
+            self.words["the same words" if first and first.lower() in said.lower() else kind_of(f"PyTorch: {first} | here: {said[:80]}")] += 1
         if problem:
             self.classes[mode + ": " + re.sub(r"\d+", "N", problem)] += 1
             if self.options.keep:
@@ -288,7 +329,7 @@ class Check:
                 with open(text) as file:
                     graph = file.read()
                 with open(os.path.join(self.options.keep, f"{name}_{mode}.txt"), "w") as file:
-                    file.write(f"{problem}\n\n{source}\n{graph}\n{' '.join(map(shlex.quote, words))}\nPyTorch: {kind} {want}\nhere: exit {done.returncode}\n{done.stdout}{done.stderr}")
+                    file.write(f"{problem}\n\n{source}\n{graph}\n{' '.join(map(shlex.quote, words))}\nPyTorch: {kind} {want}\nhere: exit {code}\n{out}{err}")
 
     def value_problem(self, source, function, inputs, mode, kind, want, got):
         """Why these values are not PyTorch's, with some of its optimisations or without; "" if they are."""
@@ -305,7 +346,11 @@ class Check:
         return f"PyTorch raises: {want[:90]}"
 
 
-def in_children(check, first, end, batch=20):
+# Programs that take longer in PyTorch are left.
+SECONDS = 20
+
+
+def in_children(check, first, end, batch=100):
     """Runs seeds in processes of their own, some at a time: there are programs that end PyTorch's. Gives each when it is done."""
     while first < end:
         read, write = os.pipe()
@@ -314,6 +359,7 @@ def in_children(check, first, end, batch=20):
             os.close(read)
             with open(write, "w") as results:
                 for seed in range(first, min(first + batch, end)):
+                    signal.alarm(SECONDS)
                     before = [c.copy() for c in (check.counts, check.classes, check.words)]
                     check.run(seed)
                     print(json.dumps([dict(now - old) for now, old in zip((check.counts, check.classes, check.words), before)]), file=results, flush=True)
@@ -335,22 +381,22 @@ def in_children(check, first, end, batch=20):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("tool", type=os.path.abspath)
+    parser.add_argument("calls", type=os.path.abspath)
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--inputs", type=int, default=2, help="sets of inputs for each program")
     parser.add_argument("--keep")
     parser.add_argument("--state")
     options = parser.parse_args()
-    if options.state and os.path.exists(options.state):
-        with open(options.state) as file:
-            options.first = json.load(file)["next"]
     with tempfile.TemporaryDirectory() as folder:
         check = Check(options, folder)
+        if options.state and os.path.exists(options.state):
+            options.first = check.go_on()
         for seed in in_children(check, options.first, options.first + options.count):
-            if options.state:
-                with open(options.state, "w") as file:
-                    json.dump({"next": seed + 1}, file)
+            if options.state and seed % 10 == 9:
+                check.keep(seed + 1)
+        if options.state:
+            check.keep(seed + 1)
     for problem, count in check.words.most_common(60):
         print(f"words {count:6} {problem}")
     for problem, count in check.classes.most_common():

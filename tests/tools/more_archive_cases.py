@@ -1083,3 +1083,115 @@ class MHooksOfAll(nn.Module):
         self.register_forward_pre_hook(_doubled)
     def forward(self, x):
         return self.l(x)
+
+# What a run writes to lies inside of containers that all runs share.
+@module(_r(3))
+class MInnerState(nn.Module):
+    table: Dict[str, Tensor]
+    caches: List[Tensor]
+    deep: Dict[str, List[Tensor]]
+    pairs: List[Tuple[int, List[int]]]
+    same: List[List[Tensor]]
+    def __init__(self):
+        super().__init__()
+        self.table = {"w": torch.ones(3)}
+        self.caches = [torch.zeros(3), torch.zeros(2, 3)]
+        self.deep = {"a": [torch.ones(3)], "b": []}
+        self.pairs = [(1, [2, 3])]
+        twice = [torch.ones(3)]
+        self.same = [twice, twice]
+    def forward(self, x):
+        self.table["w"].add_(x)
+        self.caches[1][0] = x
+        self.caches[0] += 1
+        self.deep["a"][0].mul_(x)
+        self.deep["b"].append(x)
+        self.deep["a"].insert(0, x * 2)
+        self.pairs[0][1].append(5)
+        self.pairs.append((2, [7]))
+        self.same[0].append(x)
+        return self.table, self.caches, self.deep, self.pairs, self.same
+
+@module(_r(2, 3), 1)
+class MIfaceChosen(nn.Module):
+    first: Iface
+    def __init__(self):
+        super().__init__()
+        self.first = ImplA()
+        self.choice = nn.ModuleList([ImplA(), ImplB()])
+        self.lin = nn.Linear(3, 3)
+    def forward(self, x, k: int):
+        x = self.first.forward(x)
+        for i in range(3):
+            m: Iface = self.choice[k]
+            x = m.forward(self.lin(x))
+            k = 1 - k
+        return x
+
+class Pooling(Enum):
+    SUM = 1
+    MEAN = 2
+    MAX = 3
+class Padding(Enum):
+    ZERO = "constant"
+    EDGE = "replicate"
+
+@module(_r(3, 4), 1)
+class MEnumParts(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.mode = Pooling.MEAN
+        self.table = {"a": Pooling.SUM, "b": Pooling.MAX}
+        self.pads = [Padding.ZERO, Padding.EDGE]
+    def pool(self, x, mode: Pooling):
+        if mode == Pooling.SUM:
+            return x.sum(-1)
+        elif mode == Pooling.MEAN:
+            return x.mean(-1)
+        return x.amax(-1)
+    def forward(self, x, n: int):
+        outs: List[Tensor] = []
+        for m in Pooling:
+            outs.append(self.pool(x, m))
+        for k, m in self.table.items():
+            outs.append(self.pool(x, m) * m.value)
+        y = F.pad(x[None], [1, 2], self.pads[n].value)
+        names = [p.name + "=" + p.value for p in self.pads]
+        return self.pool(x, self.mode), outs, names, y
+
+class Limits(NamedTuple):
+    n: int
+    scale: Optional[float] = None
+    names: Optional[List[str]] = None
+
+# A tuple that could hold a list is made where it stands; attention as the newest PyTorch writes it.
+@script(_r(1, 2, 3, 4), 3)
+def made_tuples(x, n: int):
+    out: List[float] = []
+    for c in [Limits(1, None, None), Limits(2, 0.5, None), Limits(n, None, ["a", "b"])]:
+        s = c.scale
+        k = 1.0
+        if s is not None:
+            k = s
+        names = c.names
+        if names is not None:
+            k += len(names)
+        out.append(k * c.n)
+    return out, F.scaled_dot_product_attention(x, x, x, is_causal=True)
+
+def _is_sum(m: Pooling) -> bool:
+    return m is Pooling.SUM
+
+# Each constant and each attribute is another object, even if it is the same member.
+@module(1)
+class MEnumIdentity(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.m = Pooling.SUM
+        self.both = [Pooling.SUM, Pooling.MAX]
+    def forward(self, n: int):
+        m = self.m
+        k = Pooling.SUM
+        if n > 0:
+            k = Pooling.MAX
+        return m is m, self.m is self.m, self.m is Pooling.SUM, _is_sum(self.m), self.both[0] is self.m, k is Pooling.MAX, k == Pooling.MAX, k is k

@@ -6,11 +6,14 @@ from typing import NamedTuple, Optional
 
 import torch
 
+import program_operators
+
 DTYPES = ["float32", "float64", "float16", "bfloat16", "int64", "int32", "int8", "uint8", "bool"]
 
 # The value that a variable of each kind begins with.
 KINDS = {"T": "torch.mul(x, 1)", "I": "n", "B": "b", "F": "f", "S": "s", "LT": "[x, y]", "LI": "[n, 1, 2]", "LF": "[f, 2.0, -1.25]", "LS": "[s, 'b', 'A1']", "LB": "[b, False]", "D": "{'a': x, 'b': y}",
-         "DI": "{'a': n, 'b': 2}", "DK": "{1: s, -2: 'q'}", "P": "(y, n, s)", "PI": "(n, 2)", "N": "Pair(x, n)", "O": "maybe(b, n)", "OT": "maybe_tensor(b, x)", "LL": "[[n], [1, 2]]", "LP": "[(n, s), (1, 'b')]"}
+         "DI": "{'a': n, 'b': 2}", "DK": "{1: s, -2: 'q'}", "P": "(y, n, s)", "PI": "(n, 2)", "N": "Pair(x, n)", "O": "maybe(b, n)", "OT": "maybe_tensor(b, x)", "LL": "[[n], [1, 2]]", "LP": "[(n, s), (1, 'b')]",
+         "TT": "(x, y)", "DT": "{1: x, n: y}", "DL": "{'a': [n], 'b': [1, 2]}", "LO": "[maybe(b, n), 3]", "LLT": "[[x, y], [z]]", "DF": "{f: n, 2.0: 1}", "OS": "maybe_text(b, s)"}
 
 
 class Pair(NamedTuple):
@@ -26,6 +29,13 @@ def maybe(b: bool, n: int) -> Optional[int]:
 
 def maybe_tensor(b: bool, x: torch.Tensor) -> Optional[torch.Tensor]:
     return x if b else None
+
+
+def maybe_text(b: bool, s: str) -> Optional[str]:
+    if b:
+        return None
+    else:
+        return s + "?"
 
 
 def twice(x: torch.Tensor, n: int = 2):
@@ -46,9 +56,12 @@ def early(n: int, b: bool):
 HEAD = """import math
 import torch
 from typing import Dict, List, Optional, Tuple
-from program_grammar import Pair, early, maybe, maybe_tensor, twice
+from program_grammar import Pair, early, maybe, maybe_tensor, maybe_text, twice
 
-def f(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor, n: int, b: bool, f: float, s: str):
+"""
+MAIN = "def f(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor, n: int, b: bool, f: float, s: str):\n"
+HELPER = """def helper(x: torch.Tensor, y: torch.Tensor, n: int):
+    z, b, f, s = y, n > 1, 0.5 * n, "a-b"
 """
 
 WORDS = {
@@ -131,10 +144,23 @@ VALUES = {
     "LL": ["[<LI>, [<i>]]", "<LL>[<lslice>]", "<LL> + [<LI>]", "[[j, <i>] for j in range(<i>)]", "[e + [1] for e in <LL>]", "<LL>.copy()"],
     "LP": ["[(<i>, <S>)]", "list(zip(<LI>, <LS>))", "list(enumerate(<LS>))", "<LP>[<lslice>]", "[(v, k) for k, v in <DI>.items()]", "sorted(<LP>)", "list(<DK>.items())"],
 }
+WORDS.update(program_operators.WORDS)
+VALUES["T"] += program_operators.TENSORS
+VALUES |= {
+    "TT": ["(<T>, <T>)", "(<TT>[1], <TT>[0])", "torch.max(<T>, <d>)", "torch.sort(<T>, <d>)"], "DT": ["{<i>: <T>}", "<DT>.copy()", "{j: e for j, e in enumerate(<LT>)}"], "DL": ["{<k>: <LI>}", "<DL>.copy()", "{k: [len(k), <i>] for k in <LS>}", "{k: [v] for k, v in <DI>.items()}"],
+    "LO": ["<LO>[<lslice>]", "<LO> + [<O>]", "<LO>.copy()", "[<O>, <O>]"], "LLT": ["[<LT>, [<T>]]", "<LLT>[<lslice>]", "<LLT> + [<LT>]", "[[e, <T>] for e in <LT>]"], "DF": ["{<F>: <i>}", "<DF>.copy()", "{e: len(<LF>) for e in <LF>}"], "OS": ["maybe_text(<bool>, <S>)", "maybe_text(<B>, <s>)"],
+} | {"O": VALUES["O"] + ["<LO>[<i>]", "<LO>.pop()", "maybe(<O> is None, <i>)"]}
+VALUES["I"] += ["<DL>[<k>][<i>]", "len(<DL>)", "len(<LO>)", "<DF>[<F>]", "<DF>.get(<F>, <i>)", "len(<LLT>[<i>])", "sum(<DL>[<k>])", "<T>.shape[-1]", "int(<T>[<i>])", "int(<T>.max())", "<T>.ndim", "<T>.storage_offset()", "<T>.element_size()", "int(<T>.argmax())", "-(<i> // 2)", "(-<i>) % 3", "<i> // -2", "-1 - <i>", "1 \\<\\< <i>", "<i> \\>\\> 1", "<i> ** 2",
+                "(<i> * 4611686018427387904)", "int(<F> * 10)", "int(<S>[0:1] + '1')", "len(str(<i>))", "len(list(<T>.shape))", "<i> - 2 * <i> + 1", "len([1 for e in <LI>])"]
+VALUES["F"] += ["<F> ** <i>", "<i> ** <F>", "<i> ** -1", "<F> // <F>", "<F> % <i>", "<i> / <i>", "<F> + <i>", "float(<T>[<i>])", "float(<T>.sum())", "<T>.sum().item() * 0.5", "sum([e * 2 for e in <LF>])", "min(<LF>)", "float(<B>) - <F>", "abs(<F>)", "math.sinh(<F>)", "math.erf(<F>)", "math.gamma(<F>)", "math.lgamma(<F>)", "float('<1.5|inf|-2e3|x>')", "<i> * 0.1", "(<F> if <O> is None else 1.0)"]
+VALUES["S"] += ["<S> + <S>", "('none' if <OS> is None else 'some')", "str(<LO>)", "str(<DL>)", "str(<TT>[0].dim())", "str(<DF>)", "str(<PI>[0]) + str(<B>)", "str(<T>.shape)", "str(<T>.size())", "'%d/%d' % (<i>, <i>)", "'%x' % <i>", "str(-<F>)", "str(<i> / 3)", "str(<i> // 2) + <s>", "<S>[<i>] + <S>[<i>]"]
+VALUES["LI"] += ["<DL>[<k>]", "list(<DT>.keys())", "[e % <i> for e in <LI>]", "[j for j in range(<i>)]", "<LI>[<i>:<i>]", "<LI>[:<i>] + <LI>[<i>:]", "list(<DF>.values())", "[len(e) for e in <LL>]", "[int(e.sum()) for e in <T>]"]
+VALUES["LT"] += ["<LLT>[<i>]", "[<TT>[0], <TT>[1]]", "list(<DT>.values())", "<LT>[<i>:<i>]", "list(torch.split(<T>, <i>))", "list(<T>.tensor_split(<i>, <d>))", "[e[<index>] for e in <LT>]", "[e for e in <LT>] + [<T>[0]]"]
 WORDS["bool"] = ["<B>", "<i> <cmp> <i>", "<i> <cmp> <i>", "bool(<T>.sum() > 0)", "<T>.dim() == <0|1|2>", "<k> in <D>", "<k> not in <DI>", "not <B>", "<F> <cmp> <1.5|0|F>", "len(<LT>) > 2", "<T>.size(0) == 2", "<S>.<startswith|endswith>(<s>)",
                  "<s> in <S>", "<S> <cmp> <s>", "<LI> <==|!=> <LI>", "<LF> == <LF>", "<LS> == <LS>", "<i> in <LI>", "<s> in <LS>", "<i> in <DK>", "<B> and <bool>", "<B> or <bool>", "<B> == <B>", "bool(<i>)", "bool(<F>)", "bool(<T>)", "<O> is None", "<OT> is not None",
                  "<PI> == <PI>", "all(<LB>)", "any(<LB>)", "<S>.<isalpha|isdigit|isupper|islower|isspace|isalnum|istitle|isidentifier|isnumeric|isdecimal>()", "<T>.dtype == <dtype>", "<T>.is_floating_point()", "<T>.is_contiguous()", "torch.equal(<T>, <T>)", "torch.allclose(<T>, <T>)",
-                 "bool((<T> == <T>).all())", "<i> \\< <i> \\< <i>", "isinstance(<i>, int)", "math.isnan(<F>)", "math.isinf(<F>)", "<T>.item() > 0", "<T>.shape == <T>.shape", "<T>.sum() > <number>", "bool(<S> == '')", "<i> == <F>", "<F> in <LF>", "<B> ^ <B>", "<D> is not None"]
+                 "bool((<T> == <T>).all())", "<i> \\< <i> \\< <i>", "isinstance(<i>, int)", "math.isnan(<F>)", "math.isinf(<F>)", "<T>.item() > 0", "<T>.shape == <T>.shape", "<T>.sum() > <number>", "bool(<S> == '')", "<i> == <F>", "<F> in <LF>", "<B> ^ <B>", "<D> is not None", "<OS> is None", "<LI> == [<i>, 1]", "<i> in <DT>", "<k> in <DL>", "<F> in <DF>", "<T>.dtype == <T>.dtype", "<T>.is_complex()", "<T>.shape == [<i>, 3]",
+                 "<T>[<i>] > 0", "bool(<T>[<i>])", "<T>.any()", "(<T> \\< <T>).any()", "<T> is <T>", "len(<LI>) == len(<LT>)", "<i> \\< <F>", "<i> == <i> == <i>", "<B> != <B>", "not (<B> and <B>)", "<T>.size() == <LI>", "<S> == <S>", "<T>.is_contiguous()", "<LT>[<i>].dim() > 1", "math.isfinite(<F>)", "<O> is not None"]
 
 # What a statement does beside making a new value.
 IN_PLACE = ["<T>.add_(<T>)", "<T>.add_(<number>)", "<T>.mul_(<T>)", "<T>.mul_(<number>)", "<T>[<index>] = <T>", "<T>[<index>] = <number>", "<T>[<index>] = <number>", "<T1>[<T1> > 0] = <number>", "<T>[<index>] += <number>", "<T>[<index>] *= <T>", "<T>[<index>].<relu_|neg_|zero_|abs_>()", "<T>[<index>].add_(<T>)",
@@ -146,28 +172,28 @@ IN_PLACE = ["<T>.add_(<T>)", "<T>.add_(<number>)", "<T>.mul_(<T>)", "<T>.mul_(<n
 OTHER = ["<LI>.append(<i>)", "<LT>.append(<T>)", "<LF>.append(<F>)", "<LS>.append(<s>)", "<D>[<k>] = <T>", "<DI>[<k>] = <i>", "<DI>[<k>] += <i>", "<DK>[<i>] = <s>", "<LI>.<reverse|sort|clear>()", "<LI>.sort(reverse=True)", "<LS>.sort()", "<LF>.sort()", "<LI>.insert(<i>, <i>)", "<LI>.extend(<LI>)", "<LI>.remove(<i>)", "del <LI>[<i>]",
          "<LI> += [<i>]", "<LI>[<i>] = <i>", "<LI>[<i>] += <i>", "<LT>[<i>] = <T>", "<LS>[<i>] = <s>", "<D>.pop(<k>)", "del <D>[<k>]", "<D>.update({<k>: <T>})", "<D>.setdefault(<k>, <T>)", "<DI>.clear()", "<DI>.update(<DI>)", "<DK>.pop(<i>, 'none')", "<LL>[<i>].append(<i>)", "<LL>.append(<LI>)", "<LL>[<i>][<i>] = <i>", "del <DK>[<i>]",
          "assert <bool>, <s>", "assert <bool>", "assert <T>.size(0) == <T>.size(0), f'{<i>} rows'", "<LT>.extend(<LT>)", "<LS>.extend([<s>])", "<LF>[<i>] = <F>", "<LB>.append(<bool>)", "<LT>.<reverse|pop|clear>()", "<LS>.reverse()", "<LP>.append((<i>, <S>))", "del <LT>[<i>]", "<LS>.insert(<i>, <s>)"]
+IN_PLACE += program_operators.IN_PLACE
+OTHER += program_operators.OTHER
 LOOPS = ["for j# in range(<i>):", "for j# in range(<i>, <i>):", "for j# in range(<3|4>, <i>, <-1|-2|2>):", "for j# in <LI>:", "for j#, e# in enumerate(<LS>):", "for k#, j# in <DI>.items():", "for j#, k# in zip(<LI>, <LS>):", "for j#, k# in <LP>:", "for k# in <DI>:", "for j# in <DK>.keys():", "for k# in <S>:", "for t# in <LT>:", "for t# in <T>:",
          "for k#, t# in <D>.items():", "for a# in <LL>:", "for j#, t# in enumerate(<LT>):"]
 LOOP_KINDS = {"j": "I", "k": "S", "e": "S", "t": "T", "a": "LI"}
 
 
-class Program:
-    """Python source of one function `f(x, y, z, n, b, f, s)`; variables by kind."""
+class Body:
+    """The lines of a function; variables by kind."""
 
-    def __init__(self, seed):
-        self.rng, self.lines, self.count, self.depth, self.loops = random.Random(seed), [], 0, 1, 0
+    def __init__(self, rng, result=None, helper=False):
+        self.rng, self.lines, self.count, self.depth, self.loops, self.result, self.helper = rng, [], 0, 1, 0, result, helper
         self.vars = {"T": ["x", "y", "z", "t_"], "I": ["n", "i_"], "B": ["b", "b_"], "F": ["f", "f_"], "S": ["s", "s_"]}
         self.vars = {kind: self.vars.get(kind, [kind.lower() + "_"]) for kind in KINDS}
         for _ in range(self.rng.randrange(2, 8)):
             self.statement()
         body = "\n".join(self.lines)
         used = [kind for kind in KINDS if re.search(rf"\b({'|'.join(v for v in self.vars[kind] if v not in 'xyznbfs')})\b", body)]
-        self.emit("return (" + ", ".join(self.vars[k][-1] for k in used) + f", {self.pick('T')}, x)")
+        results = f"({self.pick('T')}, {self.pick('I')})" if result else "(" + ", ".join(self.vars[k][-1] for k in used) + f", {self.pick('T')}, x)"
+        self.emit("return " + results)
         body = "\n".join(self.lines)
         self.lines[:0] = [f"    {kind.lower()}_ = {first}" for kind, first in KINDS.items() if re.search(rf"\b{kind.lower()}_\b", body)]
-
-    def source(self):
-        return HEAD + "\n".join(self.lines) + "\n"
 
     def emit(self, line):
         self.lines.append("    " * self.depth + line)
@@ -204,8 +230,15 @@ class Program:
 
     def statement(self):
         r = self.rng.random()
-        if r < 0.35:
+        if r < 0.03 and self.result:
+            self.emit(f"if {self.fill('<bool>')}:")
+            self.emit(f"    return ({self.value('T')}, {self.fill('<i>')})")
+        elif r < 0.03 and self.helper:
+            self.unpack("TI", f"helper({self.pick('T')}, {self.pick('T')}, {self.fill('<i>')})")
+        elif r < 0.3:
             self.new("T", self.value("T"))
+        elif r < 0.35:
+            self.unpack(*self.rng.choice(program_operators.UNPACKED))
         elif r < 0.5:
             self.emit(self.fill(self.rng.choice(IN_PLACE)))
         elif r < 0.62 and self.depth < 4:
@@ -221,14 +254,22 @@ class Program:
         else:
             self.emit(self.fill(self.rng.choice(OTHER)))
 
+    def unpack(self, kinds, template):
+        value = self.fill(template)
+        names = [f"v{self.count + 1 + i}" for i in range(len(kinds))]
+        self.count += len(kinds)
+        self.emit(f"{', '.join(names)} = {value}")
+        for kind, name in zip(kinds, names):
+            self.vars[kind].append(name)
+
     def narrowed(self):
         """A value that may be None, looked at."""
-        kind, other = self.rng.choice([("O", "I"), ("OT", "T")])
+        kind, other = self.rng.choice([("O", "I"), ("OT", "T"), ("OS", "S")])
         name = self.pick(kind)
         self.new(other, self.pick(other))
         new = self.vars[other][-1]
-        self.emit(f"if {name} is not None:")
-        self.emit(f"    {new} = {name} + 1")
+        self.emit(self.rng.choice([f"if {name} is not None:", f"if {name} is not None and {self.fill('<bool>')}:", f"if not ({name} is None):"]))
+        self.emit(f"    {new} = {name} + {repr('1') if kind == 'OS' else 1}")
 
     def block(self):
         marks = {k: len(v) for k, v in self.vars.items()}
@@ -272,3 +313,17 @@ class Program:
             names = [v for v in self.vars[kind][: marks[kind]] if v not in "xyznbfs"]
             if names:
                 self.emit(f"{self.rng.choice(names)} = {self.value(kind)}")
+
+
+class Program:
+    """Python source of one function `f(x, y, z, n, b, f, s)`, and in some of another that it calls, which returns early."""
+
+    def __init__(self, seed):
+        rng = random.Random(seed)
+        helper = Body(rng, result="TI").lines if rng.random() < 0.25 else None
+        self.lines = [MAIN.rstrip(), *Body(rng, helper=helper is not None).lines]
+        if helper:
+            self.lines = [*HELPER.rstrip().split("\n"), *helper, "", *self.lines]
+
+    def source(self):
+        return HEAD + "\n".join(self.lines) + "\n"

@@ -176,21 +176,41 @@ void FramesLayer::run(Frame& frame) const {
   });
 }
 
+void ChannelsToPixelsLayer::runOnBlocks(Frame& frame) const {
+  const Dims &in = frame.network()[inputs[0]].sizes, &out = frame.network()[outputs[0]].sizes;
+  const int64_t blocks = out[1] / kBlock, planes = out[0] * blocks, inArea = in[2] * in[3];
+  const float* from = frame.data<float>(inputs[0]);
+  auto* to = frame.data<float>(outputs[0]);
+  const int64_t rows = planes * out[2];
+  parallelFor(rows, rows * out[3] * kBlock < kParallelFloats ? 1 : frame.threads(), [&](int64_t i) {
+    const int64_t plane = i / out[2], y = i % out[2] + top;
+    const int64_t places = plane / blocks * stepY * stepX + y % stepY * stepX;  // that are before those of this row
+    float* line = to + i * out[3] * kBlock;
+    for (int64_t x = left; x < out[3] + left; ++x, line += kBlock) {
+      const int64_t block = (places + x % stepX) * blocks + plane % blocks;
+      std::copy_n(from + (block * inArea + y / stepY * in[3] + x / stepX) * kBlock, kBlock, line);
+    }
+  });
+}
+
 void ChannelsToPixelsLayer::run(Frame& frame) const {
+  if (blocked) return runOnBlocks(frame);
   const Dims& in = frame.network()[inputs[0]].sizes;
   const Dims& out = frame.network()[outputs[0]].sizes;
   const int64_t height = in[2], width = in[3], outHeight = out[2], outWidth = out[3];
   const float* from = frame.data<float>(inputs[0]);
   auto* to = frame.data<float>(outputs[0]);
-  const int64_t planes = out[0] * out[1];
+  const int64_t planes = out[0] * out[1], places = stepY * stepX;
   parallelFor(planes, planes * outHeight * outWidth < kParallelFloats ? 1 : frame.threads(), [&](int64_t plane) {
     for (int64_t y = 0; y < outHeight; ++y) {
-      const int64_t phase = (plane * stepY + (y + top) % stepY) * stepX, row = (y + top) / stepY;
+      const int64_t place = (y + top) % stepY * stepX, row = (y + top) / stepY;
       float* line = to + (plane * outHeight + y) * outWidth;
       for (int64_t p = 0; p < stepX; ++p) {
         // The first pixel of this phase.
         const int64_t first = (p - left % stepX + stepX) % stepX;
-        const float* pixels = from + ((phase + p) * height + row) * width + (first + left) / stepX;
+        const int64_t channel =
+            placesFirst ? (plane / out[1] * places + place + p) * out[1] + plane % out[1] : plane * places + place + p;
+        const float* pixels = from + (channel * height + row) * width + (first + left) / stepX;
         for (int64_t x = first; x < outWidth; x += stepX) line[x] = *pixels++;
       }
     }
@@ -314,8 +334,8 @@ void addFrames(ConvertCall& call, const Convolution& c) {
 
 // A kernel [in][out / groups][KH][KW] that is laid down every `step` pixels is, for each of the step x step places that
 // a pixel can have among them, a kernel of its own over the input: [groups][out / groups][stepY][stepX] channels of
-// ceil(KH / stepY) x ceil(KW / stepX), turned around.
-Tensor kernelsOfPlaces(const Tensor& w, int64_t groups, int64_t stepY, int64_t stepX) {
+// ceil(KH / stepY) x ceil(KW / stepX), turned around. One group may have its channels [stepY][stepX][out].
+Tensor kernelsOfPlaces(const Tensor& w, int64_t groups, int64_t stepY, int64_t stepX, bool placesFirst) {
   const int64_t in = w.size(0) / groups, out = w.size(1), kernelHeight = w.size(2), kernelWidth = w.size(3);
   const int64_t height = (kernelHeight + stepY - 1) / stepY, width = (kernelWidth + stepX - 1) / stepX;
   Tensor made = Tensor::zeros(DType::Float32, Dims{groups * out * stepY * stepX, in, height, width});
@@ -324,7 +344,8 @@ Tensor kernelsOfPlaces(const Tensor& w, int64_t groups, int64_t stepY, int64_t s
       for (int64_t o = 0; o < out; ++o)
         for (int64_t y = 0; y < kernelHeight; ++y)
           for (int64_t x = 0; x < kernelWidth; ++x) {
-            const int64_t channel = ((g * out + o) * stepY + y % stepY) * stepX + x % stepX;
+            const int64_t place = y % stepY * stepX + x % stepX;
+            const int64_t channel = placesFirst ? place * out + o : (g * out + o) * stepY * stepX + place;
             const int64_t row = height - 1 - y / stepY, column = width - 1 - x / stepX;
             made.data<float>()[((channel * in + i) * height + row) * width + column] =
                 w.data<float>()[(((g * in + i) * out + o) * kernelHeight + y) * kernelWidth + x];
@@ -356,14 +377,16 @@ bool addTransposed(ConvertCall& call, const Convolution& c) {
   };
   side(0, s.inHeight, s.kernelHeight, s.strideHeight, s.padTop, s.padBottom);
   side(1, s.inWidth, s.kernelWidth, s.strideWidth, s.padLeft, s.padRight);
+  const bool placesFirst = columnsArePlacesFirst(groups, outChannels);
   Tensor bias = biasOf(call);
   if (bias.defined() && places > 1) {
     Tensor repeated = Tensor::empty(DType::Float32, Dims{outChannels * places});
-    for (int64_t i = 0; i < repeated.numel(); ++i) repeated.data<float>()[i] = bias.data<float>()[i / places];
+    for (int64_t i = 0; i < repeated.numel(); ++i)
+      repeated.data<float>()[i] = bias.data<float>()[placesFirst ? i % outChannels : i / places];
     bias = repeated;
   }
   WeightForm form{fmt::format(", transposed by {}x{}", step[0], step[1]),
-                  [=](const Tensor& t) { return kernelsOfPlaces(t, groups, step[0], step[1]); }};
+                  [=](const Tensor& t) { return kernelsOfPlaces(t, groups, step[0], step[1], placesFirst); }};
   TensorId input = contiguousOperand(call, 0);
   TensorId result = call.makeResult();
   Network& n = call.network();
@@ -378,6 +401,7 @@ bool addTransposed(ConvertCall& call, const Convolution& c) {
   shuffle.stepX = step[1];
   shuffle.top = cut[0];
   shuffle.left = cut[1];
+  shuffle.placesFirst = placesFirst;
   shuffle.inputs = {made};
   shuffle.outputs = {pixels};
   return true;

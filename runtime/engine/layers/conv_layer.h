@@ -76,15 +76,25 @@ class FramesLayer : public Layer {
 };
 
 // Channels -> pixels: [N][C * stepY * stepX][H][W] -> [N][C][outHeight][outWidth], where pixel (y, x) is that of
-// channel
-// ((y + top) % stepY, (x + left) % stepX) at ((y + top) / stepY, (x + left) / stepX).
+// place ((y + top) % stepY, (x + left) % stepX) at ((y + top) / stepY, (x + left) / stepX). Channels are [C][place], or
+// [place][C].
 class ChannelsToPixelsLayer : public Layer {
  public:
   using Layer::Layer;
   std::string name() const override { return "channels_to_pixels"; }
   void run(Frame& frame) const override;
+  bool canBeBlocked(const Network& network) const { return placesFirst && network[outputs[0]].sizes[1] % kBlock == 0; }
   int64_t stepY = 1, stepX = 1, top = 0, left = 0;
+  bool placesFirst = false;
+  bool blocked = false;  // input and output are
+
+ private:
+  void runOnBlocks(Frame& frame) const;
 };
+
+// A transposed convolution computes each channel for each place that a pixel can have among `places`: whether its
+// columns are [place][channel], whose blocks become pixels as they are, or [channel][place].
+inline bool columnsArePlacesFirst(int64_t groups, int64_t channels) { return groups == 1 && channels % kBlock == 0; }
 
 // How the arguments stand: aten::conv2d and its like; aten::_convolution, which may be transposed; conv_transpose2d.
 enum class ConvForm : uint8_t { Forward, General, Transposed };

@@ -1,6 +1,7 @@
 #include "runtime/engine/layers/matmul_layer.h"
 
 #include "ir/values/encoded.h"
+#include "runtime/engine/layers/mix_layer.h"
 #include "runtime/engine/layers/operands.h"
 #include "runtime/kernels/batched_gemm.h"
 #include "runtime/kernels/layout.h"
@@ -114,8 +115,14 @@ bool addProduct(ConvertCall& call, size_t xAt, const Tensor& weight, int64_t k, 
                 int64_t columnStride, const Tensor& bias) {
   Tensor x = call.tensor(xAt);
   if (x.numel() == 0 || k == 0 || n == 0) return false;
-  TensorId input = call.operand(xAt);
   std::optional<int64_t> lda = rowDistance(x);
+  if (std::optional<PlaneMix> mix = lda ? std::nullopt : planesOf(x, n)) {
+    const Tensor whole = decodedOnce(weight);
+    addMix(call, xAt, *mix, contiguous(whole.withGeometry(Dims{n, k}, Dims{columnStride, rowStride}, whole.offset())),
+           bias);
+    return true;
+  }
+  TensorId input = call.operand(xAt);
   if (!lda) {
     input = addCopy(call, input);
     lda = k;

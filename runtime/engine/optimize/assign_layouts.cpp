@@ -73,6 +73,8 @@ class LayoutAssigner {
         resizing(*resize);
       else if (auto* norm = dynamic_cast<GroupNormLayer*>(layer.get()))
         normalising(*norm);
+      else if (auto* shuffle = dynamic_cast<ChannelsToPixelsLayer*>(layer.get()))
+        shuffling(*shuffle);
       else if (auto* rearrange = dynamic_cast<RearrangeLayer*>(layer.get())) {
         if (std::unique_ptr<Layer> moved = rearrangementOfBlocks(*rearrange))
           layer = std::move(moved);
@@ -453,6 +455,14 @@ class LayoutAssigner {
   void normalising(GroupNormLayer& layer) {
     current_ = layer.node;
     layer.blocked = isBlockedItself(layer.inputs[0]);
+    if (!layer.blocked) return allPlain(layer);
+    layer.inputs[0] = blocked(layer.inputs[0]);
+    markBlocked(layer.outputs[0]);
+  }
+
+  void shuffling(ChannelsToPixelsLayer& layer) {
+    current_ = layer.node;
+    layer.blocked = isBlockedItself(layer.inputs[0]) && layer.canBeBlocked(n_);
     if (!layer.blocked) return allPlain(layer);
     layer.inputs[0] = blocked(layer.inputs[0]);
     markBlocked(layer.outputs[0]);

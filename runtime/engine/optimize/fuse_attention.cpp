@@ -5,6 +5,7 @@
 #include "runtime/engine/optimize/uses.h"
 #include "runtime/reference/views.h"
 
+#include <algorithm>
 #include <limits>
 #include <optional>
 
@@ -241,7 +242,13 @@ class AttentionFuser {
     std::vector<const Mask*> masks;
     for (const Mask& m : s.added) masks.push_back(&m);
     if (s.flags) masks.push_back(&*s.flags);
-    for (const Mask* m : masks) splitPairs(layer, m->sizes);
+    for (const Mask* m : masks) {
+      const size_t writer = uses_.writer(m->id);
+      const bool isOfScores = writer != NetworkUses::kNobody &&
+                              (writer == s.product || std::count(s.between.begin(), s.between.end(), writer));
+      if (isOfScores) return false;
+      splitPairs(layer, m->sizes);
+    }
     for (size_t i = 0; i < s.added.size(); ++i)
       if (!setMask(layer, s.added[i], layer.added[i])) return false;
     layer.hides = s.hides;

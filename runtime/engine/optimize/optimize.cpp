@@ -28,6 +28,7 @@ void optimize(Network& network, WeightStore& store, const EngineOptions& options
   foldMargins(network);
   fuseProducts(network);
   fuseAttention(network);
+  readThroughCopies(network);
   fusePointwise(network);
   removeCopies(network);
   assignLayouts(network, options);

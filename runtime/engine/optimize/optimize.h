@@ -23,6 +23,8 @@ void foldMargins(Network& network);
 void fuseProducts(Network& network);
 // softmax(q k^T * scale + mask) v becomes one layer.
 void fuseAttention(Network& network);
+// What copies and products of batches read of a copy, they read of what that was made of.
+void readThroughCopies(Network& network);
 // Element-wise layers become one loop.
 void fusePointwise(Network& network);
 // Products of batches write their results in the order in which they are wanted.

@@ -1,4 +1,5 @@
 #include "runtime/engine/layers/attention_layer.h"
+#include "runtime/engine/layers/mix_layer.h"
 #include "runtime/engine/layers/pointwise_layer.h"
 #include "runtime/engine/optimize/optimize.h"
 #include "runtime/engine/optimize/uses.h"
@@ -47,7 +48,7 @@ void removeCopies(Network& network) {
       const AttentionShape& s = attention->shape;
       if (!follow({s.outer, s.inner, s.queries, s.valueDepth}, attention->out, network[from], side)) continue;
       attention->out = side;
-    } else {
+    } else if (!dynamic_cast<MixLayer*>(maker) || !uses.isWhole(from) || network[from].numel != network[to].numel) {
       continue;
     }
     uses.remove(i);

@@ -60,7 +60,7 @@ int64_t rangeCount(const InferCall& call, const Range& r, DType dtype, bool incl
   call.require(std::isfinite(start) && std::isfinite(end), "unsupported range: {} -> {}", start, end);
   if (integers) {
     int64_t a = asInteger(r.start), b = asInteger(r.end), s = asInteger(r.step);
-    call.require(s > 0 ? b >= a : b <= a, "upper bound and larger bound inconsistent with step sign");
+    call.require(s > 0 ? b >= a : b <= a, "upper bound and lower bound inconsistent with step sign");
     // Integers first, then steps; of arange, only if 64 bits are asked for.
     if (dtype == DType::Int64 || inclusive) {
       __int128 length = static_cast<__int128>(b) - a,
@@ -69,7 +69,7 @@ int64_t rangeCount(const InferCall& call, const Range& r, DType dtype, bool incl
       return static_cast<int64_t>(steps);
     }
   } else {
-    call.require(step > 0 ? end >= start : end <= start, "upper bound and larger bound inconsistent with step sign");
+    call.require(step > 0 ? end >= start : end <= start, "upper bound and lower bound inconsistent with step sign");
   }
   double count = inclusive ? std::floor((end - start) / step) + 1 : std::ceil((end - start) / step);
   call.require(count >= 0 && count < 0x1p63, "invalid size, possible overflow?");
@@ -127,7 +127,7 @@ void inferSpace(InferCall& call) {
                graphName(dtype));
   if (dtype == DType::Bool) requireReal(dtype);
   int64_t steps = call.constant(2) ? call.integer(2) : integerAsSize(call.size(2));
-  call.require(!call.constant(2) || steps >= 0, "number of steps must be non-negative, not {}", steps);
+  call.require(!call.constant(2) || steps >= 0, "number of steps must be non-negative");
   call.result(dtype, Dims{steps});
 }
 

@@ -178,8 +178,11 @@ void inferPrelu(InferCall& call) {
     call.require(w.rank() <= 1, "the weight must be a scalar or have one dimension, not {}", w.rank());
     int64_t channels = x.rank() > 1 ? x.sizes[1] : 1, count = w.rank() ? w.sizes[0] : 1;
     if (isKnownSize(count) && isKnownSize(channels) && count != 1)
-      call.require(x.rank() > 0 && count == channels, "the weight has {} elements, the input {} channels", count,
-                   channels);
+      call.require(
+          x.rank() > 0 && count == channels,
+          "mismatch of parameter numbers and input channel size. Found parameter numbers = {} and channel size "
+          "= {}.",
+          count, channels);
   }
   call.result(x);
 }
@@ -208,7 +211,7 @@ void inferGlu(InferCall& call) {
   auto dim = static_cast<size_t>(call.dim(1, t.rank()));
   Dims sizes(t.sizes);
   call.require(!isKnownSize(sizes[dim]) || sizes[dim] % 2 == 0,
-               "the halved dimension must be even, but dimension {} is of size {}", dim, sizes[dim]);
+               "halving dimension must be even, but dimension {} is size {}", dim, sizes[dim]);
   sizes[dim] = floorDiv(SizeExpression::ofSize(sizes[dim]), 2).size();
   call.result(t.dtype, sizes);
 }

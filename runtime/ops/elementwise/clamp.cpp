@@ -17,7 +17,8 @@ void inferClamp(InferCall& call) {
   call.require(!isComplex(dtype), "clamp is not supported for complex types");
   // A single tensor is what maximum and minimum take.
   bool asExtremum = kCount == 3 && (call.isNone(1) ? call.isTensor(2) : call.isTensor(1) && call.isNone(2));
-  call.require(dtype != DType::Bool || asExtremum, "clamp is not implemented for bool");
+  call.require(dtype != DType::Bool || asExtremum, "\"{}\" not implemented for 'Bool'",
+               call.isTensor(1) ? "clamp_cpu" : "clamp_scalar_cpu");
   resultBroadcast(call, dtype, kCount);
 }
 

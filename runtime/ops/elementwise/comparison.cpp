@@ -61,8 +61,12 @@ void equalKernel(KernelCall& call) {
 // ---- isin ----
 
 void inferIsin(InferCall& call) {
-  DType dtype = promotedDType(call, 2);
-  call.require(dtype != DType::Bool && !isComplex(dtype), "isin is not supported for {}", pythonName(dtype));
+  for (size_t i = 0; i < 2; ++i) {
+    if (!call.isTensor(i)) continue;
+    const DType dtype = call.tensor(i).dtype;
+    call.require(dtype != DType::Bool && !isComplex(dtype), "Unsupported input type encountered for isin(): {}",
+                 graphName(dtype));
+  }
   if (call.isTensor(0))
     call.result(call.tensor(0), DType::Bool);
   else

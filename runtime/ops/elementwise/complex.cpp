@@ -13,6 +13,12 @@ using C128 = std::complex<double>;
 void inferFromParts(InferCall& call) {
   DType a = call.tensor(0).dtype, b = call.tensor(1).dtype;
   bool known = a != DType::Undefined && b != DType::Undefined;
+  if (a == DType::Float16 && a == b)
+    throw ExecutionError(ErrorKind::Unsupported, "complex numbers of 16-bit parts are not supported");
+  const auto fits = [](DType d) { return d == DType::Float32 || d == DType::Float64 || d == DType::Float16; };
+  call.require(!known || (fits(a) && fits(b)),
+               "expected both inputs to be Half, Float or Double tensors but got {} and {}", graphName(a),
+               graphName(b));
   call.require(!known || a == b, "the tensors must have one dtype, not {} and {}", pythonName(a), pythonName(b));
   call.require(a == DType::Float32 || a == DType::Float64 || a == DType::Undefined,
                "expected float32 or float64 tensors, not {}", pythonName(a));
@@ -33,8 +39,8 @@ void inferReal(InferCall& call) {
 }
 void inferImag(InferCall& call) {
   TensorInfo t = call.tensor(0);
-  call.require(isComplex(t.dtype) || t.dtype == DType::Undefined, "expected a complex tensor, not {}",
-               pythonName(t.dtype));
+  call.require(isComplex(t.dtype) || t.dtype == DType::Undefined,
+               "imag is not implemented for tensors with non-complex dtypes.");
   call.result(t, realPart(t.dtype));
 }
 
@@ -53,8 +59,7 @@ void imagKernel(KernelCall& call) { call.setResult(part(call.tensor(0), 1)); }
 
 void inferViewAsReal(InferCall& call) {
   TensorInfo t = call.tensor(0);
-  call.require(isComplex(t.dtype) || t.dtype == DType::Undefined,
-               "view_as_real is only supported for complex tensors, not for {}", pythonName(t.dtype));
+  call.require(isComplex(t.dtype) || t.dtype == DType::Undefined, "view_as_real is only supported for complex tensors");
   if (!t.hasRank) return call.resultOfUnknownRank(realPart(t.dtype));
   Dims sizes(t.sizes);
   sizes.push_back(2);
@@ -76,7 +81,7 @@ void inferViewAsComplex(InferCall& call) {
   if (!t.hasRank) return call.resultOfUnknownRank(dtype);
   call.require(t.rank() > 0, "input tensor must have one or more dimensions");
   int64_t last = t.sizes.back();
-  call.require(!differ(last, 2), "tensor must have a last dimension of size 2, not {}", last);
+  call.require(!differ(last, 2), "tensor must have a last dimension of size 2");
   call.result(dtype, t.sizes.first(t.rank() - 1));
 }
 void viewAsComplexKernel(KernelCall& call) {

@@ -13,14 +13,14 @@ template <class Call>
 Rounding roundingMode(const Call& call) {
   if (call.isNone(2)) return Rounding::None;
   std::string mode(call.text(2));
-  call.require(mode == "trunc" || mode == "floor", "the rounding mode must be None, 'trunc' or 'floor', not '{}'",
-               mode);
+  call.require(mode == "trunc" || mode == "floor",
+               "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{}'", mode);
   return mode == "trunc" ? Rounding::Trunc : Rounding::Floor;
 }
 
 int64_t checked(int64_t divisor) {
   if (divisor == 0) [[unlikely]]
-    throw ExecutionError(ErrorKind::Model, "division of an integer by zero");
+    throw ExecutionError(ErrorKind::Model, "ZeroDivisionError");
   return divisor;
 }
 

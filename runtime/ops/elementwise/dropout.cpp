@@ -50,8 +50,8 @@ void dropoutKernel(KernelCall& call) {
   Tensor in = call.tensor(0);
   double p = call.number(1);
   if (p == 0 || !call.flag(2) || in.numel() == 0) return call.setResult(in);
-  call.require(isFloating(in.dtype()) || isComplex(in.dtype()), "dropout needs floating point numbers, not {}",
-               pythonName(in.dtype()));
+  call.require(isFloating(in.dtype()) || isComplex(in.dtype()),
+               "result type Float can't be cast to the desired output type {}", graphName(in.dtype()));
   Tensor out = call.isInPlace() ? in : emptyLike(in, in.dtype());
   if (call.isInPlace()) requireWritable(in);
   call.setResult(out);

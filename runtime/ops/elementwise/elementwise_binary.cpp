@@ -4,6 +4,7 @@
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
 #include "runtime/reference/loops/arithmetic.h"
+#include "runtime/reference/pytorch_words.h"
 
 namespace tscompile {
 namespace {
@@ -129,8 +130,8 @@ void inferLerp(InferCall& call) {
     if (!call.isTensor(i)) continue;
     DType other = call.tensor(i).dtype;
     bool known = dtype != DType::Undefined && other != DType::Undefined;
-    call.require(!known || dtype == other, "argument {} must be {} as the first is, not {}", i + 1, pythonName(dtype),
-                 pythonName(other));
+    call.require(!known || dtype == other, "expected dtype {} for `{}` but got dtype {}", cppName(dtype),
+                 i == 1 ? "end" : "weight", cppName(other));
   }
   resultBroadcast(call, dtype, 3);
 }

@@ -6,6 +6,7 @@
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/loops/memory_format.h"
 #include "runtime/reference/nonzero.h"
+#include "runtime/reference/pytorch_words.h"
 #include "runtime/reference/views.h"
 
 #include <limits>
@@ -18,8 +19,9 @@ std::string_view nameOf(const InferCall& call) { return call.op().kind().name();
 // PyTorch takes uint8 for bool, and where it does not look, other integers.
 void requireMask(const InferCall& call) {
   DType d = call.tensor(1).dtype;
-  call.require(isIntegral(d, true) || d == DType::Undefined, "{}: expected a bool mask, not {}", nameOf(call),
-               pythonName(d));
+  call.require(isIntegral(d, true) || d == DType::Undefined,
+               "{}_ only supports boolean masks, but got mask with dtype {}",
+               nameOf(call).starts_with("masked_fill") ? "masked_fill" : "masked_scatter", cppName(d));
 }
 
 // The sizes of self and mask together; nothing if a rank is not known. In-place variants keep those of self.
@@ -27,10 +29,10 @@ std::optional<Dims> maskedSizes(const InferCall& call) {
   TensorInfo self = call.tensor(0), mask = call.tensor(1);
   if (!self.hasRank || !mask.hasRank) return std::nullopt;
   Dims sizes(self.sizes);
-  bool fits = broadcastInto(sizes, mask.sizes);
-  call.require(fits, "{}: a mask of size {} and a tensor of size {} cannot be broadcast together", nameOf(call),
-               dimsText(mask.sizes), dimsText(self.sizes));
-  return sizes;
+  if (broadcastInto(sizes, mask.sizes)) return sizes;
+  // masked_select and the others begin with the one or the other.
+  if (nameOf(call).starts_with("masked_fill") && !call.op().isInPlaceVariant()) refuseBroadcast(mask.sizes, self.sizes);
+  refuseBroadcast(self.sizes, mask.sizes);
 }
 
 void resultMasked(InferCall& call) {
@@ -48,7 +50,8 @@ void inferMaskedFill(InferCall& call) {
   if (call.isTensor(2)) {
     TensorInfo value = call.tensor(2);
     call.require(!value.hasRank || value.rank() == 0,
-                 "masked_fill: the value must be a tensor without dimensions, not one with {}", value.rank());
+                 "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {} dimension(s).",
+                 value.rank());
   }
   resultMasked(call);
 }
@@ -106,7 +109,7 @@ void maskedFillKernel(KernelCall& call) {
 void inferMaskedSelect(InferCall& call) {
   DType mask = call.tensor(1).dtype;
   call.require(mask == DType::Bool || mask == DType::UInt8 || mask == DType::Undefined,
-               "masked_select: expected a bool or uint8 mask, not {}", pythonName(mask));
+               "masked_select: expected BoolTensor for mask");
   maskedSizes(call);
   call.result(call.tensor(0).dtype, Dims{kUnknownSize});
 }
@@ -146,8 +149,8 @@ void inferMaskedScatter(InferCall& call) {
   requireMask(call);
   TensorInfo self = call.tensor(0), source = call.tensor(2);
   call.require(self.dtype == source.dtype || self.dtype == DType::Undefined || source.dtype == DType::Undefined,
-               "masked_scatter: expected self and source to have the same dtype, but got {} and {}",
-               pythonName(self.dtype), pythonName(source.dtype));
+               "masked_scatter: expected self and source to have same dtypes but got {} and {}", graphName(self.dtype),
+               graphName(source.dtype));
   resultMasked(call);
 }
 
@@ -157,8 +160,7 @@ void maskedScatterKernel(KernelCall& call) {
   mask = convertTensor(expandedTo(mask, out.sizes()), DType::Bool);
   source = contiguous(source);
   int64_t needed = countTrue(mask);
-  call.require(source.numel() >= needed, "masked_scatter: the source has {} elements, but the mask is true for {}",
-               source.numel(), needed);
+  call.require(source.numel() >= needed, "Number of elements of source < number of ones in mask");
   Tensor target = out.isContiguous() ? out : Tensor::empty(out.dtype(), out.sizes());
   if (!call.isInPlace() || target.impl() != out.impl()) copyTensor(target, call.tensor(0));
   withElement(out.dtype(), [&](auto sample) {

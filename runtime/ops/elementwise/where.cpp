@@ -10,7 +10,7 @@ namespace {
 void inferWhere(InferCall& call) {
   DType condition = call.tensor(0).dtype;
   call.require(condition == DType::Bool || condition == DType::UInt8 || condition == DType::Undefined,
-               "the condition must be bool, not {}", pythonName(condition));
+               "where expected condition to be a boolean tensor, but got a tensor with dtype {}", graphName(condition));
   resultBroadcast(call, promotedDType(call, 2, 1), 3);
 }
 

@@ -41,12 +41,18 @@ void checkIndexSizes(const InferCall& call, const TensorInfo& index, const Tenso
                      std::string_view name) {
   if (!index.hasRank || !other.hasRank) return;
   Dims i = atLeastOne(index.sizes), o = atLeastOne(other.sizes);
-  call.require(i.size() == o.size(), "index tensor must have the same number of dimensions as {} tensor: {}, not {}",
-               name, o.size(), i.size());
-  for (size_t d = 0; d < i.size(); ++d)
-    call.require(static_cast<int64_t>(d) == dim || !exceeds(i[d], o[d]), "expected index {} to be smaller than {} {}{}",
-                 dimsText(index.sizes), name, dimsText(other.sizes),
-                 dim < 0 ? std::string() : fmt::format(" apart from dimension {}", dim));
+  const bool gathers = call.op().kind().name() == "gather";
+  call.require(i.size() == o.size(), "index tensor must have the same number of dimensions as {} tensor",
+               gathers ? "input" : name);
+  for (size_t d = 0; d < i.size(); ++d) {
+    if (static_cast<int64_t>(d) == dim || !exceeds(i[d], o[d])) continue;
+    if (gathers)
+      call.fail(
+          "size does not match at dimension {} expected index {} to be no larger than self {} apart from dimension {}",
+          d, dimsText(index.sizes), dimsText(other.sizes), dim);
+    call.fail("expected index {} to be no larger than {} {}{}", dimsText(index.sizes), name, dimsText(other.sizes),
+              dim < 0 ? std::string() : fmt::format(" apart from dimension {}", dim));
+  }
 }
 
 // Whether an index has elements for sure. One that has none picks nothing, and goes with everything.

@@ -13,6 +13,15 @@ namespace {
 
 std::string_view nameOf(const InferCall& call) { return call.op().kind().name(); }
 
+[[noreturn]] void failIndex(const InferCall& call, const TensorInfo& index) {
+  std::string_view name = call.op().kind().name();
+  if (name == "index_select") call.fail("index_select(): Index is supposed to be a vector");
+  if (name == "index_fill" || name == "index_fill_") call.fail("index has to be a vector/scalar");
+  if (name.ends_with('_')) name.remove_suffix(1);
+  call.fail("{}_(): Index is supposed to be a vector, but got dim: {} with type: {} and size: {}", name, index.rank(),
+            graphName(index.dtype), dimsText(index.sizes));
+}
+
 // Checks the index at position 2 and returns how many there are.
 int64_t indexCount(const InferCall& call, bool allowInt32) {
   TensorInfo index = call.tensor(2);
@@ -20,8 +29,7 @@ int64_t indexCount(const InferCall& call, bool allowInt32) {
       index.dtype == DType::Int64 || (allowInt32 && index.dtype == DType::Int32) || index.dtype == DType::Undefined;
   call.require(fits, "{}(): expected dtype {} for index", nameOf(call), allowInt32 ? "int32 or int64" : "int64");
   if (!index.hasRank) return kUnknownSize;
-  call.require(index.rank() <= 1, "{}: index is supposed to be a vector, but has {} dimensions", nameOf(call),
-               index.rank());
+  if (index.rank() > 1) failIndex(call, index);
   return index.rank() ? index.sizes[0] : 1;
 }
 
@@ -101,6 +109,12 @@ void checkSource(const InferCall& call, bool allowInt32) {
                count, along, dim);
 }
 
+std::string spaced(const Dims& sizes) {
+  std::string text;
+  for (int64_t s : sizes) text += (text.empty() ? "" : " ") + std::to_string(s);
+  return text;
+}
+
 void inferIndexAdd(InferCall& call) {
   checkSource(call, true);
   call.result(call.tensor(0));
@@ -116,8 +130,10 @@ void inferIndexCopy(InferCall& call) {
     if (!b.empty()) b.erase(dim);
     bool same = a.size() == b.size();
     for (size_t d = 0; same && d < a.size(); ++d) same = !differ(a[d], b[d]);
-    call.require(same, "index_copy: source {} and destination {} must have the same sizes apart from dimension {}",
-                 dimsText(source.sizes), dimsText(self.sizes), dim);
+    call.require(same,
+                 "index_copy_(): Source/destination tensor must have same slice shapes. Destination slice shape: {} at "
+                 "dimension {} and source slice shape: {} at dimension {}.",
+                 spaced(a), dim, spaced(b), dim);
   }
   call.result(self);
 }

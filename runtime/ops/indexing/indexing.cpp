@@ -45,7 +45,8 @@ std::optional<Dims> resultSizes(const InferCall& call) {
   TensorInfo self = call.tensor(0);
   std::vector<std::optional<TensorInfo>> indices = call.optionalTensors(1);
   if (!self.hasRank) return std::nullopt;
-  call.require(indices.size() <= self.rank(), "too many indices for tensor of dimension {}", self.rank());
+  call.require(indices.size() <= self.rank(), "too many indices for tensor of dimension {} (got {})", self.rank(),
+               indices.size());
   // A mask without dimensions selects nothing by itself; PyTorch leaves it out beside others and has no answer alone.
   bool selects = indices.empty();
   for (const std::optional<TensorInfo>& index : indices)
@@ -71,7 +72,7 @@ std::optional<Dims> resultSizes(const InferCall& call) {
                  dimsText(block), dimsText(index->sizes));
     dim += taken;
   }
-  call.require(dim <= self.rank(), "too many indices for tensor of dimension {}", self.rank());
+  call.require(dim <= self.rank(), "too many indices for tensor of dimension {} (got {})", self.rank(), dim);
   return indexedSizes(self.sizes, indexed, block);
 }
 
@@ -92,10 +93,25 @@ bool isFilledWhere(const InferCall& call) {
          !call.flag(3) && call.tensor(0).rank() > 0;
 }
 
+// Whether one value is put where one mask is true, or may be: PyTorch's masked_fill, which takes any dtype.
+bool isFilled(const InferCall& call) {
+  TensorInfo values = call.tensor(2);
+  size_t masks = 0;
+  for (const std::optional<TensorInfo>& index : call.optionalTensors(1)) {
+    if (!index) continue;
+    if (!isMask(index->dtype) && index->dtype != DType::Undefined) return false;
+    ++masks;
+  }
+  bool isOne = !values.hasRank || std::all_of(values.sizes.begin(), values.sizes.end(),
+                                              [](int64_t s) { return s == 1 || !isKnownSize(s); });
+  return masks == 1 && isOne && !call.flag(3);
+}
+
 void inferIndexPut(InferCall& call) {
   TensorInfo self = call.tensor(0), values = call.tensor(2);
   call.require(
-      self.dtype == values.dtype || self.dtype == DType::Undefined || values.dtype == DType::Undefined,
+      self.dtype == values.dtype || isFilled(call) || self.dtype == DType::Undefined ||
+          values.dtype == DType::Undefined,
       "index put requires the source and destination dtypes match, got {} for the destination and {} for the source.",
       graphName(self.dtype), graphName(values.dtype));
   if (call.isRun() && !isFilledWhere(call)) resultSizes(call);  // for its checks
@@ -185,6 +201,7 @@ void indexKernel(KernelCall& call) {
 
 void indexPutKernel(KernelCall& call) {
   Tensor self = updatedSelf(call, Repeats::Written), values = sourceFor(call, self, call.tensor(2));
+  if (values.dtype() != self.dtype()) values = elementOf(numberOf(values), self.dtype());
   for (const Tensor& index : call.tensors(1))
     if (index.defined()) sourceFor(call, self, index);
   const Tensor mask = call.tensors(1).size() == 1 ? call.tensors(1)[0] : Tensor();

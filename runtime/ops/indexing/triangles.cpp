@@ -19,7 +19,7 @@ void inferEye(InferCall& call) {
     size_t argument = std::min(i, kDType - 1);
     sizes[i] = integerAsSize(call.size(argument));
     if (!call.constant(argument)) continue;
-    call.require(sizes[i] >= 0, "eye: the number of rows and columns must not be negative, got {}", sizes[i]);
+    call.require(sizes[i] >= 0, "{} must be greater or equal to 0, got {}", i == 0 ? "n" : "m", sizes[i]);
   }
   call.result(optionsDType(call, kDType, DType::Float32), sizes);
 }
@@ -93,8 +93,8 @@ void inferIndices(InferCall& call) {
                pythonName(dtype));
   if (!call.constant(0) || !call.constant(1) || !call.constant(2)) return call.result(dtype, Dims{2, kUnknownSize});
   int64_t rows = call.integer(0), columns = call.integer(1), offset = call.integer(2);
-  call.require(rows >= 0, "row must be non-negative, got {}", rows);
-  call.require(columns >= 0, "col must be non-negative, got {}", columns);
+  call.require(rows >= 0, "row must be non-negative, got{}", rows);
+  call.require(columns >= 0, "col must be non-negative, got{}", columns);
   call.require(rows <= kMaxElements && columns <= kMaxElements, "a {} x {} matrix has too many elements", rows,
                columns);
   // A triu offset of k leaves out the tril of offset k - 1.
@@ -220,7 +220,7 @@ void fillVander(const Tensor& x, const Tensor& out, bool increasing) {
 }
 void inferVander(InferCall& call) {
   TensorInfo x = call.rankedTensor(0);
-  call.require(x.rank() == 1, "vander: x must be a one-dimensional tensor, not one of {} dimensions", x.rank());
+  call.require(x.rank() == 1, "x must be a one-dimensional tensor.");
   int64_t n = call.isNone(1) ? x.sizes[0] : call.integer(1);
   call.require(n >= 0 || call.isNone(1), "vander: N must be non-negative, not {}", n);
   call.result(isIntegral(x.dtype, true) ? DType::Int64 : x.dtype, Dims{x.sizes[0], n});
@@ -257,8 +257,7 @@ void inferOneHot(InferCall& call) {
 void oneHotKernel(KernelCall& call) {
   Tensor classes = contiguous(call.tensor(0));
   int64_t count = call.integer(1);
-  call.require(classes.dtype() == DType::Int64, "one_hot is only applicable to index tensors of dtype int64, not {}",
-               pythonName(classes.dtype()));
+  call.require(classes.dtype() == DType::Int64, "one_hot is only applicable to index tensor of type LongTensor.");
   call.require(count >= -1, "one_hot: num_classes must be -1 or positive, not {}", count);
   const auto* index = classes.data<int64_t>();
   auto [least, most] = std::minmax_element(index, index + classes.numel());
@@ -267,7 +266,7 @@ void oneHotKernel(KernelCall& call) {
     call.require(count > 0, "Can not infer total number of classes from empty tensor.");
   } else {
     call.require(*least >= 0, "Class values must be non-negative.");
-    call.require(count != 0, "one_hot: num_classes must be -1 or positive, not 0");
+    call.require(count != 0, "Class values must be smaller than num_classes.");
     call.require(count == -1 || *most < count, "Class values must be smaller than num_classes.");
     call.require(*most < kMaxElements, "one_hot: class {} is too large", *most);
     if (count == -1) count = *most + 1;

@@ -99,7 +99,7 @@ Convolution describe(const InferCall& call, const Layout& at) {
                at.takesUnbatched ? fmt::format("{}D (unbatched) or ", spatial + 1) : "", spatial + 2,
                dimsText(x.sizes));
   call.require(x.dtype == w.dtype || x.dtype == DType::Undefined || w.dtype == DType::Undefined,
-               "input type ({}) and weight type ({}) should be the same", pythonName(x.dtype), pythonName(w.dtype));
+               "expected scalar type {} but found {}", graphName(x.dtype), graphName(w.dtype));
   c.input = x.sizes;
   if (!c.batched) c.input.insert(0, 1);
   c.transposed = at.isTransposed || (at.transposed >= 0 && call.flag(static_cast<size_t>(at.transposed)));
@@ -132,6 +132,20 @@ bool known(std::initializer_list<int64_t> sizes) {
 
 constexpr int64_t kMaxSize = int64_t{1} << 30;  // so that no product overflows
 
+// For messages: 4 x 4.
+std::string paddedSizes(const Convolution& c) {
+  std::string text;
+  for (size_t d = 0; d + 2 < c.input.size(); ++d)
+    text += (d ? " x " : "") + std::to_string(c.input[d + 2] + c.extra[d] + 2 * c.shape.padding[d]);
+  return text;
+}
+std::string reachedSizes(const Convolution& c, const TensorInfo& weight) {
+  std::string text;
+  for (size_t d = 0; d + 2 < weight.rank(); ++d)
+    text += (d ? " x " : "") + std::to_string(c.shape.dilation[d] * (weight.sizes[d + 2] - 1) + 1);
+  return text;
+}
+
 // The size of spatial dimension d of the output.
 int64_t forwardSize(const InferCall& call, const Convolution& c, const TensorInfo& weight, size_t d) {
   int64_t in = c.input[d + 2], kernel = weight.sizes[d + 2], padding = c.shape.padding[d],
@@ -143,10 +157,12 @@ int64_t forwardSize(const InferCall& call, const Convolution& c, const TensorInf
   }
   call.require(kernel < kMaxSize, "the kernel of the convolution is too large");
   int64_t out = convolvedSize(in + c.extra[d], kernel, c.shape.stride[d], padding, dilation);
-  call.require(
-      out >= 0,
-      "calculated padded input size {} is smaller than the kernel size {}; the kernel can't be greater than the input",
-      in + c.extra[d] + 2 * padding, dilation * (kernel - 1) + 1);
+  if (out < 0)
+    call.fail(
+        "calculated padded input size per channel: ({}). Kernel size: ({}). Kernel size can't be greater than actual "
+        "input "
+        "size",
+        paddedSizes(c), reachedSizes(c, weight));
   return out;
 }
 
@@ -190,15 +206,17 @@ void inferConvolution(InferCall& call) {
     if (c.transposed) {
       call.require(
           channels == w.sizes[0] && channels % groups == 0,
-          "given transposed=1, weight of size {}, expected input {} to have {} channels, but got {} channels instead",
+          "given transposed=1, weight of size {}, expected input{} to have {} channels, but got {} channels instead",
           dimsText(w.sizes), dimsText(x.sizes), w.sizes[0], channels);
     } else {
+      call.require(w.sizes[0] % groups == 0,
+                   "given groups={}, expected weight to be divisible by {} at dimension 0, but got weight of size [{}] "
+                   "instead",
+                   groups, groups, dimsText(w.sizes));
       call.require(
           channels == w.sizes[1] * groups,
           "given groups={}, weight of size {}, expected input{} to have {} channels, but got {} channels instead",
           groups, dimsText(w.sizes), dimsText(x.sizes), w.sizes[1] * groups, channels);
-      call.require(w.sizes[0] % groups == 0, "expected the {} output channels to be divisible by the {} groups",
-                   w.sizes[0], groups);
     }
   }
   call.require(w.sizes[0] != 0 && (w.sizes[1] != 0 || channels == 0),

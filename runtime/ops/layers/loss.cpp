@@ -19,8 +19,7 @@ std::optional<Dims> broadcastSizes(const InferCall& call, size_t count) {
     TensorInfo t = call.tensor(i);
     if (!t.hasRank) return std::nullopt;
     Dims before = sizes;
-    call.require(broadcastInto(sizes, t.sizes), "the sizes {} and {} cannot be broadcast together", dimsText(before),
-                 dimsText(t.sizes));
+    if (!broadcastInto(sizes, t.sizes)) refuseBroadcast(before, t.sizes);
   }
   return sizes;
 }
@@ -249,6 +248,14 @@ void hingeKernel(KernelCall& call) {
 
 // (input1, input2, target, margin, reduction)
 void inferMarginRanking(InferCall& call) {
+  const int bools = (call.tensor(0).dtype == DType::Bool) + (call.tensor(1).dtype == DType::Bool);
+  call.require(bools < 2,
+               "subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` "
+               "operator instead.");
+  call.require(
+      bools == 0,
+      "subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, "
+      "use the `~` or `logical_not()` operator instead.");
   resultLossOf(call, toFloating(promotedDType(call, 3)), lossReduction(call, 4), 3);
 }
 void marginRankingKernel(KernelCall& call) {
@@ -293,13 +300,11 @@ void inferCosineEmbedding(InferCall& call) {
   TensorInfo a = call.tensor(0), b = call.tensor(1);
   if (!a.hasRank || !b.hasRank || !target.hasRank) return call.resultOfUnknownRank(dtype);
   Dims sizes(a.sizes);
-  call.require(broadcastInto(sizes, b.sizes), "the sizes {} and {} cannot be broadcast together", dimsText(a.sizes),
-               dimsText(b.sizes));
+  if (!broadcastInto(sizes, b.sizes)) refuseBroadcast(a.sizes, b.sizes);
   call.require(sizes.size() == target.rank() + 1, "a {}D target expects {}D inputs, but found sizes {} and {}",
                target.rank(), target.rank() + 1, dimsText(a.sizes), dimsText(b.sizes));
   sizes.erase(target.rank());
-  call.require(broadcastInto(sizes, target.sizes), "the sizes {} and {} cannot be broadcast together",
-               dimsText(a.sizes), dimsText(target.sizes));
+  if (!broadcastInto(sizes, target.sizes)) refuseBroadcast(a.sizes, target.sizes);
   call.result(dtype, sizes);
 }
 void cosineEmbeddingKernel(KernelCall& call) {

@@ -41,6 +41,9 @@ LossReduction checkNll(InferCall& call) {
   expected.erase(classDim);
   bool fits = expected.size() == target.rank();
   for (size_t d = 0; fits && d < expected.size(); ++d) fits = !differ(expected[d], target.sizes[d]);
+  call.require(fits || x.rank() != 2 || target.rank() != 1,
+               "expected input batch_size ({}) to match target batch_size ({}).", x.sizes[0],
+               target.rank() ? target.sizes[0] : 0);
   call.require(fits, "expected a target of sizes {}, got {}", dimsText(expected), dimsText(target.sizes));
   return lossReduction(call, 3);
 }
@@ -76,7 +79,7 @@ NllResult nllOf(const KernelCall& call, const Tensor& self, int64_t ignored) {
       T& loss = result.losses.data<T>()[i];
       loss = 0;
       if (c == ignored) continue;
-      call.require(c >= 0 && c < classes, "target {} is out of bounds of {} classes", c, classes);
+      call.require(c >= 0 && c < classes, "target {} is out of bounds.", c);
       T w = weight.defined() ? weight.data<T>()[c] : T(1);
       loss = -x.data<T>()[(i / split.inner * classes + c) * split.inner + i % split.inner] * w;
       result.total += loss;

@@ -67,7 +67,7 @@ void requirePerChannel(const InferCall& call, size_t at, int64_t channels, DType
   TensorInfo t = call.tensor(at);
   requireParameterType(call, dtype, t.dtype);
   if (std::optional<int64_t> count = t.hasRank ? knownNumel(t.sizes) : std::nullopt)
-    call.require(!differ(*count, channels), "{} should contain {} elements, not {}", what, channels, *count);
+    call.require(!differ(*count, channels), "{} should contain {} elements not {}", what, channels, *count);
 }
 
 struct BatchArguments {
@@ -296,9 +296,10 @@ size_t outerRank(const InferCall& call, const TensorInfo& x, const Dims& shape) 
   size_t outer = fits ? x.rank() - shape.size() : 0;
   for (size_t i = 0; fits && i < shape.size(); ++i)
     fits = !differ(x.sizes[outer + i], shape[i]) && (shape[i] >= 0 || !call.isRun());
-  call.require(fits, "given normalized_shape={}, expected input with shape ending in it, but got input of size {}",
-               dimsText(shape), dimsText(x.sizes));
-  return outer;
+  if (fits) return outer;
+  const std::string given(dimsText(shape));
+  call.fail("given normalized_shape={}, expected input with shape [*, {}], but got input of size{}", given,
+            std::string_view(given).substr(1, given.size() - 2), dimsText(x.sizes));
 }
 
 void requireNormalizedShape(const InferCall& call, const TensorInfo& t, const Dims& shape, const char* what) {
@@ -444,7 +445,7 @@ void requireGroups(const InferCall& call, const TensorInfo& x, int64_t channels,
   call.require(groups > 0, "expected num_groups to be greater than 0, got {}", groups);
   call.require(
       !isKnownSize(channels) || channels % groups == 0,
-      "expected number of channels in input to be divisible by num_groups, but got input of size {} and num_groups={}",
+      "expected number of channels in input to be divisible by num_groups, but got input of shape {} and num_groups={}",
       dimsText(x.sizes), groups);
   for (size_t at : {weight, bias}) {
     if (call.isNone(at)) continue;

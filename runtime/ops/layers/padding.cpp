@@ -77,13 +77,15 @@ void padWithNumber(KernelCall& call, DimSpan pad, const IValue& value) {
 
 // ---- elements of the tensor itself ----
 
-void checkMargin(const InferCall& call, Margin margin, int64_t size, Sides s, size_t dim) {
+void checkMargin(const InferCall& call, Margin margin, DimSpan sizes, Sides s, size_t dim) {
+  const int64_t size = sizes[dim];
   switch (margin) {
     case Margin::Reflect:
-      call.require(s.before < size && s.after < size,
-                   "padding size should be less than the corresponding input dimension, but got: "
-                   "padding ({}, {}) at dimension {} of size {}",
-                   s.before, s.after, dim, size);
+      call.require(
+          s.before < size && s.after < size,
+          "Argument #4: Padding size should be less than the corresponding input dimension, but got: padding ({}, "
+          "{}) at dimension {} of input {}",
+          s.before, s.after, dim, dimsText(sizes));
       break;
     case Margin::Circular:
       call.require(s.before <= size && s.after <= size,
@@ -116,7 +118,7 @@ void resultMargin(InferCall& call, const TensorInfo& t, const Dims& pad, size_t 
     sizes[d] = paddedSize(call, t.sizes[d], s);
     if (sizes[d] != 0) allEmpty = false;
     if (!isKnownSize(t.sizes[d])) continue;
-    checkMargin(call, margin, t.sizes[d], s, d);
+    checkMargin(call, margin, t.sizes, s, d);
     call.require(sizes[d] >= 0, "input of size {} at dimension {} is too small: padding makes it {}", t.sizes[d], d,
                  sizes[d]);
   }
@@ -244,18 +246,18 @@ void inferPad(InferCall& call) {
   std::optional<TensorInfo> t = rankedSelf(call);
   if (!t) return;
   Dims pad = call.integers(1);
-  call.require(pad.size() % 2 == 0, "padding length must be divisible by 2, not {}", pad.size());
-  call.require(pad.size() <= 2 * t->rank(), "padding length too large: {} numbers for {} dimensions", pad.size(),
-               t->rank());
+  call.require(pad.size() % 2 == 0, "padding length must be divisible by 2");
+  call.require(pad.size() <= 2 * t->rank(),
+               "padding length should be less than or equal to two times the input dimension but got padding length {} "
+               "and input of dimension {}",
+               pad.size(), t->rank());
   std::optional<Margin> margin = marginOf(call);
   if (!margin) return resultConstant(call, *t, pad);
   call.require(call.isNone(3) || call.number(3) == 0, "padding mode \"{}\" doesn't take in value argument",
                call.text(2));
   size_t dims = pad.size() / 2;
-  call.require(
-      dims >= 1 && dims <= 3 && (t->rank() == dims + 1 || t->rank() == dims + 2),
-      "only 2D, 3D, 4D, 5D padding with non-constant padding are supported, not of {} numbers for {} dimensions",
-      pad.size(), t->rank());
+  call.require(dims >= 1 && dims <= 3 && (t->rank() == dims + 1 || t->rank() == dims + 2),
+               "padding size {} is not supported for {}D input tensor.", pad.size(), t->rank());
   resultMargin(call, *t, pad, dims, *margin);
 }
 void padKernel(KernelCall& call) {

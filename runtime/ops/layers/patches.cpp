@@ -29,8 +29,9 @@ void inferPixelShuffle(InferCall& call) {
   int64_t& channels = sizes[x.rank() - 3];
   call.require(
       !isKnownSize(channels) || channels % (r * r) == 0,
-      "expected the number of channels to be divisible by the square of the upscale factor {}, but got size {}", r,
-      dimsText(x.sizes));
+      "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but "
+      "input.size(-3)={} is not divisible by {}",
+      channels, r * r);
   channels = floorDiv(SizeExpression::ofSize(channels), r * r).size();
   for (size_t d = x.rank() - 2; d < x.rank(); ++d) sizes[d] = elementCount(Dims{sizes[d], r}).size();
   call.result(x.dtype, sizes);
@@ -43,9 +44,11 @@ void inferPixelUnshuffle(InferCall& call) {
   requireFactor(call, r);
   Dims sizes(x.sizes);
   for (size_t d = x.rank() - 2; d < x.rank(); ++d) {
-    call.require(!isKnownSize(sizes[d]) || sizes[d] % r == 0,
-                 "expected height and width to be divisible by the downscale factor {}, but got size {}", r,
-                 dimsText(x.sizes));
+    call.require(
+        !isKnownSize(sizes[d]) || sizes[d] % r == 0,
+        "pixel_unshuffle expects {} to be divisible by downscale_factor, but input.size({})={} is not divisible "
+        "by {}",
+        d + 1 == x.rank() ? "width" : "height", d + 1 == x.rank() ? -1 : -2, sizes[d], r);
     sizes[d] = floorDiv(SizeExpression::ofSize(sizes[d]), r).size();
   }
   sizes[x.rank() - 3] = elementCount(Dims{sizes[x.rank() - 3], r * r}).size();
@@ -81,8 +84,7 @@ void inferChannelShuffle(InferCall& call) {
   call.require(x.rank() > 2, "expected an input with more than 2 dimensions, but got size {}", dimsText(x.sizes));
   call.require(groups > 0, "the number of groups should be larger than 0, but got {}", groups);
   call.require(!isKnownSize(x.sizes[1]) || x.sizes[1] % groups == 0,
-               "expected the number of channels to be divisible by {} groups, but got size {}", groups,
-               dimsText(x.sizes));
+               "Number of channels must be divisible by groups. Got {} channels and {} groups.", x.sizes[1], groups);
   call.result(x);
 }
 

@@ -68,6 +68,23 @@ int64_t symbolicPooledSize(int64_t in, const Pooling& p, size_t i) {
   return (least(ceilDiv(room, p.stride[i]), floorDiv(size + p.padding[i] - 1, p.stride[i])) + 1).size();
 }
 
+// Sizes as PyTorch writes them: 1x3x3.
+std::string crossed(DimSpan sizes) {
+  std::string text;
+  for (int64_t s : sizes) text += (text.empty() ? "" : "x") + std::to_string(s);
+  return text;
+}
+
+void requireOutput(const InferCall& call, const TensorInfo& x, DimSpan in, const Dims& out) {
+  bool fits = true;
+  for (size_t i = 0; i < out.size(); ++i) fits &= !isKnownSize(in[i]) || out[i] > 0;
+  if (fits) return;
+  Dims given(x.sizes.last(out.size() + 1)), made(out);
+  made.insert(0, given[0]);
+  call.fail("given input size: ({}). Calculated output size: ({}). Output size is too small", crossed(given),
+            crossed(made));
+}
+
 Pooling describe(const InferCall& call, size_t spatial, size_t dilationAt, size_t ceilAt) {
   TensorInfo x = call.rankedTensor(0);
   DimSpan in = spatialSizes(call, x, spatial);
@@ -84,15 +101,15 @@ Pooling describe(const InferCall& call, size_t spatial, size_t dilationAt, size_
     call.require(p.dilation[i] > 0, "dilation should be greater than zero, but got {}", dimsText(p.dilation));
     call.require(std::max({p.kernel[i], p.stride[i], p.padding[i], p.dilation[i]}) <= INT32_MAX,
                  "integer out of range");
-    call.require(p.padding[i] >= 0 && p.padding[i] <= p.kernel[i] / 2,
-                 "pad should be at least 0 and at most half of kernel size, but got pad={} and kernel_size={}",
-                 dimsText(p.padding), dimsText(p.kernel));
+    call.require(p.padding[i] >= 0, "pad must be non-negative, but got pad: {}", p.padding[i]);
+    call.require(p.padding[i] <= ((p.kernel[i] - 1) * p.dilation[i] + 1) / 2,
+                 "pad should be at most half of effective kernel size, but got pad={}, kernel_size={} and dilation={}",
+                 p.padding[i], p.kernel[i], p.dilation[i]);
     int64_t out = isKnownSize(in[i]) ? pooledSize(in[i], p.kernel[i], p.stride[i], p.padding[i], p.dilation[i], p.ceil)
                                      : symbolicPooledSize(in[i], p, i);
-    call.require(!isKnownSize(in[i]) || out > 0, "given input size {}, the calculated output size {} is too small",
-                 dimsText(x.sizes), out);
     p.out.push_back(out);
   }
+  requireOutput(call, x, in, p.out);
   return p;
 }
 

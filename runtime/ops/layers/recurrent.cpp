@@ -119,6 +119,9 @@ void checkWeights(const KernelCall& call, const Network& network, const Weights&
                  "expected {} of sizes {}, got {}", name, dimsText(sizes), dimsText(t.sizes()));
   };
   int64_t rows = network.gates * cellSize;
+  call.require(w.input.rank() != 2 || w.input.size(1) == inputSize,
+               "input has inconsistent input_size: got {} expected {}", inputSize,
+               w.input.rank() == 2 ? w.input.size(1) : 0);
   check("input weights", w.input, Dims{rows, inputSize});
   check("hidden weights", w.hidden, Dims{rows, outputSize});
   check("an input bias", w.inputBias, Dims{rows});

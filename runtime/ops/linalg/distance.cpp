@@ -21,8 +21,7 @@ std::optional<Dims> broadcastPair(const InferCall& call) {
   TensorInfo a = call.tensor(0), b = call.tensor(1);
   if (!a.hasRank || !b.hasRank) return std::nullopt;
   Dims sizes(a.sizes);
-  call.require(broadcastInto(sizes, b.sizes), "the sizes {} and {} cannot be broadcast together", dimsText(a.sizes),
-               dimsText(b.sizes));
+  if (!broadcastInto(sizes, b.sizes)) refuseBroadcast(a.sizes, b.sizes);
   return sizes;
 }
 
@@ -41,8 +40,7 @@ void cosineSimilarityKernel(KernelCall& call) {
   call.require(isFloating(dtype), "expected the common dtype to be floating point, yet it is {}", pythonName(dtype));
   Tensor a = convertTensor(call.tensor(0), dtype), b = convertTensor(call.tensor(1), dtype);
   Dims sizes(a.sizes());
-  call.require(broadcastInto(sizes, b.sizes()), "the sizes {} and {} cannot be broadcast together", dimsText(a.sizes()),
-               dimsText(b.sizes()));
+  if (!broadcastInto(sizes, b.sizes())) refuseBroadcast(a.sizes(), b.sizes());
   int64_t dim = call.dim(2, static_cast<int>(sizes.size()));
   IValue dims = intList(Dims{dim}), eps = call.number(3);
   auto direction = [&](const Tensor& t) {

@@ -61,14 +61,14 @@ Equation readEquation(std::string_view text, size_t operandCount) {
   std::array<int, kLetters + 1> count{};
   for (size_t begin = 0;;) {
     size_t end = std::min(inputs.find(',', begin), inputs.size());
-    require(eq.operands.size() < operandCount, "fewer operands were provided than specified in the equation");
+    require(eq.operands.size() < operandCount, "einsum(): fewer operands were provided than specified in the equation");
     eq.operands.push_back(
         readLabels(inputs.substr(begin, end - begin), begin, fmt::format("operand {}", eq.operands.size())));
     for (int label : eq.operands.back()) ++count[static_cast<size_t>(label)];
     if (end == inputs.size()) break;
     begin = end + 1;
   }
-  require(eq.operands.size() == operandCount, "more operands were provided than specified in the equation");
+  require(eq.operands.size() == operandCount, "einsum(): more operands were provided than specified in the equation");
   if (arrow == std::string_view::npos) {
     // What occurs once, in alphabetical order, after the dimensions that the ellipsis stands for.
     if (count[kEllipsis]) eq.output.push_back(kEllipsis);
@@ -81,8 +81,9 @@ Equation readEquation(std::string_view text, size_t operandCount) {
   for (int label : eq.output) {
     auto l = static_cast<size_t>(label);
     if (label == kEllipsis) continue;
-    require(!seen[l], "output subscript {} appears more than once in the output", letterOf(label));
-    require(count[l], "output subscript {} does not appear in the equation for any input operand", letterOf(label));
+    require(!seen[l], "einsum(): output subscript {} appears more than once in the output", letterOf(label));
+    require(count[l], "einsum(): output subscript {} does not appear in the equation for any input operand",
+            letterOf(label));
     seen[l] = true;
   }
   return eq;
@@ -107,12 +108,14 @@ Layout layOut(const Equation& eq, const std::vector<DimSpan>& operands) {
     size_t named = labels.size() - ellipsis, rank = operands[i].size();
     if (ellipsis) {
       require(named <= rank,
-              "the number of subscripts in the equation ({}) is more than the number of dimensions ({}) for operand {}",
+              "einsum(): the number of subscripts in the equation ({}) is more than the number of dimensions ({}) for "
+              "operand {}",
               named, rank, i);
       l.ellipsisRank = std::max(l.ellipsisRank, rank - named);
     } else {
       require(named == rank,
-              "the number of subscripts in the equation ({}) does not match the number of dimensions ({}) for operand "
+              "einsum(): the number of subscripts in the equation ({}) does not match the number of dimensions ({}) "
+              "for operand "
               "{} and no "
               "ellipsis was given",
               named, rank, i);
@@ -143,9 +146,10 @@ Layout layOut(const Equation& eq, const std::vector<DimSpan>& operands) {
       for (size_t k = 0; k < count; ++k) {
         int64_t size = operands[i][at++];
         int64_t& common = l.sizes[first + k];
-        require(size == 1 || common == 1 || !differ(size, common),
-                "dimension {} of operand {} has size {}, which does not broadcast with the size {} seen before", at - 1,
-                i, size, common);
+        require(
+            size == 1 || common == 1 || !differ(size, common),
+            "einsum(): subscript {} has size {} for operand {} which does not broadcast with previously seen size {}",
+            label == kEllipsis ? '.' : letterOf(label), size, i, common);
         common = broadcastOf(SizeExpression::ofSize(common), SizeExpression::ofSize(size)).size();
       }
     }

@@ -1,7 +1,7 @@
 // Factorizations of matrices: Cholesky, LU, LDL, QR, and what is solved or unpacked from them.
 #include "ir/values/size_expression.h"
 #include "runtime/call/kernel_call.h"
-#include "runtime/kernels/lapack.h"
+#include "runtime/kernels/openblas/lapack.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/linalg.h"
 #include "runtime/reference/loops/copy.h"
@@ -40,10 +40,9 @@ void inferCholeskyEx(InferCall& call) {
 
 [[noreturn]] void failNotPositive(const KernelCall& call, const Tensor& a, int64_t i, int info) {
   call.fail(
-      "{}the factorization could not be completed because the input is not positive-definite (the leading minor of "
-      "order {} is "
-      "not positive-definite)",
-      batchPrefix(a, i), info);
+      "{}The factorization could not be completed because the input is not positive-definite (the leading minor of "
+      "order {} is not positive-definite).",
+      batchPrefix(call, a, i), info);
 }
 
 // L, or the upper factor, of argument 0; info goes to `infos` if it is given, else a failure stops the run.
@@ -73,9 +72,9 @@ void choleskyInverseKernel(KernelCall& call) {
     int info = lapack::potri(upper ? 'U' : 'L', n, a);
     if (info)
       call.fail(
-          "{}the diagonal element {} is zero, the inversion could not be completed because the input matrix is "
-          "singular",
-          batchPrefix(inverse, m), info);
+          "{}The diagonal element {} is zero, the inversion could not be completed because the input matrix is "
+          "singular.",
+          batchPrefix(call, inverse, m), info);
     // LAPACK fills one triangle.
     for (int64_t j = 0; j < n; ++j)
       for (int64_t i = j + 1; i < n; ++i) {
@@ -131,7 +130,7 @@ void requireNonsingular(const KernelCall& call, const LuFactors& lu) {
   for (int64_t i = 0; i < lu.info.numel(); ++i)
     if (int info = lu.info.data<int32_t>()[i])
       call.fail("{}U[{},{}] is zero and using it to solve would result in a division by zero",
-                batchPrefix(lu.factors, i), info, info);
+                batchPrefix(call, lu.factors, i), info, info);
 }
 
 void inferLuFactor(InferCall& call) {
@@ -261,7 +260,8 @@ void ldlFactorKernel(KernelCall& call) {
   forEachMatrix(call, factors, [&](auto& all, int64_t i) {
     clearTriangle(all[i], all.rows, all.rows, true);
     int info = lapack::sytrf(call.flag(1), all.rows, all[i], pivots.data<int32_t>() + i * all.rows);
-    if (info && check) call.fail("{}D[{},{}] is zero: the matrix is singular", batchPrefix(factors, i), info, info);
+    if (info && check)
+      call.fail("{}D[{},{}] is zero: the matrix is singular", batchPrefix(call, factors, i), info, info);
     if (infos) infos[i] = info;
   });
   call.setResult(factors);

@@ -1,7 +1,7 @@
 // Systems of linear equations: solve, inverse, determinants, triangular systems, least squares.
 #include "ir/values/size_expression.h"
 #include "runtime/call/kernel_call.h"
-#include "runtime/kernels/lapack.h"
+#include "runtime/kernels/openblas/lapack.h"
 #include "runtime/ops/call_op.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/linalg.h"
@@ -131,7 +131,7 @@ Tensor solve(KernelCall& call, Lu& lu, bool check) {
   Tensor a = call.tensor(0), b = call.tensor(1);
   lu = factor(call, a);
   if (int64_t i = firstSingular(lu); i >= 0 && check)
-    call.fail("{}the solver failed because the input matrix is singular", batchPrefix(a, i));
+    call.fail("torch.{}The solver failed because the input matrix is singular.", batchPrefix(call, a, i));
   InferCall infer(call.op(), call.arguments(), call.size());
   bool vector = isVectorRhs(infer, infer.tensor(0), infer.tensor(1));
   Dims sizes = call.spec().sizes;
@@ -209,8 +209,8 @@ void inferInverseEx(InferCall& call) {
 Tensor invert(KernelCall& call, const Lu& lu, bool check) {
   if (int64_t i = firstSingular(lu); i >= 0 && check)
     call.fail(
-        "{}the diagonal element {} is zero, the inversion could not be completed because the input matrix is singular",
-        batchPrefix(lu.factors, i), lu.info.data<int32_t>()[i]);
+        "{}The diagonal element {} is zero, the inversion could not be completed because the input matrix is singular.",
+        batchPrefix(call, lu.factors, i), lu.info.data<int32_t>()[i]);
   Tensor x = zeroColumns(lu.factors.dtype(), lu.factors.sizes());
   visitMatrixType(x.dtype(), [&](auto sample) {
     Matrices<decltype(sample)> all(x);
@@ -488,7 +488,7 @@ void leastSquares(KernelCall& call, const LeastSquaresCall& p, Tensor b) {
       call.fail(
           "{}the least squares solution could not be computed because the input matrix does not have full rank (error "
           "code: {})",
-          batchPrefix(a, i), info);
+          batchPrefix(call, a, i), info);
     if (p.hasRank()) ranks.data<int64_t>()[rankAt[static_cast<size_t>(i)]] = rank;
     call.context().checkInterrupt(p.m * p.n * 8);
   }

@@ -1,6 +1,6 @@
 // Eigenvalues and singular values, and what follows from them: pseudo-inverse, rank, condition number.
 #include "runtime/call/kernel_call.h"
-#include "runtime/kernels/lapack.h"
+#include "runtime/kernels/openblas/lapack.h"
 #include "runtime/ops/call_op.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/linalg.h"
@@ -39,7 +39,7 @@ Tensor eigenHermitian(KernelCall& call, const Tensor& a, char uplo, bool vectors
             "{}the algorithm failed to converge because the input matrix is ill-conditioned or has too many repeated "
             "eigenvalues "
             "(error code: {})",
-            batchPrefix(a, i), info);
+            batchPrefix(call, a, i), info);
       call.context().checkInterrupt(all.rows * all.rows * 16);
     }
   });
@@ -106,7 +106,7 @@ void eigKernel(KernelCall& call) {
     int64_t n = all.rows;
     for (int64_t i = 0; i < all.count && n > 0; ++i) {
       int info = lapack::geev(n, all[i], values.data<C>() + i * n, kVectors ? vectors.data<C>() + i * n * n : nullptr);
-      if (info) call.fail("{}the algorithm failed to converge (error code: {})", batchPrefix(a, i), info);
+      if (info) call.fail("{}the algorithm failed to converge (error code: {})", batchPrefix(call, a, i), info);
       call.context().checkInterrupt(n * n * 16);
     }
   });
@@ -166,13 +166,13 @@ Svd decompose(KernelCall& call, const Tensor& t, char job) {
       int info = k == 0 ? 0 : lapack::gesdd(job, m, n, all[i], svd.s.data<lapack::Real<T>>() + i * k, u, vh);
       if (info < 0)
         call.fail("{}the algorithm failed to converge because the input matrix contained non-finite values",
-                  batchPrefix(t, i));
+                  batchPrefix(call, t, i));
       if (info > 0)
         call.fail(
             "{}the algorithm failed to converge because the input matrix is ill-conditioned or has too many repeated "
             "singular "
             "values (error code: {})",
-            batchPrefix(t, i), info);
+            batchPrefix(call, t, i), info);
       call.context().checkInterrupt(m * n * 16);
     }
   });

@@ -10,6 +10,7 @@
 #include "runtime/reference/linalg.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/promotion.h"
+#include "runtime/reference/pytorch_words.h"
 #include "runtime/reference/views.h"
 
 #include <cmath>
@@ -17,28 +18,57 @@
 namespace tscompile {
 namespace {
 
-// ---- sizes of products ----
+// ---- what products take ----
+
+// Said as the product says it that PyTorch makes of these.
+void requireSameFactors(const InferCall& call, const TensorInfo& a, const TensorInfo& b) {
+  if (a.dtype == b.dtype || a.dtype == DType::Undefined || b.dtype == DType::Undefined) return;
+  if (a.rank() == 1 && b.rank() == 1)
+    call.fail("dot : expected both vectors to have same dtype, but found {} and {}", graphName(a.dtype),
+              graphName(b.dtype));
+  if (b.rank() == 1)
+    call.fail("addmv input tensors must have the same dtype, but got {}, {}, and {}", graphName(b.dtype),
+              graphName(a.dtype), graphName(b.dtype));
+  if (b.rank() > 2) call.fail("expected scalar type {} but found {}", graphName(a.dtype), graphName(b.dtype));
+  call.fail("expected m1 and m2 to have the same dtype, but got: {} != {}", cppName(a.dtype), cppName(b.dtype));
+}
 
 Dims mmSizes(const InferCall& call, const TensorInfo& a, const TensorInfo& b) {
-  call.require(a.rank() == 2 && b.rank() == 2, "expected two matrices, not tensors of {} and {} dimensions", a.rank(),
-               b.rank());
+  const bool added = call.op().kind().name().starts_with("addmm");
+  const auto requireMatrix = [&](const TensorInfo& t, std::string_view name) {
+    if (t.rank() == 2) return;
+    if (added) call.fail("{} must be a matrix, got {}-D tensor", name, t.rank());
+    call.fail("{} must be a matrix", name);
+  };
+  requireMatrix(a, added ? "mat1" : "self");
+  requireMatrix(b, "mat2");
   call.require(!differ(a.sizes[1], b.sizes[0]), "mat1 and mat2 shapes cannot be multiplied ({}x{} and {}x{})",
                a.sizes[0], a.sizes[1], b.sizes[0], b.sizes[1]);
   return {a.sizes[0], b.sizes[1]};
 }
 
+// Of the second stack of matrices.
+void requireBatch(const InferCall& call, int64_t batch, int64_t k, DimSpan b) {
+  const int64_t have = b[b.size() - 2];
+  call.require(!differ(batch, b[0]) && !differ(k, have),
+               "expected size for first two dimensions of batch2 tensor to be: [{}, {}] but got: [{}, {}].", batch, k,
+               b[0], have);
+}
+
 Dims bmmSizes(const InferCall& call, const TensorInfo& a, const TensorInfo& b) {
-  call.require(a.rank() == 3 && b.rank() == 3, "batch1 and batch2 must be 3D tensors, not {}D and {}D", a.rank(),
-               b.rank());
-  call.require(!differ(a.sizes[0], b.sizes[0]) && !differ(a.sizes[2], b.sizes[1]),
-               "the sizes {} and {} cannot be multiplied batch by batch", dimsText(a.sizes), dimsText(b.sizes));
+  call.require(a.rank() == 3, "batch1 must be a 3D tensor");
+  call.require(b.rank() == 3, "batch2 must be a 3D tensor");
+  requireBatch(call, a.sizes[0], a.sizes[2], b.sizes);
   return {isKnownSize(a.sizes[0]) ? a.sizes[0] : b.sizes[0], a.sizes[1], b.sizes[2]};
 }
 
+void requireVector(const InferCall& call, int64_t rows, int64_t k, int64_t n) {
+  call.require(!differ(k, n), "size mismatch, got input ({}), mat ({}x{}), vec ({})", rows, rows, k, n);
+}
+
 Dims mvSizes(const InferCall& call, const TensorInfo& a, const TensorInfo& b) {
-  call.require(a.rank() == 2 && b.rank() == 1, "vector + matrix @ vector expected, got {}D @ {}D", a.rank(), b.rank());
-  call.require(!differ(a.sizes[1], b.sizes[0]), "size mismatch, got a matrix ({}x{}) and a vector ({})", a.sizes[0],
-               a.sizes[1], b.sizes[0]);
+  call.require(a.rank() == 2 && b.rank() == 1, "vector + matrix @ vector expected, got 1, {}, {}", a.rank(), b.rank());
+  requireVector(call, a.sizes[0], a.sizes[1], b.sizes[0]);
   return {a.sizes[0]};
 }
 
@@ -66,7 +96,7 @@ template <ProductSizes kSizes>
 void inferProduct(InferCall& call) {
   TensorInfo a = factor<kSizes, false>(call, 0), b = factor<kSizes, true>(call, 1);
   Dims sizes = kSizes(call, a, b);
-  requireSameDType(call, a, b);
+  requireSameFactors(call, a, b);
   call.result(a.dtype, sizes);
 }
 
@@ -83,7 +113,7 @@ void inferAddProduct(InferCall& call) {
   TensorInfo self = call.rankedTensor(0), a = factor<kSizes, false>(call, 1), b = factor<kSizes, true>(call, 2);
   Dims product = kSizes(call, a, b);
   if (!kConverts || call.op().isInPlaceVariant()) requireSameDType(call, self, a);
-  requireSameDType(call, a, b);
+  requireSameFactors(call, a, b);
   requireExpandable(call, self.sizes, product);
   call.result(a.dtype, product);
 }
@@ -169,6 +199,25 @@ void addmmActivationKernel(KernelCall& call) {
 
 // ---- matmul: vectors, matrices and batches, broadcast ----
 
+// As the product says that PyTorch makes of it: of vectors, of a matrix and a vector, of matrices (stacks that meet one
+// are one), or of stacks. `sizes`: rows and columns of both.
+[[noreturn]] void failMatmul(const InferCall& call, DimSpan a, DimSpan b, const Dims& sizes) {
+  const int64_t rows = a.size() > 2 ? elementCount(Dims(a.first(a.size() - 1))).size() : sizes[0];
+  if (b.size() == 1 && a.size() == 1)
+    call.fail(
+        "inconsistent tensor size, expected tensor {} and src {} to have the same number of elements, but got {} and "
+        "{} "
+        "elements respectively",
+        dimsText(a), dimsText(b), a[0], b[0]);
+  if (b.size() == 1) requireVector(call, rows, sizes[1], b[0]);
+  if (b.size() > 2) {
+    Dims batch = broadcastBatches(call, a.size() == 1 ? Dims{1, a[0]} : Dims(a), b);
+    const int64_t count = elementCount(batch).size();
+    requireBatch(call, count, sizes[1], Dims{count, sizes[2], sizes[3]});
+  }
+  call.fail("mat1 and mat2 shapes cannot be multiplied ({}x{} and {}x{})", rows, sizes[1], sizes[2], sizes[3]);
+}
+
 Dims matmulSizes(const InferCall& call, DimSpan a, DimSpan b) {
   call.require(!a.empty() && !b.empty(), "both arguments to matmul need to be at least 1D, but they are {}D and {}D",
                a.size(), b.size());
@@ -177,7 +226,7 @@ Dims matmulSizes(const InferCall& call, DimSpan a, DimSpan b) {
   if (a.size() == 1) x.insert(0, 1);
   if (b.size() == 1) y.push_back(1);
   int64_t m = x[x.size() - 2], k = x.back(), k2 = y[y.size() - 2], n = y.back();
-  call.require(!differ(k, k2), "mat1 and mat2 shapes cannot be multiplied ({}x{} and {}x{})", m, k, k2, n);
+  if (differ(k, k2)) failMatmul(call, a, b, Dims{m, k, k2, n});
   Dims sizes = broadcastBatches(call, x, y);
   if (a.size() > 1) sizes.push_back(m);
   if (b.size() > 1) sizes.push_back(n);
@@ -186,8 +235,9 @@ Dims matmulSizes(const InferCall& call, DimSpan a, DimSpan b) {
 
 void inferMatmul(InferCall& call) {
   TensorInfo a = call.rankedTensor(0), b = call.rankedTensor(1);
-  requireSameDType(call, a, b);
-  call.result(a.dtype, matmulSizes(call, a.sizes, b.sizes));
+  Dims sizes = matmulSizes(call, a.sizes, b.sizes);
+  requireSameFactors(call, a, b);
+  call.result(a.dtype, sizes);
 }
 
 void matmulKernel(KernelCall& call) {
@@ -208,12 +258,13 @@ void matmulKernel(KernelCall& call) {
 
 void inferLinear(InferCall& call) {
   TensorInfo x = call.rankedTensor(0), w = call.rankedTensor(1);
-  requireSameDType(call, x, w);
   call.require(x.rank() >= 1 && (w.rank() == 1 || w.rank() == 2), "linear takes a weight of 1 or 2 dimensions, not {}",
                w.rank());
   int64_t k = w.sizes.back();
   call.require(!differ(x.sizes.back(), k), "mat1 and mat2 shapes cannot be multiplied ({}x{} and {}x{})",
-               x.rank() > 1 ? x.sizes[x.rank() - 2] : 1, x.sizes.back(), k, w.rank() == 2 ? w.sizes[0] : 1);
+               elementCount(Dims(x.sizes.first(x.rank() - 1))).size(), x.sizes.back(), k,
+               w.rank() == 2 ? w.sizes[0] : 1);
+  requireSameFactors(call, x, w);
   Dims sizes(x.sizes.first(x.rank() - 1));
   if (w.rank() == 2) sizes.push_back(w.sizes[0]);
   if (!call.isNone(2)) {

@@ -18,10 +18,14 @@ namespace {
 void inferDot(InferCall& call) {
   TensorInfo a = call.rankedTensor(0), b = call.rankedTensor(1);
   call.require(a.rank() == 1 && b.rank() == 1, "1D tensors expected, but got {}D and {}D tensors", a.rank(), b.rank());
-  requireSameDType(call, a, b);
-  call.require(!differ(a.sizes[0], b.sizes[0]),
-               "inconsistent tensor size, expected tensors of the same number of elements, but got {} and {}",
-               a.sizes[0], b.sizes[0]);
+  call.require(a.dtype == b.dtype || a.dtype == DType::Undefined || b.dtype == DType::Undefined,
+               "dot : expected both vectors to have same dtype, but found {} and {}", graphName(a.dtype),
+               graphName(b.dtype));
+  call.require(
+      !differ(a.sizes[0], b.sizes[0]),
+      "inconsistent tensor size, expected tensor {} and src {} to have the same number of elements, but got {} "
+      "and {} elements respectively",
+      dimsText(a.sizes), dimsText(b.sizes), a.sizes[0], b.sizes[0]);
   call.result(a.dtype, Dims{});
 }
 
@@ -37,8 +41,7 @@ void inferVecdot(InferCall& call) {
   TensorInfo a = call.rankedTensor(0), b = call.rankedTensor(1);
   requireSameDType(call, a, b);
   Dims sizes;
-  call.require(broadcastInto(sizes, a.sizes) && broadcastInto(sizes, b.sizes),
-               "the sizes {} and {} cannot be broadcast", dimsText(a.sizes), dimsText(b.sizes));
+  if (!broadcastInto(sizes, a.sizes) || !broadcastInto(sizes, b.sizes)) refuseBroadcast(a.sizes, b.sizes);
   int64_t dim = call.dim(2, sizes.size());
   if (!sizes.empty()) sizes.erase(static_cast<size_t>(dim));
   call.result(a.dtype, sizes);
@@ -165,12 +168,13 @@ void inferCross(InferCall& call) {
   call.require(a.rank() == b.rank(), "inputs must have the same number of dimensions, but they have {} and {}",
                a.rank(), b.rank());
   auto dim = static_cast<size_t>(crossDim(call, a));
+  const int64_t given = call.isNone(2) ? static_cast<int64_t>(dim) : call.integer(2);
   call.require(!differ(a.sizes[dim], 3) && !differ(b.sizes[dim], 3),
-               "inputs dimension {} must have length 3, got {} and {}", dim, a.sizes[dim], b.sizes[dim]);
+               "linalg.cross: inputs dimension {} must have length 3. Got {} and {}", given, a.sizes[dim],
+               b.sizes[dim]);
   requireSameDType(call, a, b);
   Dims sizes;
-  call.require(broadcastInto(sizes, a.sizes) && broadcastInto(sizes, b.sizes),
-               "the sizes {} and {} cannot be broadcast", dimsText(a.sizes), dimsText(b.sizes));
+  if (!broadcastInto(sizes, a.sizes) || !broadcastInto(sizes, b.sizes)) refuseBroadcast(a.sizes, b.sizes);
   call.result(a.dtype, sizes);
 }
 
@@ -230,7 +234,7 @@ void kronKernel(KernelCall& call) {
 
 void inferTrace(InferCall& call) {
   TensorInfo t = call.rankedTensor(0);
-  call.require(t.rank() == 2, "expected a matrix, but got a tensor with {} dimensions", t.rank());
+  call.require(t.rank() == 2, "trace: expected a matrix, but got tensor with dim {}", t.rank());
   call.result(isIntegral(t.dtype, false) ? DType::Int64 : t.dtype, Dims{});
 }
 

@@ -1,4 +1,5 @@
 // Quantised convolutions and products in engines: products of integers, exact in 32 bits, or in float32 below 2^24.
+#include "runtime/engine/layers/conv_layer.h"
 #include "runtime/engine/layers/integer_weights.h"
 #include "runtime/engine/layers/matmul_layer.h"
 #include "runtime/engine/layers/product_layer.h"
@@ -61,11 +62,13 @@ ExactArithmetic exactArithmetic(const PackedWeight& w, const Tensor& steps, cons
 }
 
 // A bias of each channel for each column, of which a transposed convolution has several a channel.
-Tensor columnBias(const std::vector<int64_t>& bias, int64_t columns) {
+Tensor columnBias(const std::vector<int64_t>& bias, int64_t columns, int64_t groups) {
+  const auto channels = static_cast<int64_t>(bias.size());
+  const bool placesFirst = columnsArePlacesFirst(groups, channels);
   Tensor all = Tensor::zeros(DType::Int32, Dims{channelBlocks(columns) * kBlock});
   for (int64_t i = 0; i < columns; ++i)
     all.data<int32_t>()[i] =
-        static_cast<int32_t>(bias[static_cast<size_t>(i * static_cast<int64_t>(bias.size()) / columns)]);
+        static_cast<int32_t>(bias[static_cast<size_t>(placesFirst ? i % channels : i * channels / columns)]);
   return all;
 }
 
@@ -80,7 +83,9 @@ Tensor addProduct(const ConvertCall& call, const PackedWeight& w, const Factor& 
   const ConvolutionShape& s = w.shape;
   IValue made =
       s.stride.empty()
-          ? call.compute("aten::linear", {x.steps, steps, added})
+          // Rows become a layer that has integers; sums of planes are exact in floats alone.
+          ? call.compute("aten::linear",
+                         {exact.floats ? x.steps : call.compute("aten::contiguous", {x.steps}), steps, added})
           : call.compute("aten::convolution", {x.steps, steps, added, intList(s.stride), intList(s.padding),
                                                intList(s.dilation), w.transposed, intList(s.outputPadding), s.groups});
   for (size_t i = before; i < call.network().layers.size(); ++i) {
@@ -93,7 +98,7 @@ Tensor addProduct(const ConvertCall& call, const PackedWeight& w, const Factor& 
     else
       exact.bytes &= !x.least.defined();
     packed->holdIntegers(w.weight, part, exact);
-    if (hasBias && !exact.floats) product->integerBias = columnBias(bias, product->columns());
+    if (hasBias && !exact.floats) product->integerBias = columnBias(bias, product->columns(), s.groups);
   }
   return made.toTensor();
 }

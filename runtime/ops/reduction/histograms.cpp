@@ -26,14 +26,13 @@ void bincountKernel(KernelCall& call) {
   Tensor in = call.tensor(0), weights = call.tensor(1);
   int64_t least = call.integer(2), n = in.numel();
   call.require(least >= 0, "minlength should not be negative, but is {}", least);
-  call.require(in.rank() == 1,
-               "bincount only supports 1-d non-negative integral inputs, but got one with {} dimensions", in.rank());
+  call.require(in.rank() == 1, "bincount only supports 1-d non-negative integral inputs.");
   call.require(!weights.defined() || (weights.rank() == 1 && weights.size(0) == n),
                "weights should be 1-d and have the same length as input");
   Tensor values = convertTensor(in, DType::Int64);
   const int64_t* v = values.data<int64_t>();
   for (int64_t i = 0; i < n; ++i) {
-    call.require(v[i] >= 0, "bincount only supports 1-d non-negative integral inputs, but found {}", v[i]);
+    call.require(v[i] >= 0, "bincount only supports 1-d non-negative integral inputs.");
     call.require(v[i] < std::numeric_limits<int64_t>::max(), "bincount found {}, which is too large", v[i]);
     least = std::max(least, v[i] + 1);
   }

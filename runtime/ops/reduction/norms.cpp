@@ -7,6 +7,7 @@
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/loops/reduce.h"
 #include "runtime/reference/promotion.h"
+#include "runtime/reference/pytorch_words.h"
 #include "runtime/reference/reduction_call.h"
 
 #include <Eigen/Core>
@@ -107,8 +108,9 @@ DType normDType(const InferCall& call) {
   std::string_view name = call.op().kind().text();
   DType in = call.tensor(0).dtype, dtype = reductionDType(call, [](DType d) { return d; });
   if (in == DType::Undefined || dtype == DType::Undefined) return dtype;
-  call.require(isFloatingOrComplex(in), "{}: expected a floating point or complex tensor as input, got {}", name,
-               pythonName(in));
+  if (!isFloatingOrComplex(in))
+    call.fail("{}: Expected a floating point or complex tensor as input. Got {}", linalgName(call.op().kind().name()),
+              graphName(in));
   call.require(isFloatingOrComplex(dtype), "{}: dtype should be floating point or complex, but got {}", name,
                pythonName(dtype));
   call.require(isComplex(in) == isComplex(dtype), "{}: dtype should be {} for {} inputs, but got {}", name,
@@ -171,7 +173,7 @@ void inferNorm(InferCall& call) {
   DType in = call.tensor(0).dtype, dtype = reductionDType(call, realPart);
   bool given = argumentIndex(call.op(), "dtype") < call.size();
   call.require(given || in == DType::Undefined || isFloatingOrComplex(in),
-               "norm(): input dtype should be either floating point or complex, got {}", pythonName(in));
+               "norm(): input dtype should be either floating point or complex. Got {} instead.", graphName(in));
   call.require(dtype == DType::Undefined || isFloatingOrComplex(dtype),
                "norm(): the desired output dtype should be either floating point or complex, got {}",
                pythonName(dtype));

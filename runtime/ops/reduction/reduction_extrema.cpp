@@ -19,7 +19,7 @@ void requireElements(const InferCall& call) {
   if (dim < call.size() && !call.isNone(dim)) reduced = call.dims(dim, t.rank(), false);
   call.require(
       !reduced.empty(),
-      "{}(): expected reduction dim to be specified for input.numel() == 0; specify the reduction dim with the "
+      "{}(): expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the "
       "'dim' argument",
       name);
   for (int64_t d : reduced) {

@@ -93,8 +93,12 @@ void softmaxAll(const T* in, const SplitSizes& sizes, T* out, bool bfloat16) {
 
 // Integers pass only if there are none of them.
 void requireFloats(const InferCall& call, const TensorInfo& t, DType dtype) {
+  const auto dim = t.hasRank ? call.wrap(call.integer(1), t.rank()) : 0;
+  const bool isLast = !t.hasRank || dim + 1 >= static_cast<int64_t>(t.rank());
   call.require(t.mayBeEmpty() || dtype == DType::Undefined || isFloating(dtype),
-               "softmax is computed in floats, not {}", pythonName(dtype));
+               "\"{}softmax{}_kernel_impl\" not implemented for '{}'",
+               call.op().kind().name().find("log") == std::string_view::npos ? "" : "log_", isLast ? "_lastdim" : "",
+               graphName(dtype));
 }
 
 void inferSoftmax(InferCall& call) {

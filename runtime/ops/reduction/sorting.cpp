@@ -59,8 +59,7 @@ void inferTopk(InferCall& call) {
   int64_t dim = call.dim(2, t.rank()), k = call.size(1);
   int64_t length = t.rank() ? t.sizes[static_cast<size_t>(dim)] : 1;
   bool known = isKnownSize(k) || call.isRun();
-  call.require(!known || (k >= 0 && (!isKnownSize(length) || k <= length)),
-               "selected index k out of range: {} of a dimension of size {}", k, length);
+  call.require(!known || (k >= 0 && (!isKnownSize(length) || k <= length)), "selected index k out of range");
   Dims sizes(t.sizes);
   if (t.rank()) sizes[static_cast<size_t>(dim)] = integerAsSize(k);
   call.result(t.dtype, sizes);

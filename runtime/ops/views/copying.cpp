@@ -25,9 +25,9 @@ void copiedKernel(KernelCall& call) { call.setResult(cloneTensor(call.tensor(0))
 void checkBroadcast(const KernelCall& call, const Tensor& t, const Tensor& from) {
   call.require(from.defined(), "expected a tensor to copy from");
   Dims sizes(t.sizes());
-  call.require(from.rank() <= t.rank() && broadcastInto(sizes, from.sizes()) && sizes == Dims(t.sizes()),
-               "output with shape {} doesn't match the broadcast shape of {}", dimsText(t.sizes()),
-               dimsText(from.sizes()));
+  if (!broadcastInto(sizes, from.sizes())) refuseBroadcast(t.sizes(), from.sizes());
+  call.require(sizes == Dims(t.sizes()), "output with shape {} doesn't match the broadcast shape {}",
+               dimsText(t.sizes()), dimsText(sizes));
 }
 
 // Writes `from` over a tensor that it can be broadcast to.
@@ -96,10 +96,10 @@ void fillStrided(const Tensor& t, int64_t size, int64_t stride, int64_t offset, 
 void fillDiagonalKernel(KernelCall& call) {
   Tensor t = call.tensor(0);
   requireOwned(t);
-  call.require(t.rank() >= 2, "fill_diagonal_: dimensions must be larger than 1");
+  call.require(t.rank() >= 2, "dimensions must larger than 1");
   int64_t rows = t.size(0), columns = t.size(1), stride = 0;
   for (int d = 0; d < t.rank(); ++d) {
-    call.require(t.rank() == 2 || t.size(d) == rows, "fill_diagonal_: all dimensions of input must be of equal length");
+    call.require(t.rank() == 2 || t.size(d) == rows, "all dimensions of input must be of equal length");
     stride = wrapAdd(stride, t.stride(d));
   }
   int64_t length = std::min(rows, columns);

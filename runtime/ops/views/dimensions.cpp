@@ -172,9 +172,17 @@ void inferPermute(InferCall& call) {
   std::optional<TensorInfo> t = rankedSelf(call);
   if (!t) return;
   Dims order = call.integers(1);
-  call.require(order.size() == t->rank(), "permute: {} dimensions are given for a tensor of {}", order.size(),
-               t->rank());
-  resultPermuted(call, *t, call.dims(1, t->rank(), false));
+  call.require(order.size() == t->rank(),
+               "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired "
+               "ordering of dimensions i.e. input.dim() = {} is not equal to len(dims) = {}",
+               t->rank(), order.size());
+  Dims wrapped = order;
+  for (int64_t& d : wrapped) d = call.wrap(d, t->rank());
+  for (size_t i = 0; i < wrapped.size(); ++i)
+    call.require(std::find(wrapped.begin(), wrapped.begin() + static_cast<ptrdiff_t>(i), wrapped[i]) ==
+                     wrapped.begin() + static_cast<ptrdiff_t>(i),
+                 "permute(): duplicate dims are not allowed.");
+  resultPermuted(call, *t, wrapped);
 }
 void permuteKernel(KernelCall& call) {
   Tensor t = call.tensor(0);

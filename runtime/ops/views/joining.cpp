@@ -41,7 +41,7 @@ void catKernel(KernelCall& call) {
 
 void inferStack(InferCall& call) {
   std::vector<TensorSpec> specs = specsOf(call, [](Dims sizes) { return sizes; });
-  call.require(!specs.empty(), "stack expects a non-empty list of tensors");
+  call.require(!specs.empty(), "stack expects a non-empty TensorList");
   Dims sizes = specs[0].sizes;
   DType dtype = specs[0].dtype;
   for (size_t i = 1; i < specs.size(); ++i) {

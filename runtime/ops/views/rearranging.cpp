@@ -95,8 +95,10 @@ void rot90Kernel(KernelCall& call) {
 // The two parts of a dimension change places.
 Tensor rolled(const KernelCall& call, const Tensor& t, int64_t shift, int64_t dim) {
   if (t.numel() == 0) return cloneTensor(t);
-  if (!wrapDim(dim, t.rank()) || t.rank() == 0)
-    call.fail("dimension {} is out of range for a tensor of {} dimensions", dim, t.rank());
+  call.require(t.rank() > 0, "Dimension specified as {} but tensor has no dimensions", dim);
+  int64_t given = dim;
+  call.require(wrapDim(dim, t.rank()), "dimension out of range (expected to be in range of [{}, {}], but got {})",
+               -t.rank(), t.rank() - 1, given);
   int64_t size = t.sizes()[dim], start = floorMod(wrapNeg(floorMod(shift, size)), size);
   return joined({t.dtype(), true, t.sizes()}, {narrowed(t, dim, start, size - start), narrowed(t, dim, 0, start)}, dim);
 }
@@ -104,12 +106,12 @@ Tensor rolled(const KernelCall& call, const Tensor& t, int64_t shift, int64_t di
 void rollKernel(KernelCall& call) {
   Tensor t = call.tensor(0);
   Dims shifts = call.integers(1), dims = call.integers(2);
-  call.require(!shifts.empty(), "roll: `shifts` required");
+  call.require(!shifts.empty(), "`shifts` required");
   if (dims.empty() && shifts.size() == 1) {
     Tensor flat = reshaped(contiguous(t), Dims{t.numel()});
     return call.setResult(reshaped(rolled(call, flat, shifts[0], 0), t.sizes()));
   }
-  call.require(shifts.size() == dims.size(), "shifts and dimensions must align. shifts: {}, dims: {}", shifts.size(),
+  call.require(shifts.size() == dims.size(), "shifts and dimensions must align. shifts: {}, dims:{}", shifts.size(),
                dims.size());
   for (size_t i = 0; i < dims.size(); ++i) t = rolled(call, t, shifts[i], dims[i]);
   call.setResult(t);
@@ -124,12 +126,18 @@ Dims paddedSizes(DimSpan sizes, size_t rank) {
   return out;
 }
 
+[[noreturn]] void failRepeats(const InferCall& call, const Dims& sizes, const Dims& repeats, size_t at) {
+  Dims made(sizes);
+  for (size_t d = 0; d < made.size(); ++d)
+    if (__builtin_mul_overflow(std::max<int64_t>(made[d], 1), repeats[d], &made[d])) made[d] = repeats[d];
+  call.fail("trying to create tensor with negative dimension {}: {}", made[at], dimsText(made));
+}
+
 void resultRepeated(InferCall& call, const TensorInfo& t, const Dims& repeats) {
   Dims sizes = paddedSizes(t.sizes, repeats.size());
   for (size_t d = 0; d < sizes.size(); ++d) {
     int64_t times = integerAsSize(repeats[d]), product;
-    call.require(repeats[d] >= 0 || isUnknownInteger(repeats[d]), "the number of repeats must not be negative: {}",
-                 dimsText(repeats));
+    if (repeats[d] < 0 && !isUnknownInteger(repeats[d])) failRepeats(call, sizes, repeats, d);
     if (isKnownSize(times) && isKnownSize(sizes[d]))
       call.require(!__builtin_mul_overflow(sizes[d], times, &product), "the repeats {} are too many",
                    dimsText(repeats));
@@ -142,9 +150,7 @@ void inferRepeat(InferCall& call) {
   if (!t) return;
   Dims repeats = call.sizes(1);
   call.require(repeats.size() >= t->rank(),
-               "number of dimensions of repeat dims can not be smaller than number of dimensions of tensor: "
-               "{} and {}",
-               repeats.size(), t->rank());
+               "number of dimensions of repeat dims can not be smaller than number of dimensions of tensor");
   resultRepeated(call, *t, repeats);
 }
 void inferTile(InferCall& call) {
@@ -178,7 +184,7 @@ void repeatKernel(KernelCall& call) {
 int64_t totalRepeats(const KernelCall& call, const int64_t* repeats, int64_t n, size_t outputSize) {
   int64_t total = 0;
   for (int64_t i = 0; i < n; ++i) {
-    call.require(repeats[i] >= 0, "repeats can not be negative");
+    call.require(repeats[i] >= 0, "repeats must be non-negative");
     call.require(!__builtin_add_overflow(total, repeats[i], &total) && total <= kMaxElements,
                  "the repeats are too many");
   }
@@ -245,7 +251,7 @@ void inferInterleaveInt(InferCall& call) {
   TensorInfo t = call.rankedTensor(0);
   if (!call.constant(1) || !call.constant(2)) return call.resultOfUnknownRank(t.dtype);
   int64_t repeats = call.integer(1);
-  call.require(repeats >= 0, "repeats can not be negative");
+  call.require(repeats >= 0, "repeats must be non-negative");
   if (call.isNone(2) || t.rank() == 0) {
     return call.result(t.dtype, Dims{(elementCount(t.sizes) * SizeExpression(repeats)).size()});
   }

@@ -23,11 +23,12 @@ Dims completed(const InferCall& call, Dims have, const Dims& wanted) {
     int64_t s = integerAsSize(wanted[i]);
     sizes.push_back(s);
     if (wanted[i] == -1) {
-      if (open) call.fail("only one dimension can be inferred, not two in shape {}", dimsText(wanted));
+      if (open) call.fail("only one dimension can be inferred");
       open = i;
       continue;
     }
-    if (!isUnknownInteger(wanted[i]) && wanted[i] < 0) call.fail("invalid shape dimension {}", wanted[i]);
+    if (!isUnknownInteger(wanted[i]) && wanted[i] < 0)
+      call.fail("invalid shape dimension {} at index {} of shape {}", wanted[i], i, dimsText(wanted));
     // A symbol on both sides cancels out.
     int64_t* same = s < kUnknownSize ? std::find(have.begin(), have.end(), s) : have.end();
     if (same != have.end())
@@ -78,8 +79,7 @@ Tensor viewed(const KernelCall& call, const Tensor& t, DimSpan sizes) {
   if (!strides)
     call.fail(
         "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
-        "contiguous subspaces). Use .reshape(...) instead: {} with strides {} seen as {}",
-        dimsText(t.sizes()), dimsText(t.strides()), dimsText(sizes));
+        "contiguous subspaces). Use .reshape(...) instead.");
   return t.withGeometry(sizes, *strides, t.offset());
 }
 
@@ -145,12 +145,12 @@ void ravelKernel(KernelCall& call) {
 // ---- expand ----
 
 // The sizes of a tensor broadcast to others, of which -1 leaves a size as it is. `wanted` are integers.
-Dims expandedSizes(const InferCall& call, DimSpan have, const Dims& wanted) {
+Dims expandedSizes(const InferCall& call, DType dtype, DimSpan have, const Dims& wanted) {
   if (wanted.size() < have.size())
     call.fail(
-        "expand: the number of sizes provided ({}) must be greater or equal to the number of dimensions in the "
-        "tensor ({})",
-        wanted.size(), have.size());
+        "expand(torch.{}Tensor{{{}}}, size={}): the number of sizes provided ({}) must be greater or equal to the "
+        "number of dimensions in the tensor ({})",
+        graphName(dtype), dimsText(have), dimsText(wanted), wanted.size(), have.size());
   size_t skip = wanted.size() - have.size();
   Dims out;
   for (size_t i = 0; i < wanted.size(); ++i) {
@@ -166,8 +166,8 @@ Dims expandedSizes(const InferCall& call, DimSpan have, const Dims& wanted) {
       call.fail("the expanded size of the tensor ({}) must not be negative", wanted[i]);
     } else if (isKnownSize(size) && size != 1 && size != want) {
       call.fail(
-          "the expanded size of the tensor ({}) must match the existing size ({}) at non-singleton dimension {}. "
-          "Target sizes: {}. Tensor sizes: {}",
+          "the expanded size of the tensor ({}) must match the existing size ({}) at non-singleton dimension {}.  "
+          "Target sizes: {}.  Tensor sizes: {}",
           want, size, i, dimsText(wanted), dimsText(have));
     }
     out.push_back(want);
@@ -177,7 +177,7 @@ Dims expandedSizes(const InferCall& call, DimSpan have, const Dims& wanted) {
 
 void resultExpanded(InferCall& call, const TensorInfo& t, const Dims& wanted) {
   if (!t.hasRank) return resultViewed(call, t, wanted);
-  call.result(t.dtype, expandedSizes(call, t.sizes, wanted));
+  call.result(t.dtype, expandedSizes(call, t.dtype, t.sizes, wanted));
 }
 void inferExpand(InferCall& call) { resultExpanded(call, call.tensor(0), call.sizes(1)); }
 void inferExpandAs(InferCall& call) { resultExpanded(call, call.tensor(0), asIntegers(call.rankedTensor(1).sizes)); }
@@ -188,8 +188,7 @@ void inferBroadcastTensors(InferCall& call) {
   Dims sizes;
   for (const TensorInfo& t : tensors) {
     if (!t.hasRank) throw InferCall::NotKnown{};
-    if (!broadcastInto(sizes, t.sizes))
-      call.fail("the sizes {} and {} cannot be broadcast", dimsText(sizes), dimsText(t.sizes));
+    if (!broadcastInto(sizes, t.sizes)) refuseBroadcast(sizes, t.sizes);
   }
   std::vector<TensorSpec> specs;
   for (const TensorInfo& t : tensors) specs.push_back({t.dtype, true, sizes});
@@ -199,7 +198,8 @@ void broadcastTensorsKernel(KernelCall& call) {
   std::vector<Tensor> tensors = call.tensors(0);
   Dims sizes;
   for (const Tensor& t : tensors) broadcastInto(sizes, t.sizes());
-  for (Tensor& t : tensors) t = expandedTo(t, sizes);
+  for (Tensor& t : tensors)
+    if (Dims(t.sizes()) != sizes) t = expandedTo(t, sizes);  // else it is the tensor itself
   call.setResult(tensorList(std::move(tensors)));
 }
 

@@ -11,7 +11,7 @@ namespace tscompile {
 namespace {
 
 void requireDims(const InferCall& call, const TensorInfo& t) {
-  call.require(t.rank() > 0, "{} cannot be applied to a 0-dim tensor", call.op().kind().name());
+  call.require(t.rank() > 0, "{}() cannot be applied to a 0-dim tensor.", call.op().kind().name());
 }
 
 void resultResized(InferCall& call, const TensorInfo& t, int64_t dim, int64_t size) {
@@ -36,18 +36,17 @@ void inferSelect(InferCall& call) {
   const IValue* index = call.constant(2);
   if (index && isKnownSize(size)) {
     int64_t i = call.integer(2);
-    call.require(i >= -size && i < size, "select: index {} is out of range for a tensor of size {} at dimension {}", i,
+    call.require(i >= -size && i < size, "select(): index {} out of range for tensor of size {} at dimension {}", i,
                  dimsText(t->sizes), dim);
   }
   resultWithout(call, *t, dim);
 }
 
 Tensor selectedPart(const KernelCall& call, const Tensor& t, size_t first) {
-  call.require(t.rank() > 0, "select cannot be applied to a 0-dim tensor");
+  call.require(t.rank() > 0, "select() cannot be applied to a 0-dim tensor.");
   int64_t dim = call.dim(first, t.rank()), index = call.integer(first + 1), size = t.sizes()[dim];
-  call.require(index >= -size && index < size,
-               "select: index {} is out of range for a tensor of size {} at dimension {}", index, dimsText(t.sizes()),
-               dim);
+  call.require(index >= -size && index < size, "select(): index {} out of range for tensor of size {} at dimension {}",
+               index, dimsText(t.sizes()), dim);
   return selected(t, dim, index < 0 ? index + size : index);
 }
 
@@ -59,7 +58,7 @@ void inferNarrow(InferCall& call) {
   requireDims(call, *t);
   int64_t dim = call.dim(1, t->rank());
   int64_t length = call.size(3);
-  call.require(length >= 0 || isUnknownInteger(length), "narrow: length must be non-negative, not {}", length);
+  call.require(length >= 0 || isUnknownInteger(length), "narrow(): length must be non-negative.");
   resultResized(call, *t, dim, integerAsSize(length));
 }
 
@@ -67,10 +66,9 @@ Tensor narrowedPart(const KernelCall& call, int64_t start) {
   Tensor t = call.tensor(0);
   int64_t dim = call.dim(1, t.rank()), length = call.integer(3), size = t.sizes()[dim];
   call.require(start >= -std::max<int64_t>(size, 1) && start <= size,
-               "narrow: start {} is out of range for dimension {} of size {}", start, dim, size);
+               "start out of range (expected to be in range of [{}, {}], but got {})", -size, size, start);
   if (start < 0) start = std::max<int64_t>(start + size, 0);
-  call.require(length <= size - start, "narrow: start ({}) + length ({}) exceeds dimension size ({})", start, length,
-               size);
+  call.require(length <= size - start, "start ({}) + length ({}) exceeds dimension size ({})", start, length, size);
   return narrowed(t, dim, start, length);
 }
 void narrowKernel(KernelCall& call) { call.setResult(narrowedPart(call, call.integer(2))); }
@@ -121,7 +119,7 @@ void inferSlice(InferCall& call) {
   if (!t) return;
   requireDims(call, *t);
   int64_t dim = call.dim(1, t->rank()), size = t->sizes[dim];
-  if (call.constant(4)) call.require(call.integer(4) > 0, "slice: step must be positive, not {}", call.integer(4));
+  if (call.constant(4)) call.require(call.integer(4) > 0, "slice step must be positive");
   if (!isKnownSize(size) || !call.constant(2) || !call.constant(3) || !call.constant(4)) {
     resultResized(call, *t, dim, kUnknownSize);
     int64_t length = sliceLength(call, SizeExpression::ofSize(size)).size();
@@ -133,10 +131,10 @@ void inferSlice(InferCall& call) {
 }
 
 Tensor slicedPart(const KernelCall& call, const Tensor& t, size_t first) {
-  call.require(t.rank() > 0, "slice cannot be applied to a 0-dim tensor");
+  call.require(t.rank() > 0, "slice() cannot be applied to a 0-dim tensor.");
   int64_t dim = call.dim(first, t.rank());
   auto limit = [&](size_t i) { return call.isNone(i) ? std::nullopt : std::optional(call.integer(i)); };
-  call.require(call.integer(first + 3) > 0, "slice: step must be positive, not {}", call.integer(first + 3));
+  call.require(call.integer(first + 3) > 0, "slice step must be positive");
   Slice s = sliceOf(t.sizes()[dim], limit(first + 1), limit(first + 2), call.integer(first + 3));
   return narrowed(t, dim, s.start, s.length, s.step);
 }
@@ -147,7 +145,7 @@ void inferDiagonal(InferCall& call) {
   std::optional<TensorInfo> t = rankedSelf(call);
   if (!t) return;
   int64_t dim1 = call.dim(2, t->rank()), dim2 = call.dim(3, t->rank());
-  call.require(dim1 != dim2, "diagonal: dimensions cannot be identical: {}, {}", call.integer(2), call.integer(3));
+  call.require(dim1 != dim2, "diagonal dimensions cannot be identical {}, {}", call.integer(2), call.integer(3));
   Dims sizes;
   for (size_t d = 0; d < t->rank(); ++d)
     if (static_cast<int64_t>(d) != dim1 && static_cast<int64_t>(d) != dim2) sizes.push_back(t->sizes[d]);
@@ -165,7 +163,7 @@ void inferDiagonal(InferCall& call) {
 
 Tensor diagonalPart(const KernelCall& call, const Tensor& t, size_t first) {
   int64_t dim1 = call.dim(first + 1, t.rank()), dim2 = call.dim(first + 2, t.rank());
-  call.require(t.rank() > 1 && dim1 != dim2, "diagonal: dimensions cannot be identical: {}, {}", dim1, dim2);
+  call.require(t.rank() > 1 && dim1 != dim2, "diagonal dimensions cannot be identical {}, {}", dim1, dim2);
   return diagonalOf(t, call.integer(first), dim1, dim2);
 }
 
@@ -176,10 +174,10 @@ void inferUnfold(InferCall& call) {
   if (!t) return;
   int64_t dim = call.dim(1, t->rank()), size = call.integer(2), step = call.integer(3);
   int64_t have = t->rank() ? t->sizes[dim] : 1;
-  call.require(size >= 0, "unfold: size is {} but must be >= 0", size);
-  call.require(step > 0, "unfold: step is {} but must be > 0", step);
+  call.require(size >= 0, "size is {} but must be >= 0", size);
+  call.require(step > 0, "step is {} but must be > 0", step);
   if (isKnownSize(have))
-    call.require(size <= have, "unfold: maximum size for tensor at dimension {} is {} but size is {}", dim, have, size);
+    call.require(size <= have, "maximum size for tensor at dimension {} is {} but size is {}", dim, have, size);
   Dims sizes(t->sizes);
   sizes.push_back(size);
   if (t->rank()) sizes[dim] = (floorDiv(SizeExpression::ofSize(have) - size, step) + 1).size();

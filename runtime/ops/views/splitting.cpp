@@ -21,7 +21,10 @@ void checkCount(const Call& call, int64_t count) {
 
 template <class Call>
 void requireDims(const Call& call, int64_t rank) {
-  call.require(rank > 0, "{} expects at least a 1-dimensional tensor", call.op().kind().name());
+  const std::string_view name = call.op().kind().name();
+  call.require(rank > 0 || name != "unbind", "dimension specified as {} but tensor has no dimensions",
+               name == "unbind" ? call.integer(1) : 0);
+  call.require(rank > 0, "{} expects at least a 1-dimensional tensor", name);
 }
 
 // Results are pieces whose sizes along `dim` are given.
@@ -79,10 +82,13 @@ Dims splitSizes(const Call& call, int64_t size) {
                  dimsText(lengths));
     sum += length;
   }
+  int64_t dim = call.integer(2);
+  if (dim < 0) dim += static_cast<int64_t>(call.tensor(0).rank());
   call.require(
       sum == size,
-      "split_with_sizes expects split_sizes to sum exactly to {} (input tensor's size), but got split_sizes={}", size,
-      dimsText(lengths));
+      "split_with_sizes expects split_sizes to sum exactly to {} (input tensor's size at dimension {}), but got "
+      "split_sizes={}",
+      size, dim, dimsText(lengths));
   return lengths;
 }
 

@@ -17,6 +17,21 @@ namespace {
 
 // ---- as_strided ----
 
+[[noreturn]] void failStorage(const KernelCall& call, const Tensor& t, const Dims& sizes, const Dims& strides,
+                              int64_t offset) {
+  __int128 last = offset;
+  constexpr __int128 kMost = __int128{1} << 100;
+  for (size_t d = 0; d < sizes.size(); ++d)
+    last = std::min(last + static_cast<__int128>(sizes[d] - 1) * strides[d], kMost);
+  const auto item = static_cast<int64_t>(itemSize(t.dtype()));
+  const __int128 bytes = (last + 1) * item;
+  call.fail(
+      "setStorage: sizes {}, strides {}, storage offset {}, and itemsize {} requiring a storage size of {} are out of "
+      "bounds for storage of size {}",
+      dimsText(sizes), dimsText(strides), offset, item, static_cast<int64_t>(std::min<__int128>(bytes, INT64_MAX)),
+      t.storage()->bytes());
+}
+
 Tensor strided(const KernelCall& call, const Tensor& t) {
   Dims sizes = call.integers(1), strides = call.integers(2);
   int64_t offset = call.isNone(3) ? t.offset() : call.integer(3);
@@ -26,8 +41,7 @@ Tensor strided(const KernelCall& call, const Tensor& t) {
       call.fail("as_strided: negative strides are not supported at the moment, got strides: {}", dimsText(strides));
   call.require(offset >= 0, "as_strided: invalid storage offset {}", offset);
   if (!fitsStorage(t.dtype(), sizes, strides, offset, t.storage()->bytes()))
-    call.fail("sizes {}, strides {}, storage offset {} of {} are out of bounds for storage of size {}", dimsText(sizes),
-              dimsText(strides), offset, pythonName(t.dtype()), t.storage()->bytes());
+    failStorage(call, t, sizes, strides, offset);
   return t.withGeometry(sizes, strides, offset);
 }
 

@@ -1,6 +1,6 @@
 // Gemm: a matrix product.
 #include "runtime/call/thread_pool.h"
-#include "runtime/kernels/blas.h"
+#include "runtime/kernels/openblas/blas.h"
 #include "runtime/trtllm/builtin/graph_text.h"
 #include "runtime/trtllm/builtin/matmul_support.h"
 #include "runtime/trtllm/matmul/matmul.h"

@@ -147,6 +147,34 @@ TEST(WrittenArchive, KeepsTensorsInContainersAndDefaults) {
   }
 }
 
+// What text says otherwise or elsewhere: calls by an interface, what members of enums stand for.
+TEST(WrittenArchive, KeepsWhatTextHasNoPlaceFor) {
+  for (const char* name : {"MIface", "ByInterface", "MIfaceChosen", "MEnumParts"}) {
+    Diagnostics diagnostics;
+    Result<Module> module = Module::load(kFolder / "source" / (std::string(name) + ".pt"), {}, diagnostics);
+    ASSERT_TRUE(module.ok()) << reports(diagnostics);
+    std::vector<IValue> inputs, outputs;
+    ASSERT_NO_FATAL_FAILURE(readCase(std::string("source/") + name, module->graph(), inputs, outputs));
+    test::TemporaryFolder folder;
+    Result<Module> lowered = module->lowered({}, diagnostics), compiled = module->compiled({}, diagnostics);
+    ASSERT_TRUE(lowered && lowered->write(folder / "model.ir", diagnostics)) << name << reports(diagnostics);
+    ASSERT_TRUE(compiled && compiled->save(folder / "model.tse", diagnostics)) << name << reports(diagnostics);
+    for (const char* file : {"model.ir", "model.tse"}) {
+      LoadOptions options;
+      if (std::filesystem::exists(folder / "model.safetensors") && std::string_view(file) == "model.ir")
+        options.weights.push_back(folder / "model.safetensors");
+      Result<Module> again = Module::load(folder / file, options, diagnostics);
+      ASSERT_TRUE(again.ok()) << name << reports(diagnostics);
+      // Twice: what a run writes is gone after it.
+      for (int run = 0; run < 2; ++run) {
+        Result<std::vector<IValue>> results = again->forward(inputs, diagnostics);
+        ASSERT_TRUE(results.ok()) << name << reports(diagnostics);
+        EXPECT_TRUE(isNear((*results)[0], outputs[0])) << name << ": " << valueToText((*results)[0]);
+      }
+    }
+  }
+}
+
 class QuantizedArchiveTest : public ArchiveTest {};
 
 // Packed weights and quantised tensors have no text: a file has the integers, and nodes that make the rest.

@@ -297,6 +297,17 @@ TEST(Profile, SumsUpByModuleAndOperator) {
   EXPECT_NE(text.find("  feat.conv1\n"), std::string::npos) << text;
 }
 
+TEST(Help, IsTheSameHoweverItIsAskedFor) {
+  const std::string all = runCli({"help"}).out;
+  EXPECT_EQ(runCli({"--help"}).out, all);
+  EXPECT_EQ(runCli({"-h"}).out, all);
+#define TS_COMMAND(name)                                                 \
+  EXPECT_EQ(runCli({#name, "--help"}).out, runCli({"help", #name}).out); \
+  EXPECT_NE(all.find("  " #name " "), std::string::npos) << #name;
+#include "tools/commands/commands.def"
+#undef TS_COMMAND
+}
+
 // Measurements are put side by side by what they measured, and only so.
 TEST(Bench, ComparesWhatHasTheSameInputs) {
   TemporaryFolder folder;

@@ -51,6 +51,21 @@ def f(x: Tensor,
     EXPECT_NE(text.find(constant), std::string::npos) << text;
 }
 
+// A tuple that could hold what may be written is made where it stands; of the forms of an operator the newest is meant.
+TEST_F(SourceTest, TuplesAndCallsAreThoseOfPyTorch) {
+  std::string text = compiled(R"(
+def f(x: Tensor) -> Tuple[Tuple[int, Optional[List[int]]], Tuple[int, Optional[int]], Tensor]:
+  a = annotate(Tuple[int, Optional[List[int]]], (1, None))
+  b = annotate(Tuple[int, Optional[int]], (2, None))
+  y = torch.scaled_dot_product_attention(x, x, x, None, 0., True)
+  return (a, b, y)
+)");
+  for (const char* line :
+       {"%a : (int, int[]?) = prim::TupleConstruct(", "%b : (int, int?) = prim::Constant[value=(2, None)]()",
+        "aten::scaled_dot_product_attention(%x, %x, %x, %5, %7, %8, %5, %9)"})
+    EXPECT_NE(text.find(line), std::string::npos) << text;
+}
+
 TEST_F(SourceTest, BranchesMergeWhatBothKnow) {
   EXPECT_EQ(compiled(R"(
 def f(x: Tensor,

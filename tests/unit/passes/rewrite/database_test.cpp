@@ -1,9 +1,13 @@
 // Databases of rewrites, queries, files of rules.
 #include "ir/support/diagnostic_printer.h"
 #include "passes/catalog.h"
+#include "passes/rewrite/unread_rules.h"
 #include "tests/support/rewriting.h"
+#include "tests/support/text_file.h"
 
 #include <gtest/gtest.h>
+
+#include <filesystem>
 
 namespace tscompile::test {
 namespace {
@@ -315,6 +319,42 @@ TEST_F(Database, ScopesAreConditions) {
       "graph(%x):\n  %a = test::f(%x), scope: __module.layer1/__module.layer1.conv\n"
       "  %b = test::f(%a), scope: __module.layer1.conv2\n  return (%b)\n");
   EXPECT_EQ(runPlan(*g, Plan::walk("w", {(*rules)[0].rewrite})).text, "f(g(x))");
+}
+
+// What is told of a rule before its patterns are read is what they tell.
+TEST_F(Database, OwnRulesAreReadLater) {
+  size_t count = 0;
+  for (const auto& file : std::filesystem::directory_iterator(TSCOMPILE_SOURCE_DIR "/passes/rules")) {
+    SourcePtr text = SourceFile::make(file.path().string(), readText(file.path().string()));
+    Result<std::vector<Rule>> now = readRules(text, diagnostics);
+    ASSERT_TRUE(now) << renderDiagnostics(diagnostics, "t");
+    std::vector<Rule> later = readRulesLater(text);
+    ASSERT_EQ(later.size(), now->size());
+    count += later.size();
+    for (size_t i = 0; i < later.size(); ++i) {
+      const Rule &a = later[i], &b = (*now)[i];
+      EXPECT_EQ(a.name, b.name);
+      EXPECT_EQ(a.group, b.group) << a.name;
+      EXPECT_EQ(a.options.tags, b.options.tags) << a.name;
+      EXPECT_EQ(a.options.position, b.options.position) << a.name;
+      EXPECT_EQ(a.options.benefit, b.options.benefit) << a.name;
+      EXPECT_EQ(a.rewrite.kinds, b.rewrite.kinds) << a.name;
+      EXPECT_EQ(a.rewrite.autoCast, b.rewrite.autoCast) << a.name;
+      std::unique_ptr<Graph> none = graphOf("graph(%x):\n  return (%x)\n");
+      EXPECT_EQ(a.rewrite.seeds(none->kinds()), b.rewrite.seeds(none->kinds())) << a.name;
+    }
+  }
+  EXPECT_GT(count, 100);
+}
+
+TEST_F(Database, RulesThatAreReadLaterRewriteAsOthers) {
+  std::string text = std::string("rule before\npurpose: nothing\n") + std::string(kRule).substr(7) +
+                     "rule s\nmatch:\ngraph(%x):\n  %y = test::h(%x)\n  return (%y)\nwhere: uses(%x) == 1\n"
+                     "replace:\ngraph(%x):\n  %y = test::g(%x)\n  return (%y)\n";
+  std::vector<Rule> rules = readRulesLater(SourceFile::make("my.rules", text));
+  ASSERT_EQ(rules.size(), 2);
+  std::unique_ptr<Graph> g = graphOf(shortGraph("%x: f(h(%x))"));
+  EXPECT_EQ(runPlan(*g, Plan::walk("w", {rules[0].rewrite, rules[1].rewrite})).text, "g(g(x))");
 }
 
 TEST_F(Database, Conditions) {

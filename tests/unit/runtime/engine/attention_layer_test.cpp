@@ -258,4 +258,22 @@ TEST(AttentionLayer, ScoresThatChangePlaces) {
   }
 }
 
+// What is added to scores may be made of them.
+TEST(AttentionLayer, ScoresAddedToThemselves) {
+  for (const char* masking :
+       {"  %h : Tensor = aten::add(%p, %p, %one)\n", "  %h : Tensor = aten::add(%p, %p, %two)\n",
+        "  %r : Tensor = aten::transpose(%p, %last, %before)\n  %h : Tensor = aten::add(%p, %r, %one)\n",
+        "  %r : Tensor = aten::relu(%p)\n  %h : Tensor = aten::add(%r, %p, %one)\n",
+        "  %e : Tensor = aten::mul(%p, %eighth)\n  %h : Tensor = aten::add(%e, %e, %one)\n"}) {
+    SCOPED_TRACE(masking);
+    EngineCase(graphOf(fmt::format(R"(  %kt : Tensor = aten::transpose(%k, %last, %before)
+  %p : Tensor = aten::matmul(%q, %kt)
+{}  %w : Tensor = aten::softmax(%h, %last, %none)
+  %y : Tensor = aten::matmul(%w, %v)
+)",
+                                   masking)))
+        .expectClose(inputs(randn({1}, 4), 6, 6));
+  }
+}
+
 }  // namespace tscompile::test

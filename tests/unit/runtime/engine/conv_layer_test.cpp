@@ -360,6 +360,23 @@ TEST(ConvLayer, ResizingKeepsBlocks) {
                     "reorder, conv direct, resize, pointwise, reorder");
 }
 
+// Whole blocks of channels become pixels as they are.
+TEST(ConvLayer, TransposedOnesKeepBlocks) {
+  const std::string steps =
+      "  %st : int[] = prim::Constant[value=[{}]]()\n  %pa : int[] = prim::Constant[value=[{}]]()\n"
+      "  %w1 : Float({}) = prim::Constant[value={{0}}]()\n"
+      "  %v : Float({}) = prim::Constant[value={{0}}]()\n"
+      "  %d : Tensor = aten::conv_transpose2d(%c, %w1, %v, %st, %pa, %p, %one, %s)\n"
+      "  %y : Tensor = aten::relu(%d)\n";
+  for (auto [step, padding, weight] :
+       {std::tuple("2, 2", "0, 0", "24, 32, 2, 2"), std::tuple("2, 2", "1, 1", "24, 32, 4, 4"),
+        std::tuple("3, 2", "1, 0", "24, 32, 5, 3")})
+    expectLayersAfter(24, fmt::format(fmt::runtime(steps), step, padding, weight, 32),
+                      "reorder, conv direct, conv direct, channels_to_pixels, pointwise, reorder");
+  expectLayersAfter(24, fmt::format(fmt::runtime(steps), "2, 2", "0, 0", "24, 20, 2, 2", 20),
+                    "reorder, conv direct, conv direct, reorder, channels_to_pixels, pointwise");
+}
+
 TEST(ConvLayer, ActivationsOfPixelsBelongToTheConvolution) {
   expectLayersAfter(24,
                     "  %u : Tensor = aten::flatten(%c, %two, %three)\n  %v : Tensor = aten::transpose(%u, %one, %two)\n"

@@ -70,6 +70,43 @@ const Tensor kImage = randn({2, 32, 9, 7}, 1);
 
 }  // namespace
 
+// The bias of each channel at each of its places, beside sums that floats hold, and those that they would round.
+TEST(QuantizedLayers, TransposedConvolutionsOfBlocks) {
+  const std::string body =
+      "  %w3 : Tensor = aten::transpose(%w1, %zero, %one)\n"
+      "  %w4 : Tensor = aten::quantize_per_tensor(%w3, %fine, %zero, %i8)\n"
+      "  %t : __torch__.torch.classes.quantized.Conv2dPackedParamsBase = "
+      "quantized::conv_transpose2d_prepack(%w4, %b, %twos, %ones, %zeros, %ones, %one)\n"
+      "  %y : Tensor = quantized::conv_transpose2d(%q, %t, %s3, %z2)\n";
+  for (int64_t channels : {32, 320}) {
+    const std::string graph = quantizedGraph(body, fmt::format("32, {}, 4, 4", channels));
+    SCOPED_TRACE(graph);
+    const Tensor x = randn({2, channels, 5, 4}, 1);
+    EngineCase c(graph);
+    EXPECT_EQ(c.layers({x}).find("kernel"), std::string::npos) << c.layers({x}, true);
+    c.expectClose({x}, 0);
+  }
+}
+
+// Products over an outer dimension: of floats that hold all sums, and, with a large bias, of integers in rows.
+TEST(QuantizedLayers, ProductsOverAnOuterDimension) {
+  const std::string body =
+      "  %behind : int[] = prim::Constant[value=[0, 2, 3, 1]]()\n  %large : float = prim::Constant[value={}]()\n"
+      "  %grid : float = prim::Constant[value={}]()\n  %b2 : Tensor = aten::mul(%b, %large)\n"
+      "  %k : __torch__.torch.classes.quantized.LinearPackedParamsBase = quantized::linear_prepack(%m2, %b2)\n"
+      "  %r : Tensor = aten::permute(%q, %behind)\n  %y : Tensor = quantized::linear(%r, %k, %grid, %z2)\n";
+  for (auto [bias, grid, mixes] : {std::tuple("1.0", "0.05", true), std::tuple("6000.0", "40.0", false)}) {
+    const std::string graph = quantizedGraph(fmt::format(fmt::runtime(body), bias, grid));
+    SCOPED_TRACE(graph);
+    const Tensor x = randn({2, 24, 16, 17}, 1);
+    EngineCase c(graph);
+    const std::string layers = c.layers({x}, true);
+    EXPECT_EQ(layers.find("mix 24x32") != std::string::npos, mixes) << layers;
+    EXPECT_EQ(layers.find("kernel"), std::string::npos) << layers;
+    c.expectClose({x}, 0);
+  }
+}
+
 TEST(QuantizedLayers, ConvolutionsAreProductsOfIntegers) {
   expectExactBody(kConv, "requantize, reorder, conv direct+requantize, pointwise, reorder", kImage);
   expectExactBody("  %y : Tensor = quantized::conv2d_relu(%q, %p, %s3, %z2)\n",

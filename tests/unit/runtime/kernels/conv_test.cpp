@@ -281,6 +281,21 @@ TEST(EngineConv, DilationAndOneSidedPadding) {
   });
 }
 
+// As one convolution for each row and column modulo the dilation, where a tactic does so.
+TEST(EngineConv, DilatedSquares) {
+  atEachSimdLevel([] {
+    checkConv({shapeOf(1, 16, 13, 18, 16, 3, 1, 3, 1, 3)});
+    checkConv({shapeOf(2, 20, 5, 7, 33, 3, 1, 8, 1, 8)});
+    checkConv({volumeOf(shapeOf(1, 16, 8, 9, 16, 3, 1, 2, 1, 2), 4)});
+    ConvCase t{shapeOf(1, 32, 24, 24, 32, 3, 1, 2, 1, 2)};
+    t.shape.dilationWidth = 5;
+    t.shape.padLeft = 6;
+    t.residual = true;
+    t.epilogue.activation = Activation::Gelu;
+    checkConv(t);
+  });
+}
+
 TEST(EngineConv, Groups) {
   atEachSimdLevel([] {
     checkConv({shapeOf(2, 32, 7, 9, 64, 3, 1, 1, 2)});

@@ -100,6 +100,23 @@ TEST(EnginePointwise, ActivationsAreNear) {
   });
 }
 
+// Where 1 + erf would cancel, and past that.
+TEST(EnginePointwise, GeluOfNegativeNumbersIsNear) {
+  std::vector<float> x;
+  for (float v = -14; v < 14; v += 0.00131f) x.push_back(v);
+  atEachSimdLevel([&] {
+    const std::vector<float> got = applied(PointwiseOp::Gelu, x);
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double want = 0.5 * x[i] * std::erfc(-x[i] / std::sqrt(2.0));
+      ASSERT_NEAR(got[i], want, 1e-7 + std::max(0.0f, x[i]) * 6e-8) << x[i];
+    }
+    for (float v : {-3.4e38f, -100.0f}) EXPECT_EQ(applied(PointwiseOp::Gelu, {v})[0], 0) << v;
+    for (float v : {3.4e38f, 100.0f}) EXPECT_EQ(applied(PointwiseOp::Gelu, {v})[0], v);
+    EXPECT_TRUE(std::isnan(applied(PointwiseOp::Gelu, {-INFINITY})[0]));
+    EXPECT_EQ(applied(PointwiseOp::Gelu, {INFINITY})[0], INFINITY);
+  });
+}
+
 TEST(EnginePointwise, ExactOperations) {
   std::vector<float> x = {1.5f, -1.5f, 2.5f, 0, NAN, INFINITY, -7, 7, 1e30f}, y = {2, 2, -2, 0, 1, 1, 3, NAN, 1e-30f};
   auto expect = [&](PointwiseOp op, std::vector<float> want) {

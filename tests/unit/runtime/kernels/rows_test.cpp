@@ -80,6 +80,24 @@ TEST(EngineRows, LayerNorm) {
               int threads) { layerNormRows(rows, count, in, w, b, 1e-5, out, threads); },
            layerNorm, true);
 }
+// Those that registers hold, and the first that they do not.
+TEST(EngineRows, LayerNormOfShortRows) {
+  auto run = [](int64_t rows, int64_t count, const float* in, const float* w, const float* b, float* out, int threads) {
+    layerNormRows(rows, count, in, w, b, 1e-5, out, threads);
+  };
+  atEachSimdLevel([&] {
+    for (int64_t count = 1; count < 280; count += count < 40 ? 1 : 9) check(run, layerNorm, 5, count, true, true);
+  });
+}
+TEST(EngineRows, LayerNormWithoutEpsilon) {
+  for (double epsilon : {0.0, 1e-50}) {
+    std::vector<float> in{3, 5, 3, 5}, same(4, 2.0f), out(4);
+    layerNormRows(1, 4, in.data(), nullptr, nullptr, epsilon, out.data(), 1);
+    EXPECT_EQ(out, (std::vector<float>{-1, 1, -1, 1}));
+    layerNormRows(1, 4, same.data(), nullptr, nullptr, epsilon, out.data(), 1);
+    for (float v : out) EXPECT_TRUE(epsilon == 0 ? std::isnan(v) : v == 0) << v;
+  }
+}
 TEST(EngineRows, RmsNorm) {
   checkAll([](int64_t rows, int64_t count, const float* in, const float* w, const float*, float* out,
               int threads) { rmsNormRows(rows, count, in, w, 1e-5, out, threads); },

@@ -1,4 +1,4 @@
-#include "runtime/kernels/blas.h"
+#include "runtime/kernels/openblas/blas.h"
 
 #include <Eigen/Core>
 

@@ -1,8 +1,8 @@
-#include "runtime/kernels/lapack.h"
+#include "runtime/kernels/openblas/lapack.h"
 
 #include "ir/values/error.h"
 #include "ir/values/tensor.h"
-#include "runtime/kernels/blas.h"
+#include "runtime/kernels/openblas/blas.h"
 
 #include <algorithm>
 #include <climits>

@@ -19,7 +19,7 @@ void gemm(bool transposeA, bool transposeB, int64_t m, int64_t n, int64_t k, std
           const std::complex<double>* a, int64_t lda, const std::complex<double>* b, int64_t ldb,
           std::complex<double> beta, std::complex<double>* c, int64_t ldc);
 
-// A function of the library, or null if it is not installed. For runtime/kernels/lapack.cpp.
+// A function of the library, or null if it is not installed. For lapack.cpp.
 void* symbol(const char* name);
 
 }  // namespace tscompile::blas

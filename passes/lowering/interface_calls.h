@@ -1,0 +1,13 @@
+// Calls of methods by an interface, whose module only the object tree or a run tells.
+#pragma once
+
+#include "passes/lowering/call_targets.h"
+
+namespace tscompile {
+
+// Gives modules that are read as an interface the class that they have.
+bool nameClasses(Graph& graph, const CallTargets& targets);
+// Calls methods of modules that branches choose in these branches; so many at most.
+bool callInBranches(Graph& graph, uint64_t maxCalls);
+
+}  // namespace tscompile

@@ -1,0 +1,31 @@
+// Parts of messages as PyTorch has them: dtypes that an operator does not take, names of types and functions.
+#pragma once
+
+#include "ir/values/dtype.h"
+#include "ir/values/error.h"
+
+#include <string>
+#include <string_view>
+
+namespace tscompile {
+
+// What a kernel throws that has nothing for a dtype; whoever called it adds PyTorch's words for the operator.
+class DTypeRefused : public ExecutionError {
+ public:
+  explicit DTypeRefused(DType dtype);
+  DType dtype() const { return dtype_; }
+
+ private:
+  DType dtype_;
+};
+
+// PyTorch's words for an operator ("silu", "add_") that does not take a dtype.
+std::string refusalWords(std::string_view op, DType dtype);
+
+// The name of a function of linear algebra: "linalg.inv" for inverse, linalg_inv and linalg_inv_ex.
+std::string linalgName(std::string_view op);
+
+// The name of the type in C++, which some of PyTorch's messages have.
+std::string_view cppName(DType dtype);
+
+}  // namespace tscompile

@@ -1,0 +1,78 @@
+// Random networks that are lowered first, with all that is default and with what makes runs faster, give on engines what
+// their operators' kernels give one by one.
+#include "ir/graph/printer.h"
+#include "ir/support/diagnostic_printer.h"
+#include "passes/catalog.h"
+#include "runtime/engine/engine.h"
+#include "runtime/engine/network/poison.h"
+#include "runtime/interpreter/evaluator.h"
+#include "runtime/registry.h"
+#include "tests/support/property.h"
+#include "tests/support/random_network.h"
+
+#include <cmath>
+
+namespace tscompile::test {
+namespace {
+
+// The first output that differs by more than rounding, relative to the largest magnitude; or nothing.
+std::string firstDifference(const std::vector<IValue>& got, const std::vector<IValue>& want) {
+  constexpr double kTolerance = 2e-3;
+  for (size_t o = 0; o < want.size(); ++o) {
+    const Tensor& g = got[o].toTensor();
+    const Tensor& w = want[o].toTensor();
+    if (g.dtype() != w.dtype() || !std::ranges::equal(g.sizes(), w.sizes()))
+      return "output " + std::to_string(o) + ": " + dimsText(g.sizes()) + ", expected " + dimsText(w.sizes());
+    double largest = 1;
+    for (int64_t i = 0; i < w.numel(); ++i) largest = std::max(largest, std::fabs(w.real(i)));
+    for (int64_t i = 0; i < w.numel(); ++i)
+      if (!(std::fabs(g.real(i) - w.real(i)) <= kTolerance * largest))
+        return "output " + std::to_string(o) + ", element " + std::to_string(i) + " of " + dimsText(w.sizes()) + ": " +
+               std::to_string(g.real(i)) + ", expected " + std::to_string(w.real(i));
+  }
+  return "";
+}
+
+// Whether types tell sizes, and how graphs are lowered, by the seed.
+void lowerSome(uint64_t seed, RandomNetwork& made) {
+  static const std::unique_ptr<Evaluator> kEvaluator = makeEvaluator(allOps());
+  if (seed % 2)
+    for (size_t i = 0; i < made.inputs.size(); ++i) {
+      const Tensor& t = made.inputs[i].toTensor();
+      made.graph->inputs()[i]->setType(tensorType({.dtype = t.dtype(), .hasRank = true, .sizes = Dims(t.sizes())}));
+    }
+  Diagnostics diagnostics;
+  RewriteContext context(*made.graph, allOps(), diagnostics);
+  context.evaluator = kEvaluator.get();
+  Query query = Query().including({"default"});
+  if (seed % 3 == 0) query = query.including({"fast_run"});
+  PlanSettings settings;
+  settings.verify = true;
+  const Outcome outcome = loweringDatabase().query(query).run(context, settings);
+  EXPECT_FALSE(outcome.failed || !outcome.converged) << renderDiagnostics(diagnostics, "test");
+}
+
+}  // namespace
+
+TEST(NetworkProperty, LoweredNetworksGiveWhatKernelsGive) {
+  size_t networks = 0, ran = 0;
+  forEachSeed(600, [&](uint64_t seed) {
+    Choices c(seed);
+    RandomNetwork made = randomNetwork(c, allOps());
+    const std::string text = graphText(*made.graph);
+    ++networks;
+    lowerSome(seed, made);
+    RunContext context{RunOptions{}};
+    RunScope scope(context);
+    std::optional<Refusal> refusal;
+    std::shared_ptr<Engine> engine = Engine::make(*made.graph, allOps(), {}, {}, refusal);
+    std::vector<IValue> got(made.expected.size());
+    PoisonScope poison;
+    if (!engine || !engine->planFor(made.inputs, context, &refusal) || !engine->run(made.inputs, got, context)) return;
+    ++ran;
+    EXPECT_EQ(firstDifference(got, made.expected), "") << text << "lowered:\n" << graphText(*made.graph);
+  });
+  EXPECT_GE(ran * 20, networks * 19) << ran << " of " << networks;
+}
+
+}  // namespace tscompile::test
