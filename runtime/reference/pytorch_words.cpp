@@ -49,7 +49,8 @@ constexpr Sentence kSentences[] = {
      "negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` "
      "or "
      "`logical_not()` operator instead."},
-    {" std var std_mean var_mean ", isInteger, "std and var only support floating point and complex dtypes"},
+    {" std var ", isInteger, "std and var only support floating point and complex dtypes"},
+    {" std_mean var_mean ", isInteger, "{} only support floating point and complex dtypes"},
     {" floor ceil trunc ", isComplex, "{} is not supported for complex inputs"},
     {" clamp clamp_min clamp_max ", isComplex, "clamp is not supported for complex types"},
     {" sign ", isComplex,

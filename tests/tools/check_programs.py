@@ -220,7 +220,7 @@ def without_line(lines, i, inputs, load, got):
 
 
 # Where PyTorch 2 refuses what 1.13 computes, and other faults of its own.
-OTHERWISE = ("report a bug", "codec can't decode", "source tensor shape must match self tensor shape", "only supports boolean masks", "Can't detach views in-place", "BComplex32")
+OTHERWISE = ("report a bug", "codec can't decode", "source tensor shape must match self tensor shape", "only supports boolean masks", "Can't detach views in-place", "BComplex32", "unresolved conjugated tensors")
 
 
 class Tool:

@@ -124,7 +124,7 @@ void drawBetween(KernelCall& call, const Tensor& out, int64_t low, int64_t most)
 }
 // The last integer below a bound.
 int64_t below(const KernelCall& call, int64_t low, int64_t high) {
-  call.require(low < high, "random integers need a low bound below the high one, got {} and {}", low, high);
+  call.require(low < high, "random_ expects 'from' to be less than 'to', but got from={} >= to={}", low, high);
   return high - 1;
 }
 
@@ -294,7 +294,7 @@ void inferMultinomial(InferCall& call) {
   call.require(t.rank() == 1 || t.rank() == 2, "the probabilities must have 1 or 2 dimensions, not {}", t.rank());
   int64_t categories = t.sizes.back();
   call.require(!isKnownSize(categories) || (categories > 0 && (call.flag(2) || n <= categories)),
-               "cannot sample {} of {} categories without replacement", n, categories);
+               "cannot sample n_sample > prob_dist.size(-1) samples without replacement");
   Dims sizes(t.sizes);
   sizes.back() = n;
   call.result(DType::Int64, sizes);

@@ -209,7 +209,7 @@ void ldexpKernel(KernelCall& call) {
 void inferHeaviside(InferCall& call) {
   DType a = call.tensor(0).dtype, b = call.tensor(1).dtype;
   call.require(a == b || a == DType::Undefined || b == DType::Undefined,
-               "the tensors must have one dtype, not {} and {}", pythonName(a), pythonName(b));
+               "heaviside is not yet implemented for tensors with different dtypes.");
   inferBinary(call);
 }
 

@@ -204,12 +204,15 @@ void takeKernel(KernelCall& call) {
 void inferPut(InferCall& call) {
   TensorInfo self = call.tensor(0), index = call.tensor(1), source = call.tensor(2);
   requireInt64(call, index);
-  requireSameDType(call, self, source, call.op().kind().name());
+  call.require(self.dtype == source.dtype || self.dtype == DType::Undefined || source.dtype == DType::Undefined,
+               "put_(): self and source expected to have the same dtype, but got self.dtype = {} and source.dtype = {}",
+               graphName(self.dtype), graphName(source.dtype));
   if (index.hasRank && source.hasRank) {
     std::optional<int64_t> a = knownNumel(index.sizes), b = knownNumel(source.sizes);
     call.require(!a || !b || *a == *b,
-                 "put: expected source and index to have the same number of elements, but got {} and {}", b.value_or(0),
-                 a.value_or(0));
+                 "put_(): Expected source and index to have the same number of elements, but got source.numel() = {}, "
+                 "index.numel() = {}",
+                 b.value_or(0), a.value_or(0));
   }
   call.result(self);
 }

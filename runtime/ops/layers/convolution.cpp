@@ -90,14 +90,15 @@ void describePadding(const InferCall& call, size_t at, const TensorInfo& weight,
 
 Convolution describe(const InferCall& call, const Layout& at) {
   TensorInfo x = call.rankedTensor(0), w = call.rankedTensor(1);
-  call.require(w.rank() >= 3 && w.rank() <= 5, "expected a weight of 3 to 5 dimensions, but got {}", w.rank());
+  call.require(w.rank() >= 3, "weight should have at least three dimensions");
+  call.require(w.rank() <= 5, "expected a weight of 3 to 5 dimensions, but got {}", w.rank());
   size_t spatial = w.rank() - 2;
   Convolution c;
   c.batched = x.rank() == spatial + 2;
   call.require(c.batched || (at.takesUnbatched && x.rank() == spatial + 1),
-               "expected {}{}D (batched) input, but got input of size {}",
-               at.takesUnbatched ? fmt::format("{}D (unbatched) or ", spatial + 1) : "", spatial + 2,
-               dimsText(x.sizes));
+               "expected {}{}D (batched) input to {}, but got input of size: {}",
+               at.takesUnbatched ? std::to_string(spatial + 1) + "D (unbatched) or " : "", spatial + 2,
+               call.op().kind().name(), dimsText(x.sizes));
   call.require(x.dtype == w.dtype || x.dtype == DType::Undefined || w.dtype == DType::Undefined,
                "expected scalar type {} but found {}", graphName(x.dtype), graphName(w.dtype));
   c.input = x.sizes;

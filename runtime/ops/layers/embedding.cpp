@@ -16,7 +16,10 @@ namespace {
 
 void requireIndexType(const InferCall& call, const char* name, DType dtype) {
   bool fits = dtype == DType::Int64 || dtype == DType::Int32 || dtype == DType::Undefined;
-  call.require(fits, "the {} must be int32 or int64, not {}", name, pythonName(dtype));
+  call.require(fits,
+               "Expected tensor for argument #1 '{}' to have one of the following scalar types: Long, Int; but got "
+               "torch.{}Tensor instead (while checking arguments for {})",
+               name, graphName(dtype), call.op().kind().name());
 }
 
 void requireMatrix(const InferCall& call, const TensorInfo& weight) {

@@ -19,8 +19,8 @@ std::vector<Tensor> meshgrid(const KernelCall& call, std::vector<Tensor> tensors
   if (xy) std::swap(tensors[0], tensors[1]);
   Dims sizes;
   for (const Tensor& t : tensors) {
-    call.require(t.defined() && t.rank() <= 1, "meshgrid: expected scalar or 1D tensors in the tensor list");
-    call.require(t.dtype() == tensors[0].dtype(), "meshgrid expects all tensors to have the same dtype");
+    call.require(t.defined() && t.dtype() == tensors[0].dtype(), "meshgrid expects all tensors to have the same dtype");
+    call.require(t.rank() <= 1, "meshgrid: expected scalar or 1D tensors in the tensor list");
     sizes.push_back(t.rank() ? t.size(0) : 1);
   }
   for (size_t i = 0; i < tensors.size(); ++i) {
@@ -46,8 +46,8 @@ void inferGrids(InferCall& call, bool xy) {
   Dims sizes;
   for (const TensorInfo& t : tensors) {
     if (!t.hasRank || t.dtype == DType::Undefined) return call.resultUnknown();
-    call.require(t.rank() <= 1, "meshgrid: expected scalar or 1D tensors in the tensor list");
     call.require(t.dtype == tensors[0].dtype, "meshgrid expects all tensors to have the same dtype");
+    call.require(t.rank() <= 1, "meshgrid: expected scalar or 1D tensors in the tensor list");
     sizes.push_back(t.rank() ? t.sizes[0] : 1);
   }
   if (xy && sizes.size() > 1) std::swap(sizes[0], sizes[1]);
@@ -68,7 +68,7 @@ void inferCartesianProd(InferCall& call) {
   int64_t rows = 1;
   for (const TensorInfo& t : tensors) {
     if (!t.hasRank) return call.result(tensors[0].dtype, Dims{kUnknownSize, static_cast<int64_t>(tensors.size())});
-    call.require(t.rank() == 1, "cartesian_prod: expected 1D vectors, not a tensor of {} dimensions", t.rank());
+    call.require(t.rank() == 1, "Expect a 1D vector, but got shape {}", dimsText(t.sizes));
     rows = elementCount(Dims{rows, t.sizes[0]}).size();
   }
   call.result(tensors[0].dtype, Dims{rows, static_cast<int64_t>(tensors.size())});
@@ -76,8 +76,8 @@ void inferCartesianProd(InferCall& call) {
 void cartesianProdKernel(KernelCall& call) {
   std::vector<Tensor> tensors = call.tensors(0);
   for (const Tensor& t : tensors)
-    call.require(t.defined() && t.rank() == 1, "cartesian_prod: expected 1D vectors, not a tensor of {} dimensions",
-                 t.defined() ? t.rank() : -1);
+    call.require(t.defined() && t.rank() == 1, "Expect a 1D vector, but got shape {}",
+                 dimsText(t.defined() ? t.sizes() : DimSpan()));
   if (tensors.size() == 1) return call.setResult(tensors[0]);
   std::vector<Tensor> grids = meshgrid(call, std::move(tensors), false);
   // stack(grids, 1) of the flattened grids, without flattening them.
@@ -114,7 +114,7 @@ void combinationsKernel(KernelCall& call) {
   Tensor t = call.tensor(0);
   int64_t r = call.integer(1), n = t.numel();
   bool again = call.flag(2);
-  call.require(t.rank() == 1, "combinations: expected a 1D vector, not a tensor of {} dimensions", t.rank());
+  call.require(t.rank() == 1, "Expect a 1D vector, but got shape {}", dimsText(t.sizes()));
   call.require(r >= 0, "combinations: expected a non-negative number, but got {}", r);
   if (r == 0) return call.setResult(Tensor::empty(t.dtype(), Dims{0}));
   std::optional<int64_t> count = n == 0             ? 0

@@ -18,8 +18,7 @@ namespace {
 // The spatial dimensions of an input with or without a batch dimension; dimensions from `first` on must have elements.
 DimSpan spatialSizes(const InferCall& call, const TensorInfo& x, size_t spatial, size_t first) {
   call.require(x.rank() == spatial + 1 || x.rank() == spatial + 2,
-               "expected a {}D or {}D (batch mode) input, but got size {}", spatial + 1, spatial + 2,
-               dimsText(x.sizes));
+               "non-empty {}D or {}D (batch mode) tensor expected for input", spatial + 1, spatial + 2);
   for (size_t d = first; d < x.rank(); ++d)
     call.require(x.sizes[d] != 0, "expected an input with non-zero size for non-batch dimensions, but got size {}",
                  dimsText(x.sizes));
@@ -96,6 +95,7 @@ Pooling describe(const InferCall& call, size_t spatial, size_t dilationAt, size_
   p.dilation = dilationAt == kNowhere ? Dims(spatial, 1) : spread(call, call.integers(dilationAt), spatial, "dilation");
   p.ceil = call.flag(ceilAt);
   for (size_t i = 0; i < spatial; ++i) {
+    call.require(p.stride[i] != 0, "stride should not be zero");
     call.require(p.kernel[i] > 0, "kernel size should be greater than zero, but got {}", dimsText(p.kernel));
     call.require(p.stride[i] > 0, "stride should be greater than zero, but got {}", dimsText(p.stride));
     call.require(p.dilation[i] > 0, "dilation should be greater than zero, but got {}", dimsText(p.dilation));

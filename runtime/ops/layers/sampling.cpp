@@ -30,8 +30,9 @@ void inferGridSampler(InferCall& call) {
                "expected input and grid to have the same dtype, but got {} and {}", pythonName(x.dtype),
                pythonName(grid.dtype));
   call.require(!differ(x.sizes[0], grid.sizes[0]),
-               "expected grid and input to have same batch size, but got sizes {} and {}", dimsText(x.sizes),
-               dimsText(grid.sizes));
+               "grid_sampler(): expected grid and input to have same batch size, but got input with sizes {} and grid "
+               "with sizes {}",
+               dimsText(x.sizes), dimsText(grid.sizes));
   auto spatial = static_cast<int64_t>(x.rank()) - 2;
   call.require(!differ(grid.sizes.back(), spatial), "expected grid to have size {} in last dimension, but got size {}",
                spatial, dimsText(grid.sizes));

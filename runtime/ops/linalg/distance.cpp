@@ -28,7 +28,7 @@ std::optional<Dims> broadcastPair(const InferCall& call) {
 void inferCosineSimilarity(InferCall& call) {
   DType dtype = promotedDType(call, 2);
   call.require(dtype == DType::Undefined || isFloating(dtype),
-               "expected the common dtype to be floating point, yet it is {}", pythonName(dtype));
+               "expected common dtype to be floating point, yet common dtype is {}", graphName(dtype));
   std::optional<Dims> sizes = broadcastPair(call);
   if (!sizes) return call.resultOfUnknownRank(dtype);
   if (int64_t dim = call.dim(2, sizes->size()); !sizes->empty()) sizes->erase(static_cast<size_t>(dim));
@@ -37,7 +37,8 @@ void inferCosineSimilarity(InferCall& call) {
 // (x1, x2, dim, eps)
 void cosineSimilarityKernel(KernelCall& call) {
   DType dtype = promotedDType(call, 2);
-  call.require(isFloating(dtype), "expected the common dtype to be floating point, yet it is {}", pythonName(dtype));
+  call.require(isFloating(dtype), "expected common dtype to be floating point, yet common dtype is {}",
+               graphName(dtype));
   Tensor a = convertTensor(call.tensor(0), dtype), b = convertTensor(call.tensor(1), dtype);
   Dims sizes(a.sizes());
   if (!broadcastInto(sizes, b.sizes())) refuseBroadcast(a.sizes(), b.sizes());
@@ -101,14 +102,15 @@ void inferCdist(InferCall& call) {
     int64_t mode = call.integer(3);
     call.require(mode >= 0 && mode <= 2, "possible modes of cdist are 0, 1 and 2, but it was {}", mode);
   }
-  for (const TensorInfo& t : {a, b}) {
+  for (size_t i = 0; i < 2; ++i) {
+    const TensorInfo& t = i == 0 ? a : b;
     call.require(t.dtype == DType::Undefined || isFloating(t.dtype),
                  "cdist only supports floating-point dtypes, got {}", pythonName(t.dtype));
-    call.require(!t.hasRank || t.rank() >= 2, "cdist only supports at least 2D tensors, got {}D", t.rank());
+    call.require(!t.hasRank || t.rank() >= 2, "cdist only supports at least 2D tensors, X{} got: {}D", i + 1, t.rank());
   }
   if (!a.hasRank || !b.hasRank) return call.resultOfUnknownRank(promotedDType(call, 2));
-  call.require(!differ(a.sizes.back(), b.sizes.back()),
-               "both tensors must have the same number of columns, not {} and {}", a.sizes.back(), b.sizes.back());
+  call.require(!differ(a.sizes.back(), b.sizes.back()), "X1 and X2 must have the same number of columns. X1: {} X2: {}",
+               a.sizes.back(), b.sizes.back());
   Dims sizes(a.sizes.first(a.rank() - 2));
   call.require(broadcastInto(sizes, b.sizes.first(b.rank() - 2)), "the batches {} and {} cannot be broadcast together",
                dimsText(a.sizes.first(a.rank() - 2)), dimsText(b.sizes.first(b.rank() - 2)));

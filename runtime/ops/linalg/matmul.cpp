@@ -67,7 +67,8 @@ void requireVector(const InferCall& call, int64_t rows, int64_t k, int64_t n) {
 }
 
 Dims mvSizes(const InferCall& call, const TensorInfo& a, const TensorInfo& b) {
-  call.require(a.rank() == 2 && b.rank() == 1, "vector + matrix @ vector expected, got 1, {}, {}", a.rank(), b.rank());
+  call.require(a.rank() == 2 && b.rank() == 1, "vector + matrix @ vector expected, got {}, {}, {}",
+               call.size() > 3 ? call.rankedTensor(0).rank() : 1, a.rank(), b.rank());
   requireVector(call, a.sizes[0], a.sizes[1], b.sizes[0]);
   return {a.sizes[0]};
 }

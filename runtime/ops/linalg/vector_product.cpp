@@ -90,7 +90,9 @@ void innerKernel(KernelCall& call) {
 // ---- outer, ger, addr ----
 
 void requireVector(const InferCall& call, const TensorInfo& t, const char* name) {
-  call.require(t.rank() == 1, "expected 1-D argument {}, but got {}-D", name, t.rank());
+  std::string_view op = call.op().kind().name();
+  call.require(t.rank() == 1, "{}: Expected 1-D argument {}, but got {}-D", op.starts_with("addr") ? "addr" : "outer",
+               name, t.rank());
 }
 
 void inferOuter(InferCall& call) {

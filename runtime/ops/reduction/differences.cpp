@@ -218,9 +218,7 @@ Tensor neighbourSums(const KernelCall& call, const Tensor& y, int64_t dim) {
 // The distances of the samples, to be broadcast to them.
 Tensor sampleSteps(const KernelCall& call, const Tensor& y, Tensor x, int64_t dim) {
   if (x.rank() == 1) {
-    call.require(x.size(0) == y.sizes()[dim],
-                 "there must be one `x` value for each sample point, but there are {} for {}", x.size(0),
-                 y.sizes()[dim]);
+    call.require(x.size(0) == y.sizes()[dim], "trapezoid: There must be one `x` value for each sample point");
     Dims sizes(static_cast<size_t>(y.rank()), 1);
     sizes[dim] = x.size(0);
     x = reshaped(x, sizes);

@@ -7,7 +7,6 @@
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/loops/reduce.h"
 #include "runtime/reference/promotion.h"
-#include "runtime/reference/pytorch_words.h"
 #include "runtime/reference/reduction_call.h"
 
 #include <Eigen/Core>
@@ -109,8 +108,8 @@ DType normDType(const InferCall& call) {
   DType in = call.tensor(0).dtype, dtype = reductionDType(call, [](DType d) { return d; });
   if (in == DType::Undefined || dtype == DType::Undefined) return dtype;
   if (!isFloatingOrComplex(in))
-    call.fail("{}: Expected a floating point or complex tensor as input. Got {}", linalgName(call.op().kind().name()),
-              graphName(in));
+    call.fail("linalg.{}: Expected a floating point or complex tensor as input. Got {}",
+              call.op().kind().name().ends_with("matrix_norm") ? "matrix_norm" : "vector_norm", graphName(in));
   call.require(isFloatingOrComplex(dtype), "{}: dtype should be floating point or complex, but got {}", name,
                pythonName(dtype));
   call.require(isComplex(in) == isComplex(dtype), "{}: dtype should be {} for {} inputs, but got {}", name,

@@ -116,8 +116,8 @@ void inferMean(InferCall& call) {
   DType dtype = reductionDType(call, [](DType d) { return d; });
   call.require(
       !isIntegral(dtype, true),
-      "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {}",
-      graphName(dtype));
+      "mean(): could not infer output dtype. {} dtype must be either a floating point or complex dtype. Got: {}",
+      isIntegral(call.tensor(0).dtype, true) ? "Input" : "Optional", graphName(dtype));
   inferReduction(call, dtype);
 }
 

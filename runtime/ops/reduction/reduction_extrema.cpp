@@ -17,11 +17,10 @@ void requireElements(const InferCall& call) {
   size_t dim = argumentIndex(call.op(), "dim");
   Dims reduced;
   if (dim < call.size() && !call.isNone(dim)) reduced = call.dims(dim, t.rank(), false);
-  call.require(
-      !reduced.empty(),
-      "{}(): expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the "
-      "'dim' argument",
-      name);
+  if (reduced.empty() && name == "aminmax")
+    call.fail("aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity.");
+  call.require(!reduced.empty(), "{}(): expected reduction dim to be specified for input.numel() == 0.{}", name,
+               name.starts_with("arg") ? "" : " Specify the reduction dim with the 'dim' argument.");
   for (int64_t d : reduced) {
     bool empty = t.rank() > 0 && t.sizes[static_cast<size_t>(d)] == 0;
     call.require(!empty, "{}(): expected reduction dim {} to have non-zero size", name, d);

@@ -127,7 +127,7 @@ SearchArguments searchArguments(const Operator& op) {
 void checkSearch(const InferCall& call, DimSpan boundaries, DimSpan values) {
   call.require(!boundaries.empty(), "the boundaries must have at least one dimension");
   if (call.op().kind().text() == "aten::bucketize")
-    call.require(boundaries.size() == 1, "the boundaries must have 1 dimension, but have {}", boundaries.size());
+    call.require(boundaries.size() == 1, "boundaries tensor must be 1 dimension, but got dim({})", boundaries.size());
   if (boundaries.size() == 1) return;
   bool match = boundaries.size() == values.size();
   for (size_t d = 0; match && d + 1 < values.size(); ++d)

@@ -75,7 +75,7 @@ template <bool kInPlace>
 void fillTensorKernel(KernelCall& call) {
   Tensor t = target(call, kInPlace), value = call.tensor(1);
   call.require(value.defined() && value.rank() == 0,
-               "fill only supports 0-dimension value tensor but got tensor with {} dimensions.",
+               "fill_ only supports 0-dimension value tensor but got tensor with {} dimensions.",
                value.defined() ? value.rank() : -1);
   if (kInPlace) requireWritable(t);  // PyTorch lets fill_ of a number pass, but not of a tensor
   fillTensor(t, numberOf(value));

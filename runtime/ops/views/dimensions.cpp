@@ -134,8 +134,9 @@ void inferMatrixTranspose(InferCall& call) {
   size_t rank = t->rank();
   std::string_view name = call.op().kind().name();
   if (rank == 1 || (kMatrixOnly && rank > 2))
-    call.fail("{} is only supported on matrices{}, not on a {}-dimensional tensor", name,
-              kMatrixOnly ? "" : " or batches of matrices", rank);
+    call.fail("tensor.{} is only supported on matrices{}. Got {}-D tensor.{}", name,
+              kMatrixOnly ? " (2-D tensors)" : " or batches of matrices", rank,
+              kMatrixOnly ? " For batches of matrices, consider using tensor.mH" : "");
   resultTransposed(call, *t, rank ? rank - 1 : 0, rank ? rank - 2 : 0);
 }
 Tensor matrixTransposed(const Tensor& t) { return t.rank() ? transposed(t, t.rank() - 1, t.rank() - 2) : aliased(t); }
@@ -168,6 +169,20 @@ void numpyTKernel(KernelCall& call) {
 
 // ---- permute, movedim ----
 
+// Counts dimensions from the front; whether none is there twice.
+bool wrapAll(const InferCall& call, Dims& dims, size_t rank) {
+  for (int64_t& d : dims) d = call.wrap(d, rank);
+  for (size_t i = 1; i < dims.size(); ++i)
+    for (size_t j = 0; j < i; ++j)
+      if (dims[i] == dims[j]) return false;
+  return true;
+}
+
+void requireDistinct(const InferCall& call, Dims& dims, size_t rank, std::string_view name) {
+  const Dims given = dims;
+  call.require(wrapAll(call, dims, rank), "movedim: repeated dim in `{}` ({})", name, dimsText(given));
+}
+
 void inferPermute(InferCall& call) {
   std::optional<TensorInfo> t = rankedSelf(call);
   if (!t) return;
@@ -176,13 +191,8 @@ void inferPermute(InferCall& call) {
                "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired "
                "ordering of dimensions i.e. input.dim() = {} is not equal to len(dims) = {}",
                t->rank(), order.size());
-  Dims wrapped = order;
-  for (int64_t& d : wrapped) d = call.wrap(d, t->rank());
-  for (size_t i = 0; i < wrapped.size(); ++i)
-    call.require(std::find(wrapped.begin(), wrapped.begin() + static_cast<ptrdiff_t>(i), wrapped[i]) ==
-                     wrapped.begin() + static_cast<ptrdiff_t>(i),
-                 "permute(): duplicate dims are not allowed.");
-  resultPermuted(call, *t, wrapped);
+  call.require(wrapAll(call, order, t->rank()), "permute(): duplicate dims are not allowed.");
+  resultPermuted(call, *t, order);
 }
 void permuteKernel(KernelCall& call) {
   Tensor t = call.tensor(0);
@@ -196,8 +206,8 @@ Dims movedOrder(const InferCall& call, size_t rank) {
                "movedim: invalid source or destination dims: source ({} dims) should contain the "
                "same number of dims as destination ({} dims)",
                dimsText(from), dimsText(to));
-  from = call.dims(1, rank, false);
-  to = call.dims(2, rank, false);
+  requireDistinct(call, from, rank, "source");
+  requireDistinct(call, to, rank, "destination");
   if (rank == 0) return {};
   Dims order(rank, -1);
   for (size_t i = 0; i < from.size(); ++i) order[to[i]] = from[i];

@@ -126,7 +126,13 @@ void inferUnflatten(InferCall& call) {
   int64_t dim = call.dim(1, t->rank());
   Dims cut = call.sizes(2);
   call.require(!cut.empty(), "unflatten: sizes must be non-empty");
-  cut = completed(call, Dims{t->sizes[dim]}, cut);
+  const Dims given = cut;
+  try {
+    cut = completed(call, Dims{t->sizes[dim]}, cut);
+  } catch (const ExecutionError&) {
+    call.fail("unflatten: Provided sizes {} don't multiply up to the size of dim {} ({}) in the input tensor",
+              dimsText(given), dim, t->sizes[dim]);
+  }
   Dims sizes(t->sizes.subspan(0, dim));
   sizes.append(cut.begin(), cut.end());
   for (int64_t s : t->sizes.subspan(dim + 1)) sizes.push_back(s);

@@ -208,8 +208,8 @@ void scatterKernel(KernelCall& call) {
   Tensor out = cloneTensor(call.tensor(0)), source = call.tensor(1);
   Tensor part = kPart(call, out, 2);
   call.require(source.defined() && Dims(part.sizes()) == Dims(source.sizes()),
-               "expected src to have a size equal to the slice of self: {}, not {}", dimsText(part.sizes()),
-               source.defined() ? dimsText(source.sizes()) : "None");
+               "expected src to have a size equal to the slice of self. src size = {}, slice size = {}",
+               source.defined() ? dimsText(source.sizes()) : "None", dimsText(part.sizes()));
   copyTensor(part, source);
   call.setResult(out);
 }

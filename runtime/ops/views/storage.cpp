@@ -67,8 +67,8 @@ void asStridedScatterKernel(KernelCall& call) {
   Tensor out = cloneTensor(call.tensor(0)), source = call.tensor(1);
   IValue part = invoke(call, "aten::as_strided", {out, call.argument(2), call.argument(3), call.argument(4)});
   call.require(Dims(part.toTensor().sizes()) == Dims(source.sizes()),
-               "expected src to have a size equal to the slice of self: {}, not {}", dimsText(part.toTensor().sizes()),
-               dimsText(source.sizes()));
+               "expected src to have a size equal to the slice of self. src size = {}, slice size = {}",
+               dimsText(source.sizes()), dimsText(part.toTensor().sizes()));
   copyTensor(part.toTensor(), source);
   call.setResult(out);
 }
