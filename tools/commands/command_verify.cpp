@@ -166,6 +166,17 @@ void checkOptionsOfEngineFile(const CompileSpec& spec) {
   }
 }
 
+// Random inputs are float32 if nobody says otherwise, and ids are not.
+void noteFloats(const std::vector<InputRange>& asked, Session& session) {
+  const std::vector<Diagnostic>& said = session.diagnostics.list();
+  if (said.empty() || said.front().message.find("float32") == std::string::npos) return;
+  for (const InputRange& r : asked)
+    if (r.dtype == DType::Undefined)
+      session.diagnostics.remark(
+          {}, fmt::format("no dtype was said for it, so an input is float32: --shape {0}:i64 says one instead of {0}",
+                          inputRangeText(r)));
+}
+
 // What the engines compute against values from elsewhere.
 int verifyExpected(const VerifyReport& report, const std::vector<std::string>& expected, std::span<const IValue> inputs,
                    const VerifyOptions& verify, Session& session) {
@@ -219,6 +230,7 @@ static int runVerify(const Options& options, Session& session) {
     report = verifyEngines(*module, spec, *inputs, verify, session.diagnostics);
   }
   if (!report) {
+    noteFloats(spec.shapes, session);
     int code = session.finish();
     return interrupts.signal() ? 128 + interrupts.signal() : code;
   }
