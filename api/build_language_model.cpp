@@ -6,6 +6,7 @@
 #include "api/lower.h"
 #include "api/module_state.h"
 #include "api/saved_plugins.h"
+#include "api/serving/input_trials.h"
 #include "api/serving_proof.h"
 #include "frontend/files/file_io.h"
 #include "ir/graph/clone.h"
@@ -233,6 +234,7 @@ class LanguageModelBuild {
       for (const Diagnostic& d : whyNoState.list()) why.add(d);
     }
     if (!isMade && !withoutCache(why)) return false;
+    warnOfWidth();
     return write(folder);
   }
 
@@ -248,6 +250,8 @@ class LanguageModelBuild {
     entrance_ = openEntrance(*graph_, given_.registry(), *evaluator_, diagnostics_);
     if (!entrance_) return false;
     entrance_->tokensFirst = !seesFirstToken(false) && seesFirstToken(true);
+    auto run = [this](const std::vector<IValue>& inputs, Diagnostics& d) { return given_.forward(inputs, d); };
+    if (!tryInputs(run, *entrance_, diagnostics_)) return false;
     shape_.positions = entrance_->positions;
     asked_ = config_.maxSeqLen;
     return settle(config_, shape_, diagnostics_);
@@ -284,6 +288,18 @@ class LanguageModelBuild {
       return last;
     };
     return lastLogits(1) != lastLogits(2);
+  }
+
+  // Hidden values of each token are taken for logits like any other numbers.
+  void warnOfWidth() {
+    const int64_t given = shape_.vocabulary, words = entrance_->words;
+    if (words == 0 || (given * 2 > words && given < words * 2)) return;
+    diagnostics_
+        .warning(
+            given_.graph() ? given_.graph()->range : SourceRange{},
+            fmt::format("the model gives {} for each token, and its ids choose from {}: are these logits?",
+                        counted(static_cast<uint64_t>(given), "number"), counted(static_cast<uint64_t>(words), "row")))
+        .note("hidden values need the head of a language model, which a module around this one can add");
   }
 
   // What stands against a cache is told, and its kind is kept.
@@ -423,34 +439,44 @@ class LanguageModelBuild {
     return true;
   }
 
-  // A model of tables that are too short for max_seq_len fails at its longest text: half of it is tried then, unless it
-  // was asked for.
+  // A model of tables that are too short for max_seq_len fails at its longest text: the longest one that it runs with
+  // is looked for then, unless a length was asked for.
   bool findLongest(Diagnostics& diagnostics) {
     constexpr int64_t kShortest = 16;
-    while (!knowsLongest_) {
-      Diagnostics failure;
-      longest_.ids.clear();
-      for (int64_t i = 0; i < config_.maxSeqLen; ++i)
-        longest_.ids.push_back(
-            drawnId(random::bits(1, static_cast<uint64_t>(i)), shape_.vocabulary, entrance_->marked));
-      Result<std::vector<IValue>> out = given_.forward(inputsOfText(*entrance_, longest_.ids), failure);
-      if (out) {
-        longest_.logits = logitsOf(*out);
-        knowsLongest_ = true;
-        break;
-      }
-      if (asked_ || config_.maxSeqLen <= kShortest) {
-        diagnostics.error(
-            failure.list().empty() ? SourceRange{} : failure.list().front().range,
-            fmt::format("the model does not run with {} tokens, which is max_seq_len: {}", config_.maxSeqLen,
-                        failure.list().empty() ? "interrupted" : failure.list().front().message),
-            ErrorKind::Unsupported);
-        return false;
-      }
-      config_.maxSeqLen /= 2;
-      config_.maxInputLen = std::min(config_.maxInputLen, config_.maxSeqLen);
+    if (knowsLongest_) return true;
+    Diagnostics failure;
+    int64_t fails = config_.maxSeqLen, runs = 0;
+    bool isFound = tryLongest(fails, failure);
+    while (!isFound && !asked_ && fails > kShortest && runs == 0)
+      (tryLongest(fails / 2, failure) ? runs : fails) = fails / 2;
+    while (runs != 0 && fails - runs > 1) {
+      const int64_t middle = runs + (fails - runs) / 2;
+      (tryLongest(middle, failure) ? runs : fails) = middle;
     }
-    return true;
+    if (!isFound && runs == 0) {
+      diagnostics.error(
+          failure.list().empty() ? SourceRange{} : failure.list().front().range,
+          fmt::format("the model does not run with {} tokens, which is max_seq_len: {}", config_.maxSeqLen,
+                      failure.list().empty() ? "interrupted" : failure.list().front().message),
+          ErrorKind::Unsupported);
+      return false;
+    }
+    if (!isFound) {
+      config_.maxSeqLen = runs;
+      config_.maxInputLen = std::min(config_.maxInputLen, config_.maxSeqLen);
+      if (!tryLongest(runs, failure)) return false;
+    }
+    return knowsLongest_ = true;
+  }
+
+  bool tryLongest(int64_t tokens, Diagnostics& failure) {
+    failure.clear();
+    longest_.ids.clear();
+    for (int64_t i = 0; i < tokens; ++i)
+      longest_.ids.push_back(drawnId(random::bits(1, static_cast<uint64_t>(i)), shape_.vocabulary, entrance_->marked));
+    Result<std::vector<IValue>> out = given_.forward(inputsOfText(*entrance_, longest_.ids), failure);
+    if (out) longest_.logits = logitsOf(*out);
+    return out.ok();
   }
 
   std::vector<CompileInput> inputsOfWholeTexts(int64_t texts = 1) const {
@@ -480,6 +506,7 @@ class LanguageModelBuild {
   }
 
   bool write(const std::string& folder) {
+    config_.useRefit = config_.useRefit && compiled_->refitSource();
     std::error_code error;
     std::filesystem::create_directories(folder, error);
     if (error) return failIn(folder, "the folder cannot be made: " + error.message(), diagnostics_, ErrorKind::Io);

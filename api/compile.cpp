@@ -2,6 +2,7 @@
 
 #include "api/compile_settings.h"
 #include "api/engine_cut.h"
+#include "api/graph_parts.h"
 #include "api/module_state.h"
 #include "api/other_sizes.h"
 #include "api/plugin_sizes.h"
@@ -14,11 +15,14 @@
 #include "partition/store_weights.h"
 #include "runtime/engine/network/tactics.h"
 #include "runtime/engine/support.h"
+#include "runtime/reference/loops/copy.h"
 #include "runtime/registry.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <functional>
+#include <unordered_set>
 
 namespace tscompile {
 namespace {
@@ -50,6 +54,36 @@ std::shared_ptr<EngineInfo> describe(const ModuleState& source, const Graph* ent
   return info;
 }
 
+void takeMetadata(const Metadata& metadata, RefitSource& out) {
+  for (const auto& [key, value] : metadata) {
+    for (std::string_view kind : {std::string_view("attribute:"), kDefaultOf, kConstantOf})
+      if (startsWith(key, kind)) out.attributes.emplace(key, value);
+  }
+}
+
+// Paths of all tensors below an object.
+class TensorPaths {
+ public:
+  explicit TensorPaths(std::vector<std::string>& out) : out_(out) {}
+
+  void visit(const ObjectValue& object, const std::string& path) {
+    if (!seen_.insert(&object).second) return;
+    for (const auto& [name, value] : object.attributes) {
+      const std::string at = path + std::string(name.text());
+      if (value.isObject()) visit(value.toObject(), at + ".");
+      if (value.isTensor()) out_.push_back(at);
+    }
+    seen_.erase(&object);
+  }
+
+ private:
+  std::vector<std::string>& out_;
+  std::unordered_set<const ObjectValue*> seen_;  // on the way to where we are
+};
+
+// Whether the module was read from graph text, or from what is read as such.
+bool hasText(const ModuleState& source) { return (source.origin ? *source.origin : source).source != nullptr; }
+
 // What a file keeps of the model that was compiled.
 std::shared_ptr<const RefitSource> refitSourceOf(const ModuleState& source, bool isLanguageModel,
                                                  std::vector<ExportedInput> exported) {
@@ -66,12 +100,45 @@ std::shared_ptr<const RefitSource> refitSourceOf(const ModuleState& source, bool
       out->weights.emplace_back(name, *origin.weights.peek(name));
   out->unread.insert(out->unread.end(), origin.unread.begin(), origin.unread.end());
   std::sort(out->unread.begin(), out->unread.end());
-  for (const auto& [key, value] : origin.weights.metadata())
-    if (startsWith(key, "attribute:")) out->attributes.emplace(key, value);
+  takeMetadata(origin.weights.metadata(), *out);
   return out;
 }
 
-bool hasText(const ModuleState& source) { return (source.origin ? *source.origin : source).source != nullptr; }
+// Of the method of an archive, as what `lower` makes of it: graph text, with the weights by their paths. Null if it
+// cannot be written.
+using LowerArchive = std::function<std::shared_ptr<ModuleState>(const LowerOptions& options, Diagnostics& diagnostics)>;
+std::shared_ptr<const RefitSource> refitSourceOfArchive(const LowerArchive& lower) {
+  Diagnostics ignored;
+  LowerOptions inlining;
+  inlining.query = Query().including({"inline_calls"});
+  std::shared_ptr<ModuleState> inlined = lower(inlining, ignored);
+  if (!inlined) return nullptr;
+  const Graph& graph = *inlined->text.graphs[0];
+  std::optional<IValue> self = bindSelf(*inlined, graph, true, ignored);
+  std::optional<GraphParts> parts = separateTensors(graph, self ? &self->toObject() : nullptr, ignored);
+  auto out = std::make_shared<RefitSource>();
+  auto append = [&](std::string_view piece) { out->text += piece; };
+  if (!parts || !printParts(*parts, /*locations=*/false, {}, append, ignored)) return nullptr;
+  std::vector<std::string> constants;
+  for (const auto& [key, value] : parts->metadata) constants.push_back(key);
+  writeDefaults(*inlined, parts->metadata);
+  takeMetadata(parts->metadata, *out);
+  out->name = fileName(inlined->origin->archive);
+  out->isLanguageModel = true;
+  std::vector<std::string> paths;
+  if (self) TensorPaths(paths).visit(self->toObject(), "");
+  std::sort(paths.begin(), paths.end());
+  for (auto& [name, tensor] : parts->tensors) {
+    if (!std::binary_search(paths.begin(), paths.end(), name)) constants.push_back(name);
+    out->weights.emplace_back(name, contiguous(tensor));
+  }
+  for (const std::string& name : constants) out->attributes.emplace(std::string(kConstantOf) + name, "");
+  std::sort(out->weights.begin(), out->weights.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (const std::string& path : paths)
+    if (std::ranges::none_of(out->weights, [&](const auto& weight) { return weight.first == path; }))
+      out->unread.push_back(path);
+  return out;
+}
 
 // Settings that no file keeps would be lost when the engine is made again.
 bool checkRefittable(const CompileSpec& spec, const ModuleState& source, Diagnostics& diagnostics) {
@@ -258,8 +325,15 @@ Result<Module> Module::compiled(const CompileSpec& given, Diagnostics& diagnosti
   info->takesHalf = half;
   m.state_->info = info;
   m.state_->archive = state_->origin ? state_->origin->archive : state_->archive;
-  m.state_->refit =
-      spec.refittable && hasText(*state_) ? refitSourceOf(*state_, spec.isLanguageModel, info->exported) : nullptr;
+  if (spec.refittable && hasText(*state_))
+    m.state_->refit = refitSourceOf(*state_, spec.isLanguageModel, info->exported);
+  else if (spec.refittable)
+    m.state_->refit = refitSourceOfArchive([&](const LowerOptions& options, Diagnostics& ignored) {
+      Module archive;
+      archive.state_ = state_->origin ? state_->origin : state_;
+      Result<Module> lowered = archive.lowered(options, ignored);
+      return lowered ? lowered->state_ : nullptr;
+    });
   if (!given.lowering.forgetSizes) m.state_->otherSizes = std::make_shared<OtherSizes>(*this, given);
   return m;
 }

@@ -2,6 +2,7 @@
 
 #include "api/compile_settings.h"
 #include "api/exported_sizes.h"
+#include "api/graph_parts.h"
 #include "frontend/files/section_file.h"
 #include "frontend/files/tensor_formats.h"
 #include "ir/support/json_fields.h"
@@ -234,6 +235,10 @@ class EngineReader {
     hadWord_ = isWord;
   }
 
+  static bool isMetadata(std::string_view key) {
+    return key.starts_with(kAttribute) || key.starts_with(kDefaultOf) || key.starts_with(kConstantOf);
+  }
+
   bool refit(std::string_view source, std::string_view table, std::string_view weights) {
     auto out = std::make_shared<RefitSource>();
     RecordReader in(source);
@@ -251,7 +256,7 @@ class EngineReader {
         out->unread.emplace_back(value);
       } else if (name == "language-model") {
         out->isLanguageModel = true;
-      } else if (!name.starts_with(kAttribute) || !out->attributes.emplace(name, value).second) {
+      } else if (!isMetadata(name) || !out->attributes.emplace(name, value).second) {
         return fail("what it was made from is malformed"), false;
       }
     }

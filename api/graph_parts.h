@@ -9,10 +9,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 namespace tscompile {
+
+// What an engine file says of weights that were numbers in the code of an archive, "constant:NAME".
+inline constexpr std::string_view kConstantOf = "constant:";
 
 struct GraphParts {
   std::unique_ptr<Graph> graph;

@@ -1,6 +1,7 @@
 #include "api/refit.h"
 
 #include "api/compile_settings.h"
+#include "api/graph_parts.h"
 #include "frontend/files/file_io.h"
 #include "frontend/files/weights.h"
 #include "ir/support/remedy.h"
@@ -43,6 +44,7 @@ class NewWeights {
     for (const std::string& name : given_.names()) take(name);
     for (const auto& [key, file] : attributeFiles_) takeAttribute(key, file);
     if (!options_.partial) checkComplete();
+    checkAny();
     if (diagnostics_.errorCount() != before) return nullptr;
     if (isComplete()) {
       out_.files.clear();
@@ -86,12 +88,15 @@ class NewWeights {
     std::string name = attributeName(key);
     NearestName nearest(name);
     std::vector<std::string> names;
-    for (const auto& [known, value] : out_.attributes) names.push_back(attributeName(known));
+    for (const auto& [known, value] : out_.attributes)
+      if (isAttribute(known)) names.push_back(attributeName(known));
     for (const std::string& known : names) nearest.consider(known);
     diagnostics_.fileError(file, {},
                            "attribute '" + abbreviate(name, 80) + "' is not in the model" + suggestion(nearest));
   }
 
+  // Else it is a default of an input, or says that a weight is a constant.
+  static bool isAttribute(const std::string& key) { return startsWith(key, kAttributeKey); }
   static std::string attributeName(const std::string& key) { return key.substr(kAttributeKey.size()); }
   static std::string suggestion(const NearestName& nearest) {
     return nearest.found() ? ", did you mean '" + nearest.name() + "'?" : "";
@@ -106,18 +111,32 @@ class NewWeights {
     if (std::find(out_.unread.begin(), out_.unread.end(), name) != out_.unread.end()) return;
     NearestName nearest(name);
     for (const auto& [known, tensor] : out_.weights) nearest.consider(known);
-    fail(name, "is not in the model" + suggestion(nearest));
+    const std::string what = "is not in the model" + suggestion(nearest);
+    const bool mayBeMeant = nearest.found() && !given_.has(nearest.name());
+    if (!options_.partial || mayBeMeant) return fail(name, what);
+    diagnostics_.warning({}, fmt::format("weight '{}' of {} {}", abbreviate(name, 80), given_.fileOf(name), what));
+    ++passedOver_;
   }
 
   void checkComplete() {
     std::vector<std::string> weights, attributes;
     for (const auto& [name, tensor] : out_.weights)
-      if (!given_.has(name)) weights.push_back(name);
+      if (!given_.has(name) && !isConstant(name)) weights.push_back(name);
     for (const auto& [key, value] : out_.attributes)
-      if (!attributeFiles_.contains(key)) attributes.push_back(attributeName(key));
+      if (isAttribute(key) && !attributeFiles_.contains(key) && !isConstant(key))
+        attributes.push_back(attributeName(key));
     reportMissing("weight", weights);
     reportMissing("attribute", attributes);
   }
+
+  // Files none of whose weights the model has are those of another one.
+  void checkAny() {
+    if (!passedOver_ || passedOver_ != given_.names().size()) return;
+    diagnostics_.error("the model reads none of the weights that are given", ErrorKind::Input);
+  }
+
+  // What is no tensor of an archive's state_dict stays.
+  bool isConstant(const std::string& name) const { return out_.attributes.contains(std::string(kConstantOf) + name); }
 
   void reportMissing(std::string_view what, const std::vector<std::string>& names) {
     if (names.empty()) return;
@@ -131,9 +150,10 @@ class NewWeights {
   // Then nothing of the old weights counts.
   bool isComplete() const {
     return std::all_of(out_.weights.begin(), out_.weights.end(),
-                       [&](const auto& weight) { return given_.has(weight.first); }) &&
-           std::all_of(out_.attributes.begin(), out_.attributes.end(),
-                       [&](const auto& attribute) { return attributeFiles_.contains(attribute.first); });
+                       [&](const auto& weight) { return given_.has(weight.first) || isConstant(weight.first); }) &&
+           std::all_of(out_.attributes.begin(), out_.attributes.end(), [&](const auto& a) {
+             return !isAttribute(a.first) || attributeFiles_.contains(a.first) || isConstant(a.first);
+           });
   }
 
   // Where the weights come from, as far as they are known to.
@@ -148,6 +168,7 @@ class NewWeights {
   Diagnostics& diagnostics_;
   RefitSource out_;
   Weights given_;
+  size_t passedOver_ = 0;                              // names that the model has not
   std::map<std::string, std::string> attributeFiles_;  // the first file that has it, by key
 };
 

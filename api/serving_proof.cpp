@@ -1,6 +1,8 @@
 #include "api/serving_proof.h"
 
+#include "api/compile_settings.h"
 #include "api/language_model.h"
+#include "api/serving/input_trials.h"
 #include "ir/graph/clone.h"
 #include "ir/values/random.h"
 #include "passes/serving/marked_ids.h"
@@ -207,11 +209,14 @@ class Proof {
     return true;
   }
 
-  // How far they are off, in the scale of what tells logits apart; not a number counts as much.
+  // How far they are off, in the scale of what tells logits apart; not a number counts as much, and is the result if
+  // the model itself says it.
   static double offBy(const Tensor& want, int64_t first, const std::vector<float>& got) {
     double sum = 0, squares = 0, off = 0, most = 0;
     for (size_t i = 0; i < got.size(); ++i) {
       double w = want.real(first + static_cast<int64_t>(i)), d = got[i] - w;
+      if (std::isnan(w)) return w;
+      if (std::isinf(w) && got[i] == w) continue;
       sum += w;
       squares += w * w;
       off += d * d;
@@ -237,19 +242,36 @@ class Proof {
   }
 
   bool differs(const Text& text, int64_t count, double off) {
+    if (std::isnan(off)) {
+      reportNoNumbers(entrance_, count, diagnostics_);
+      return false;
+    }
     const Node* node = firstDifference(text);
-    diagnostics_
-        .error(
-            node ? node->range : SourceRange{},
-            steps_.packed
-                ? fmt::format("this model cannot be served: tokens that come piece by piece get other {} than in the "
-                              "whole text",
-                              node ? "numbers here" : "logits")
-                : "this model cannot be served: what was compiled gives other logits than the model as it is",
-            ErrorKind::Unsupported)
-        .note(fmt::format("the logits of token {} of a text of random ids are off by {:.2g} times their spread", count,
-                          off));
+    Diagnostic& d = diagnostics_.error(
+        node ? node->range : SourceRange{},
+        steps_.packed ? fmt::format("this model cannot be served: tokens that come piece by piece get other {} than in "
+                                    "the whole text",
+                                    node ? "numbers here" : "logits")
+                      : "this model cannot be served: what was compiled gives other logits than the model as it is",
+        ErrorKind::Unsupported);
+    d.note(
+        fmt::format("the logits of token {} of a text of random ids are off by {:.2g} times their spread", count, off));
+    noteRounding(d);
     return false;
+  }
+
+  // Settings that cost accuracy may be all that is in the way.
+  void noteRounding(Diagnostic& d) const {
+    const BuildConfig& c = built_.config;
+    const std::string most = fmt::format(", and more than {:.2g} is refused; ", tolerance());
+    if (c.weightPrecision != DType::Float32)
+      d.note(fmt::format("weight_precision={} rounds weights{}weight_precision=float32 does not",
+                         precisionName(c.weightPrecision), most));
+    if (c.kvCacheDtype != DType::Float32)
+      d.note(
+          fmt::format("kv_cache_dtype={} rounds keys and values to multiples of kv_cache_scale{}"
+                      "kv_cache_dtype=float32 does not",
+                      c.kvCacheDtype == DType::Int8 ? "int8" : "fp8", most));
   }
 
   // The node of the lowered graph whose values for the tokens of a text are others in the packed graph, and come first.

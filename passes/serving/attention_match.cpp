@@ -32,6 +32,19 @@ float hiddenWhereSet(double v) { return v != 0 ? kHidden : 0; }
 float hiddenWhereClear(double v) { return v == 0 ? kHidden : 0; }
 float asItIs(double v) { return static_cast<float>(v); }
 
+// A mask of scores that have groups of heads, or several heads in their rows, as [batch, heads, tokens, tokens].
+bool nameHeads(SmallInstance::Elements& mask, const Dims& scores, int64_t heads, const SmallInstance& i) {
+  const size_t rank = scores.size();
+  if (rank < 3 || scores.back() != i.tokens) return rank < 3;
+  const bool hasRows = scores[rank - 2] == i.tokens;
+  if (hasRows && (rank == 3 || (rank == 4 && scores[1] == heads))) return true;
+  while (mask.sizes.size() > 1 && mask.sizes.front() == 1) mask.sizes.erase(0);
+  if (hasRows && mask.sizes.size() <= 2) return true;
+  if (!mask.broadcast(scores) || checkedNumel(scores) != i.batch * heads * i.tokens * i.tokens) return false;
+  mask.sizes = Dims{i.batch, heads, i.tokens, i.tokens};
+  return true;
+}
+
 // Numbers between 0.5 and 1.5 without a pattern.
 Tensor scattered(const Dims& sizes) {
   std::vector<float> values(static_cast<size_t>(checkedNumel(sizes).value_or(0)));
@@ -66,16 +79,18 @@ std::optional<AttentionMatch> AttentionMatcher::miss(const Node* node, std::stri
   return std::nullopt;
 }
 
-// [batch * heads, tokens, tokens] seen as [batch, heads, tokens, tokens], or back.
-bool AttentionMatcher::keepsMatrices(const Node* n) {
-  std::optional<Dims> from = small_[0].sizes(n->input(0)), to = small_[0].sizes(n->output());
-  return from && to && from->size() >= 3 && to->size() >= 3 && std::equal(from->end() - 2, from->end(), to->end() - 2);
+// Scores with other dimensions in front of the keys, such as [batch * heads, tokens, keys].
+bool AttentionMatcher::keepsRows(const Node* n) {
+  return std::ranges::all_of(instances(), [&](const SmallInstance* i) {
+    std::optional<Dims> from = i->sizes(n->input(0)), to = i->sizes(n->output());
+    return from && to && from->size() >= 2 && to->size() >= 2 && from->back() == to->back();
+  });
 }
 
 // Whether it hands on its first input: as another type that is the same, or through dropout outside of training.
 bool AttentionMatcher::handsOn(const Node* n) {
   if (n->kind() == aten::dropout) return context_.facts.boolean(n->input(2)) == false;
-  if (n->kind() == aten::view || n->kind() == aten::reshape) return keepsMatrices(n);
+  if (n->kind() == aten::view || n->kind() == aten::reshape) return keepsRows(n);
   if (!context_.facts.keepsElements(n)) return false;
   const DType from = small_[0].dtype(n->input(0));
   return context_.facts.movesElements(n) || (from != DType::Undefined && from == small_[0].dtype(n->output()));
@@ -133,6 +148,7 @@ bool AttentionMatcher::takeMask(Scores& s, Node* n) {
   if (s.softcap != 0 || s.scale != 1) return false;  // what follows a mask would change it
   if (n->kind() == aten::masked_fill && n->inputCount() == 3 && isFar(n->input(2))) {
     s.fills.push_back(n->input(1));
+    s.masked[n->input(1)] = n->output();
     s.value = n->input(0);
     return true;
   }
@@ -140,6 +156,7 @@ bool AttentionMatcher::takeMask(Scores& s, Node* n) {
     size_t mask = computable(n->input(1)) ? 1 : 0;
     if (!mask && !computable(n->input(0))) return false;
     s.additions.push_back(n->input(mask));
+    s.masked[n->input(mask)] = n->output();
     s.value = n->input(1 - mask);
     return true;
   }
@@ -147,6 +164,7 @@ bool AttentionMatcher::takeMask(Scores& s, Node* n) {
     bool keeps = isFar(n->input(2));
     if (!keeps && !isFar(n->input(1))) return false;
     (keeps ? s.choices : s.fills).push_back(n->input(0));
+    s.masked[n->input(0)] = n->output();
     s.value = n->input(keeps ? 1 : 2);
     return true;
   }
@@ -174,7 +192,9 @@ std::optional<ScoreMap> AttentionMatcher::mapOf(const Scores& s, int64_t heads, 
   auto add = [&](const std::vector<Value*>& masks, auto score) {
     return std::all_of(masks.begin(), masks.end(), [&](const Value* mask) {
       std::optional<SmallInstance::Elements> elements = instance.compute(mask);
-      return elements && map.add(*elements, score);
+      auto at = s.masked.find(mask);
+      std::optional<Dims> scores = at == s.masked.end() ? std::nullopt : instance.sizes(at->second);
+      return elements && (!scores || nameHeads(*elements, *scores, heads, instance)) && map.add(*elements, score);
     });
   };
   if (!add(s.fills, hiddenWhereSet) || !add(s.additions, asItIs) || !add(s.choices, hiddenWhereClear))
@@ -184,7 +204,7 @@ std::optional<ScoreMap> AttentionMatcher::mapOf(const Scores& s, int64_t heads, 
   if (!sizes || checkedNumel(*sizes).value_or(kMostProducts + 1) > kMostProducts) return std::nullopt;
   std::optional<SmallInstance::Elements> e =
       instance.compute(s.whole, {{s.products, Tensor::zeros(DType::Float32, *sizes)}});
-  if (!e || !map.add(*e, asItIs)) return std::nullopt;
+  if (!e || !nameHeads(*e, Dims(e->sizes), heads, instance) || !map.add(*e, asItIs)) return std::nullopt;
   return map;
 }
 
@@ -306,19 +326,40 @@ std::optional<ScoreRule> AttentionMatcher::ruleOf(const Scores& s, int64_t heads
   return rule;
 }
 
-std::optional<AttentionMatch> AttentionMatcher::complete(Value* result, Value* q, Value* k, bool swapped, Value* v,
-                                                         Scores& s, Node* node) {
+std::optional<std::vector<NamedSize>> AttentionMatcher::sizesOf(const Value* value) {
+  std::optional<Dims> a = small_[0].sizes(value), b = small_[1].sizes(value);
+  if (!a || !b || a->size() != b->size()) return std::nullopt;
+  std::vector<NamedSize> out;
+  for (size_t i = 0; i < a->size(); ++i) {
+    auto factorOf = [&](const SmallInstance& in, int64_t size, const NamedSize& s) {
+      const int64_t by = (s.ofBatch ? in.batch : 1) * (s.ofTokens ? in.tokens : 1);
+      return size % by == 0 ? size / by : -1;
+    };
+    const size_t before = out.size();
+    for (NamedSize s : {NamedSize{}, NamedSize{1, false, true}, NamedSize{1, true, false}, NamedSize{1, true, true}}) {
+      s.factor = factorOf(small_[0], (*a)[i], s);
+      if (out.size() == before && s.factor > 0 && s.factor == factorOf(small_[1], (*b)[i], s)) out.push_back(s);
+    }
+    if (out.size() == before) return std::nullopt;
+  }
+  return out;
+}
+
+std::optional<AttentionMatch> AttentionMatcher::complete(Value* q, Value* k, Value* v, const Node* product, Scores& s,
+                                                         Node* node) {
   AttentionMatch m;
-  m.result = result;
-  m.isFlat = small_[0].sizes(result).value_or(Dims{}).size() == 3;
+  m.result = node->output(0);
   m.scale = s.scale;
   m.softcap = s.softcap;
   q = withoutFactors(q, m.scale);
   k = withoutFactors(k, m.scale);
-  std::optional<HeadSource> sources[] = {heads_->source(q, false), heads_->source(k, swapped),
-                                         heads_->source(v, false)};
-  if (!sources[0] || !sources[1] || !sources[2])
+  const Value *scores = product ? product->output() : nullptr, *result = product ? m.result : nullptr;
+  std::optional<HeadSource> sources[] = {heads_->source(q, false, scores), heads_->source(k, product, scores),
+                                         heads_->source(v, false, result)};
+  std::optional<std::vector<NamedSize>> sizes = sizesOf(m.result);
+  if (!sources[0] || !sources[1] || !sources[2] || !sizes)
     return miss(node, "queries, keys and values must have the form [batch, heads, tokens, size]");
+  m.sizes = *sizes;
   m.q = *sources[0];
   m.k = *sources[1];
   m.v = *sources[2];
@@ -374,7 +415,7 @@ std::optional<AttentionMatch> AttentionMatcher::matchProduct(Node* product) {
   if (!weights || weights->kind() != aten::softmax || weights->inputCount() != 3) return std::nullopt;
   std::optional<int64_t> dim = context_.facts.integer(weights->input(1));
   std::optional<Dims> sizes = small_[0].sizes(product->output()), weightSizes = small_[0].sizes(weights->output());
-  if (!sizes || !weightSizes || sizes->size() < 3 || sizes->size() > 4)
+  if (!sizes || !weightSizes || sizes->size() < 3 || sizes->size() > 5)
     return miss(product, "its heads are not a dimension of their own");
   if (dim != -1 && dim != static_cast<int64_t>(weightSizes->size()) - 1)
     return miss(product, "its softmax is not over the keys");
@@ -391,7 +432,7 @@ std::optional<AttentionMatch> AttentionMatcher::matchProduct(Node* product) {
   else if (n->kind() != aten::matmul && n->kind() != aten::bmm)
     miss(n, "this is done to its scores");
   else
-    found = complete(product->output(), n->input(0), n->input(1), true, product->input(1), s, product);
+    found = complete(n->input(0), n->input(1), product->input(1), n, s, product);
   if (found) return found;
   // Whatever is done to them, what comes of it may be a factor and a mask.
   Scores computed = first;
@@ -400,7 +441,7 @@ std::optional<AttentionMatch> AttentionMatcher::matchProduct(Node* product) {
   if (!scores) return std::nullopt;
   computed.products = scores->output();
   if (!fitScale(computed)) return std::nullopt;
-  found = complete(product->output(), scores->input(0), scores->input(1), true, product->input(1), computed, product);
+  found = complete(scores->input(0), scores->input(1), product->input(1), scores, computed, product);
   if (found) misses_.resize(before);
   return found;
 }
@@ -432,7 +473,7 @@ std::optional<AttentionMatch> AttentionMatcher::matchOperator(Node* node) {
   }
   s.causal = *causal;
   if (s.causal && !GraphFacts::isNone(mask)) return miss(node, "it has a mask besides");
-  return complete(node->output(0), node->input(0), node->input(1), false, node->input(2), s, node);
+  return complete(node->input(0), node->input(1), node->input(2), nullptr, s, node);
 }
 
 std::optional<AttentionMatch> AttentionMatcher::match(Node* node) {

@@ -12,9 +12,15 @@
 
 namespace tscompile {
 
+// A size of a tensor: a factor of the number of texts, of tokens, of both or of none.
+struct NamedSize {
+  int64_t factor = 1;
+  bool ofBatch = false, ofTokens = false;
+};
+
 struct AttentionMatch {
-  Value* result = nullptr;  // [batch, heads, tokens, size], or
-  bool isFlat = false;      // [batch * heads, tokens, size]
+  Value* result = nullptr;  // [batch, heads, tokens, size] row by row, in these sizes
+  std::vector<NamedSize> sizes = {};
   HeadSource q, k, v;
   double scale = 1;                // of the products of queries and keys
   double softcap = 0;              // 0: none
@@ -51,13 +57,14 @@ class AttentionMatcher {
     double scale = 1, softcap = 0;
     bool causal = false;                            // without a mask
     std::vector<Value*> fills, additions, choices;  // masks: where to fill, what to add, which to keep
+    std::map<const Value*, const Value*> masked;    // of each mask: the scores that have it
     // Or all that is done to the products of queries and keys, which follows from what they are.
     Value *whole = nullptr, *products = nullptr;
     ScoreRule rule;             // what the masks say
     std::vector<double> sinks;  // see AttentionMatch
   };
   Node* quiet(const Value* value, Symbol kind = Symbol()) { return quietNode(value, context_, kind); }
-  bool keepsMatrices(const Node* n);
+  bool keepsRows(const Node* n);
   bool handsOn(const Node* n);
   std::optional<double> number(const Value* value);
   bool isFar(const Value* value);
@@ -71,13 +78,14 @@ class AttentionMatcher {
   Value* withoutFactors(Value* value, double& scale);
   bool readMask(Scores& s, int64_t heads, std::string& reason);
   std::optional<ScoreMap> mapOf(const Scores& s, int64_t heads, const SmallInstance& instance);
+  std::optional<std::vector<NamedSize>> sizesOf(const Value* value);
   std::optional<ScoreRule> ruleOf(const Scores& s, int64_t heads, int64_t tokens);
   bool fitScale(Scores& s);
   Node* productBehind(Value* scores);
   std::optional<int64_t> tokensToTry(const Scores& s);
   void takeFactorsOfRows(HeadSource& s, double& scale);
-  std::optional<AttentionMatch> complete(Value* result, Value* q, Value* k, bool swapped, Value* v, Scores& s,
-                                         Node* node);
+  // `product`: of queries and keys, whose last dimensions are swapped there; null: they are not.
+  std::optional<AttentionMatch> complete(Value* q, Value* k, Value* v, const Node* product, Scores& s, Node* node);
   std::optional<AttentionMatch> miss(const Node* node, std::string reason);
 
   RewriteContext& context_;

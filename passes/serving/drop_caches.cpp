@@ -4,6 +4,7 @@
 #include "passes/lowering/clean_up.h"
 #include "passes/rewrite/edits.h"
 #include "passes/rewrite/rewrite.h"
+#include "passes/serving/input_roles.h"
 #include "passes/serving/serving_passes.h"
 
 #include <algorithm>

@@ -4,6 +4,7 @@
 #include "ir/values/kind_set.h"
 #include "passes/lowering/clean_up.h"
 #include "passes/rewrite/formula.h"
+#include "passes/serving/input_roles.h"
 #include "passes/serving/marked_ids.h"
 #include "passes/serving/serving_passes.h"
 #include "passes/serving/small_instance.h"
@@ -11,7 +12,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cctype>
 #include <deque>
 #include <numeric>
 
@@ -35,10 +35,6 @@ Value* elementWithLogits(const Node* n) {
   return n->inputCount() > 1 ? n->input(1) : nullptr;
 }
 
-const char* wordOf(ServingInput role) {
-  return role == ServingInput::Ids ? "ids" : role == ServingInput::Positions ? "positions" : "a mask";
-}
-
 class Opening {
  public:
   Opening(Graph& graph, const OpRegistry& registry, Evaluator& evaluator, Diagnostics& diagnostics)
@@ -55,6 +51,7 @@ class Opening {
     context_.facts.refresh();
     out_.positions = rowsForPositions();
     out_.marked = markedIds(graph_, ids_, context_);
+    out_.words = rowsForIds();
     return out_;
   }
 
@@ -65,29 +62,9 @@ class Opening {
   }
 
   bool takeInputs() {
+    std::optional<std::vector<ServingInput>> roles = rolesOfInputs(graph_, context_);
+    if (!roles) return false;
     std::vector<Value*> inputs(graph_.inputs().begin(), graph_.inputs().end());
-    for (const Value* v : inputs)
-      if (!v->type()->isTensor() || inputs.size() > 3)
-        return fail(graph_.range, fmt::format("expected ids, and a mask and positions at most, found {} inputs: {}",
-                                              inputs.size(), v->name()));
-    std::vector<std::optional<ServingInput>> roles;
-    for (const Value* v : inputs) roles.push_back(roleByName(v));
-    // Of inputs whose names say nothing, ids come first and positions follow.
-    for (std::optional<ServingInput>& role : roles) {
-      auto isTaken = [&](ServingInput r) { return std::find(roles.begin(), roles.end(), r) != roles.end(); };
-      if (role) continue;
-      if (!isTaken(ServingInput::Ids))
-        role = ServingInput::Ids;
-      else
-        role = ServingInput::Positions;
-    }
-    for (ServingInput wanted : {ServingInput::Ids, ServingInput::Positions, ServingInput::Mask}) {
-      ptrdiff_t count = std::count(roles.begin(), roles.end(), wanted);
-      if (count > 1 || (count == 0 && wanted == ServingInput::Ids))
-        return fail(graph_.range, fmt::format("expected one input of ids, and of positions and masks one at most: {} "
-                                              "of {} are {}",
-                                              count, inputs.size(), wordOf(wanted)));
-    }
     const TypePtr integers = tensorType([] {
       TensorFacts f;
       f.dtype = DType::Int64;
@@ -97,9 +74,12 @@ class Opening {
     }());
     Value* mask = nullptr;
     for (size_t i = 0; i < inputs.size(); ++i) {
-      out_.inputs.push_back(*roles[i]);
+      const ServingInput role = (*roles)[i];
+      out_.inputs.push_back(role);
       out_.dtypes.push_back(inputs[i]->type()->tensor().dtype);
-      Value*& place = *roles[i] == ServingInput::Ids ? ids_ : *roles[i] == ServingInput::Positions ? positions_ : mask;
+      out_.names.push_back(inputs[i]->name());
+      out_.isNamed.push_back(roleByName(inputs[i]) == role);
+      Value*& place = role == ServingInput::Ids ? ids_ : role == ServingInput::Positions ? positions_ : mask;
       place = inputs[i];
       if (place != mask) place->setType(integers);
     }
@@ -226,6 +206,18 @@ class Opening {
     }
   }
 
+  int64_t rowsForIds() {
+    for (const Node* n : graph_.block()->nodes()) {
+      if (n->kind() != kEmbedding || n->inputCount() < 2) continue;
+      const Value* at = n->input(1);
+      while (at->node() && (context_.facts.keepsElements(at->node()) || context_.facts.movesElements(at->node())))
+        at = at->node()->input(0);
+      std::optional<Dims> table = context_.facts.sizes(n->input(0));
+      if (at == ids_ && table && !table->empty()) return table->front();
+    }
+    return 0;
+  }
+
   // Rows of the shortest table that is looked up by position alone.
   int64_t rowsForPositions() {
     SmallInstance small(context_, 1, 2, positions_);
@@ -268,16 +260,6 @@ class Opening {
 
 }  // namespace
 
-std::optional<ServingInput> roleByName(const Value* input) {
-  std::string name(input->givenName());
-  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
-  auto has = [&](std::string_view part) { return name.find(part) != std::string::npos; };
-  if (has("mask")) return ServingInput::Mask;
-  if (has("pos")) return ServingInput::Positions;
-  if (has("ids") || has("idx") || has("token")) return ServingInput::Ids;
-  return std::nullopt;
-}
-
 Value* logitsOf(const Graph& graph) {
   Value* v = graph.outputs().size() ? graph.output(0) : nullptr;
   while (v && !v->type()->isTensor() && isCollection(v->node())) v = elementWithLogits(v->node());
@@ -293,16 +275,6 @@ namespace {
 
 constexpr std::string_view kInputNames[] = {"input_ids", "position_ids", "attention_mask"};  // as the enum has them
 
-Tensor numbersOf(DType dtype, const Dims& sizes, const std::vector<int64_t>& numbers) {
-  Tensor t = Tensor::empty(dtype, sizes);
-  visitDType(dtype, [&](auto sample) {
-    using T = decltype(sample);
-    if constexpr (std::is_arithmetic_v<T>)
-      for (size_t i = 0; i < numbers.size(); ++i) t.data<T>()[i] = static_cast<T>(numbers[i]);
-  });
-  return t;
-}
-
 }  // namespace
 
 std::string_view nameOf(ServingInput input) { return kInputNames[static_cast<size_t>(input)]; }
@@ -313,6 +285,17 @@ std::optional<ServingInput> servingInputNamed(std::string_view name) {
   return std::nullopt;
 }
 
+Tensor inputOf(const Entrance& entrance, size_t input, const Dims& sizes, std::span<const int64_t> numbers) {
+  const DType known = entrance.dtypes[input];
+  Tensor t = Tensor::empty(known == DType::Undefined ? DType::Int64 : known, sizes);
+  visitDType(t.dtype(), [&](auto sample) {
+    using T = decltype(sample);
+    if constexpr (std::is_arithmetic_v<T>)
+      for (size_t i = 0; i < numbers.size(); ++i) t.data<T>()[i] = static_cast<T>(numbers[i]);
+  });
+  return t;
+}
+
 std::vector<IValue> inputsOfText(const Entrance& entrance, std::span<const int32_t> ids) {
   std::vector<IValue> out;
   int64_t count = static_cast<int64_t>(ids.size());
@@ -321,8 +304,7 @@ std::vector<IValue> inputsOfText(const Entrance& entrance, std::span<const int32
     std::vector<int64_t> numbers(ids.size(), 1);
     if (entrance.inputs[i] == ServingInput::Ids) numbers.assign(ids.begin(), ids.end());
     if (entrance.inputs[i] == ServingInput::Positions) std::iota(numbers.begin(), numbers.end(), int64_t{0});
-    DType dtype = entrance.dtypes[i] == DType::Undefined ? DType::Int64 : entrance.dtypes[i];
-    out.emplace_back(numbersOf(dtype, sizes, numbers));
+    out.emplace_back(inputOf(entrance, i, sizes, numbers));
   }
   return out;
 }

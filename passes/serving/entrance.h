@@ -10,6 +10,7 @@
 
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -28,9 +29,12 @@ std::optional<ServingInput> servingInputNamed(std::string_view name);
 struct Entrance {
   std::vector<ServingInput> inputs;  // in the order of the model's
   std::vector<DType> dtypes;         // of the same, where they are told
+  std::vector<std::string> names;    // as the model calls them
+  std::vector<bool> isNamed;         // whether these names say what they are; else it is their use
   int64_t positions = 0;             // that its tables have rows for; 0: any number
   bool tokensFirst = false;          // it takes [tokens, batch]
   std::vector<int64_t> marked;       // ids that it compares its own with
+  int64_t words = 0;                 // rows of the table that ids choose from; 0: not known
 };
 
 // Makes of any model one of the form (input_ids, position_ids [batch, tokens]) -> logits: masks become ones, positions
@@ -41,6 +45,9 @@ Result<Entrance> openEntrance(Graph& graph, const OpRegistry& registry, Evaluato
 
 // The tensor of logits among what the graph returns, by the same rules; null if there is none.
 Value* logitsOf(const Graph& graph);
+
+// A tensor for one of its inputs.
+Tensor inputOf(const Entrance& entrance, size_t input, const Dims& sizes, std::span<const int64_t> numbers);
 
 // What a model takes for one text: [1, tokens] each, or [tokens, 1].
 std::vector<IValue> inputsOfText(const Entrance& entrance, std::span<const int32_t> ids);

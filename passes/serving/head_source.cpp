@@ -35,32 +35,61 @@ bool agrees(const HeadSource& source, const SmallInstance::Elements& places, boo
   return true;
 }
 
+// Matrices [.., rows, columns] as a product with these other dimensions repeats them.
+bool repeatMatrices(SmallInstance::Elements& e, const Dims& other) {
+  const size_t rank = e.sizes.size();
+  if (rank < 2 || rank > other.size() + 2) return false;
+  const int64_t rows = e.sizes[rank - 2], columns = e.sizes[rank - 1];
+  Dims sizes = other;
+  sizes.push_back(rows);
+  sizes.push_back(columns);
+  return e.broadcast(sizes);
+}
+
+// Heads and sizes of [batch, heads, tokens, size], or with the last two swapped, if that is what there is row by row.
+bool nameDimensions(SmallInstance::Elements& e, bool swapped, const SmallInstance& instance) {
+  const size_t rank = e.sizes.size();
+  if (rank < 3) return false;
+  const int64_t rows = e.sizes[rank - 2], columns = e.sizes[rank - 1], size = swapped ? rows : columns;
+  const int64_t heads =
+      checkedNumel(e.sizes).value_or(0) / std::max<int64_t>(instance.batch * instance.tokens * size, 1);
+  if ((swapped ? columns != instance.tokens : rows % instance.tokens != 0) || heads == 0) return false;
+  Dims named{instance.batch, heads, swapped ? size : instance.tokens, swapped ? instance.tokens : size};
+  if (checkedNumel(named) != checkedNumel(e.sizes)) return false;
+  e.sizes = named;
+  return true;
+}
+
 }  // namespace
 
-std::optional<HeadSource> HeadSources::describe(Value* candidate, Value* heads, bool swapped,
+std::optional<HeadSource> HeadSources::describe(Value* candidate, Value* heads, bool swapped, const Value* product,
                                                 const SmallInstance& instance) {
-  std::optional<Dims> sizes = instance.sizes(candidate);
-  if (!sizes || (sizes->size() != 3 && sizes->size() != 4) || (*sizes)[0] != instance.batch) return std::nullopt;
+  std::optional<Dims> sizes = instance.sizes(candidate), all;
+  if (!sizes || sizes->size() < 3 || sizes->size() > 5 || (*sizes)[0] != instance.batch) return std::nullopt;
   std::optional<SmallInstance::Elements> places = instance.places(heads, candidate);
   if (!places || places->values.empty()) return std::nullopt;
-  // Batch and heads may be one dimension.
-  Dims& shape = places->sizes;
-  if (shape.size() == 3 && shape[0] % instance.batch == 0)
-    shape = Dims{instance.batch, shape[0] / instance.batch, shape[1], shape[2]};
-  if (shape.size() != 4 || shape[0] != instance.batch) return std::nullopt;
-  if (places->sizes[swapped ? 3 : 2] != instance.tokens) return std::nullopt;
+  if (product) all = instance.sizes(product);
+  if (all && all->size() >= 2 && !repeatMatrices(*places, Dims(all->begin(), all->end() - 2))) return std::nullopt;
+  if (!nameDimensions(*places, swapped, instance)) return std::nullopt;
   HeadSource s;
   s.value = candidate;
   s.size = places->sizes[swapped ? 2 : 3];
   // Heads that begin at the same place are one head for a group of queries.
-  int64_t all = places->sizes[1], perHead = instance.tokens * s.size, group = 1;
-  while (group < all && places->values[static_cast<size_t>(group * perHead)] == places->values[0]) ++group;
-  if (all % group) return std::nullopt;
-  s.heads = all / group;
+  int64_t count = places->sizes[1], perHead = instance.tokens * s.size, group = 1;
+  while (group < count && places->values[static_cast<size_t>(group * perHead)] == places->values[0]) ++group;
+  if (count % group) return std::nullopt;
+  s.heads = count / group;
+  s.isGrouped = sizes->size() == 5;
   std::vector<HeadSource::Form> forms{HeadSource::Form::Rows};
-  if (sizes->size() == 4) forms = {HeadSource::Form::HeadsInside, HeadSource::Form::HeadsOutside};
+  if (sizes->size() > 3) forms = {HeadSource::Form::HeadsInside, HeadSource::Form::HeadsOutside};
   for (HeadSource::Form form : forms) {
     s.form = form;
+    Dims joined = *sizes;
+    if (s.isGrouped) {
+      const size_t first = form == HeadSource::Form::HeadsInside ? 2 : 1;
+      joined[first] *= joined[first + 1];
+      joined.erase(first + 1);
+    }
     if (form == HeadSource::Form::Rows) {
       s.columns = (*sizes)[2];
       s.first = static_cast<int64_t>(places->values[0]);
@@ -68,7 +97,7 @@ std::optional<HeadSource> HeadSources::describe(Value* candidate, Value* heads, 
     } else {
       Dims expected = form == HeadSource::Form::HeadsInside ? Dims{instance.batch, instance.tokens, s.heads, s.size}
                                                             : Dims{instance.batch, s.heads, instance.tokens, s.size};
-      if (*sizes != expected) continue;
+      if (joined != expected) continue;
     }
     if (agrees(s, *places, swapped, instance.batch, instance.tokens)) return s;
   }
@@ -87,11 +116,11 @@ std::vector<Value*> HeadSources::pathBehind(Value* value) {
 }
 
 // From the first value that heads are views of on.
-std::optional<HeadSource> HeadSources::source(Value* heads, bool swapped) {
+std::optional<HeadSource> HeadSources::source(Value* heads, bool swapped, const Value* product) {
   std::vector<Value*> path = pathBehind(heads);
   for (auto candidate = path.rbegin(); candidate != path.rend(); ++candidate) {
-    std::optional<HeadSource> a = describe(*candidate, heads, swapped, *instances_[0]);
-    if (a && a == describe(*candidate, heads, swapped, *instances_[1])) return a;
+    std::optional<HeadSource> a = describe(*candidate, heads, swapped, product, *instances_[0]);
+    if (a && a == describe(*candidate, heads, swapped, product, *instances_[1])) return a;
   }
   return std::nullopt;
 }

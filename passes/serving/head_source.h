@@ -18,6 +18,7 @@ struct HeadSource {
   Value* value = nullptr;
   Form form = Form::Rows;
   int64_t heads = 0, size = 0, first = 0, columns = 0;
+  bool isGrouped = false;  // heads have two dimensions there: groups, and those of each
   bool operator==(const HeadSource&) const = default;
 };
 
@@ -27,9 +28,10 @@ class HeadSources {
   HeadSources(RewriteContext& context, const SmallInstance& a, const SmallInstance& b)
       : context_(context), instances_{&a, &b} {}
 
-  // The first value that heads [batch, heads, tokens, size], or [batch * heads, tokens, size], are views or copies of;
-  // `swapped`: with the last two dimensions in the other order. Groups of heads that are the same are one head.
-  std::optional<HeadSource> source(Value* heads, bool swapped);
+  // The first value that heads [batch, heads, tokens, size] are views or copies of, whatever dimensions these are split
+  // into or joined in; `swapped`: with the last two in the other order. Groups of heads that are the same are one head.
+  // `product`: of matrices, which repeats heads as its other operand has them; or null.
+  std::optional<HeadSource> source(Value* heads, bool swapped, const Value* product);
   // If the rows are columns of a larger matrix: there.
   void widen(HeadSource& rows);
   // A value [batch, tokens, heads * size] that is nothing but these heads in other order; null if there is none.
@@ -37,7 +39,8 @@ class HeadSources {
 
  private:
   std::vector<Value*> pathBehind(Value* value);
-  std::optional<HeadSource> describe(Value* candidate, Value* heads, bool swapped, const SmallInstance& instance);
+  std::optional<HeadSource> describe(Value* candidate, Value* heads, bool swapped, const Value* product,
+                                     const SmallInstance& instance);
   std::optional<int64_t> firstColumn(Value* matrix, Value* rows, const SmallInstance& instance);
 
   RewriteContext& context_;

@@ -35,10 +35,12 @@ Value* rowsOf(const HeadSource& s, Formula& f) {
       if (s.columns == columns) return s.value;
       return f.op(aten::slice, {s.value, f.integer(2), f.integer(s.first), f.integer(s.first + columns), f.integer(1)});
     case HeadSource::Form::HeadsInside:
-      return f.op(aten::flatten, {s.value, f.integer(2), f.integer(3)});
-    case HeadSource::Form::HeadsOutside:
+      return f.op(aten::flatten, {s.value, f.integer(2), f.integer(s.isGrouped ? 4 : 3)});
+    case HeadSource::Form::HeadsOutside: {
+      Value* heads = s.isGrouped ? f.op(aten::flatten, {s.value, f.integer(1), f.integer(2)}) : s.value;
       return f.op(aten::flatten,
-                  {f.op(aten::transpose, {s.value, f.integer(1), f.integer(2)}), f.integer(2), f.integer(3)});
+                  {f.op(aten::transpose, {heads, f.integer(1), f.integer(2)}), f.integer(2), f.integer(3)});
+    }
   }
   return nullptr;
 }
@@ -64,12 +66,20 @@ Value* narrowerRows(Value* rows, const AttentionMatch& m, int64_t size, Formula&
 
 // Back to the form of the match's result.
 Value* headsOf(Value* rows, const AttentionMatch& m, Formula& f) {
-  const HeadSource& q = m.q;
   Value* batch = f.op(aten::size, {rows, f.integer(0)});
   Value* tokens = f.op(aten::size, {rows, f.integer(1)});
-  Value* split = f.op(aten::reshape, {rows, f.listOf({batch, tokens, f.integer(q.heads), f.integer(m.v.size)})});
+  Value* split = f.op(aten::reshape, {rows, f.listOf({batch, tokens, f.integer(m.q.heads), f.integer(m.v.size)})});
   Value* heads = f.op(aten::transpose, {split, f.integer(1), f.integer(2)});
-  return m.isFlat ? f.op(aten::flatten, {heads, f.integer(0), f.integer(1)}) : heads;
+  if (m.sizes.size() == 4 && m.sizes[1].factor == m.q.heads && !m.sizes[1].ofTokens) return heads;
+  if (m.sizes.size() == 3 && m.sizes[1].factor == 1) return f.op(aten::flatten, {heads, f.integer(0), f.integer(1)});
+  std::vector<Value*> sizes;
+  for (const NamedSize& s : m.sizes) {
+    Value* size = s.ofBatch ? batch : s.ofTokens ? tokens : f.integer(s.factor);
+    if (s.ofBatch && s.ofTokens) size = f.op(aten::mul, {size, tokens});
+    if ((s.ofBatch || s.ofTokens) && s.factor != 1) size = f.op(aten::mul, {size, f.integer(s.factor)});
+    sizes.push_back(size);
+  }
+  return f.op(aten::reshape, {heads, f.builder().list(sizes, types().integer)});
 }
 
 void setFields(AttentionNode& node, const AttentionMatch& m, int64_t layer) {

@@ -27,8 +27,6 @@ struct AttentionFindings {
   std::optional<ShapeConflict> conflict;
 };
 AttentionFindings makeAttention(RewriteContext& context, const AttentionChoices& choices);
-// What the name of an input says it is.
-std::optional<ServingInput> roleByName(const Value* input);
 // A record of the new node, if such records were asked for.
 void recordAttention(const AttentionNode& made, const Node* instead, RewriteContext& context);
 // The bias of the linear layer in front of attention becomes its input qkv_bias.

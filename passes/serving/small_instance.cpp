@@ -67,6 +67,30 @@ std::optional<SmallInstance::Elements> elementsOf(const IValue& v) {
 
 }  // namespace
 
+bool SmallInstance::Elements::broadcast(const Dims& to) {
+  if (sizes == to) return true;
+  const int64_t count = checkedNumel(to).value_or(kMostElements + 1);
+  if (sizes.size() > to.size() || count > kMostElements) return false;
+  // How far apart elements are along each dimension of the result.
+  Dims steps(to.size(), 0);
+  int64_t step = 1;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const size_t from = sizes.size() - 1 - i, at = to.size() - 1 - i;
+    if (sizes[from] != to[at] && sizes[from] != 1) return false;
+    steps[at] = sizes[from] == 1 ? 0 : step;
+    step *= sizes[from];
+  }
+  std::vector<double> out(static_cast<size_t>(count));
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t rest = i, place = 0;
+    for (size_t d = to.size(); d-- > 0; rest /= to[d]) place += rest % to[d] * steps[d];
+    out[static_cast<size_t>(i)] = values[static_cast<size_t>(place)];
+  }
+  sizes = to;
+  values = std::move(out);
+  return true;
+}
+
 Tensor counted(DimSpan sizes) {
   std::vector<int64_t> values(static_cast<size_t>(checkedNumel(sizes).value_or(0)));
   std::iota(values.begin(), values.end(), 0);

@@ -27,6 +27,9 @@ class SmallInstance {
   struct Elements {
     Dims sizes;
     std::vector<double> values;  // row-major
+
+    // As operators repeat them beside others. False if they cannot, or if these are too many.
+    bool broadcast(const Dims& to);
   };
   using Given = std::vector<std::pair<const Value*, Tensor>>;
   // The elements of a tensor or number that depends on sizes, constants, positions and what is given alone.

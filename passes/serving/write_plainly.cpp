@@ -1,7 +1,9 @@
 // Products and joins in the operators that attention is looked for in:
 //   baddbmm(x, a, b, beta, alpha)                       -> beta * x + alpha * bmm(a, b)
 //   einsum("bqhd,bkhd->bhqk", [a, b])                   -> matmul of permuted operands
+//   einsum("btkgd,bskd->bkgts", [a, b])                 -> the same, with a dimension of 1 in b for g
 //   x / sum(x), x = exp(y - max(y))                     -> softmax(y)
+//   detach_(x)                                          -> x
 //   y = empty; y[.., :n].copy_(a); y[.., n:].copy_(b)   -> cat([a, b], dim)
 #include "ir/values/aten.h"
 #include "ir/values/kind_set.h"
@@ -52,24 +54,75 @@ Value* permuted(Formula& f, Value* v, const std::string& from, const std::string
   return f.op(aten::permute, {v, f.integers(order)});
 }
 
-// One dimension of each operand is its own, one is summed over, and the others are those of both and the result.
+bool has(const std::string& part, char letter) { return part.find(letter) != std::string::npos; }
+
+// A product of matrices: `row` of a and `column` of b; what a has besides is a dimension of 1 in b.
+struct LetterProduct {
+  std::string both, more, row, summed, column;
+
+  std::string ofA() const { return both + more + row + summed; }
+  std::string out() const { return both + more + row + column; }
+  // Operands and results whose dimensions are put in another order.
+  int moves(const Equation& e) const { return (e.a != ofA()) + (e.out != out()); }
+};
+
+// Whether weights come of scores, with what only hands them on between.
+bool isSoftmaxOf(const Value* v, RewriteContext& c) {
+  for (int steps = 0; steps < 4; ++steps) {
+    const Node* n = v->node();
+    if (!n || n->inputCount() == 0) return false;
+    if (n->kind() == aten::softmax) return true;
+    if (n->kind() != aten::dropout && !c.facts.keepsElements(n) && !c.facts.movesElements(n)) return false;
+    v = n->input(0);
+  }
+  return false;
+}
+
+// One dimension of b is its own, one is summed over, and the others are those of a and the result. Of several that are
+// of a alone the rows are those that move least; else queries, which are the last before keys in scores and weights.
+std::optional<LetterProduct> productOf(const Equation& e, bool isOfWeights) {
+  LetterProduct p;
+  std::string ofA;
+  for (char letter : e.a) (!has(e.b, letter) ? ofA : has(e.out, letter) ? p.both : p.summed) += letter;
+  for (char letter : e.b)
+    if (!has(e.a, letter)) p.column += letter;
+  const std::string all = p.both + ofA + p.column;
+  if (p.summed.size() != 1 || ofA.empty() || p.column.size() != 1 || e.out.size() != all.size() ||
+      !std::ranges::all_of(all, [&](char letter) { return has(e.out, letter); }))
+    return std::nullopt;
+  const std::string& order = isOfWeights ? e.a : e.out;
+  std::ranges::sort(ofA, {}, [&](char letter) { return order.find(letter); });
+  std::optional<LetterProduct> best;
+  for (char row : ofA) {
+    p.row = row;
+    p.more = ofA;
+    std::erase(p.more, row);
+    if (!best || p.moves(e) <= best->moves(e)) best = p;
+  }
+  return best;
+}
+
 Value* plainEinsum(Node* n, RewriteContext& c) {
   const Node* list = n->inputCount() >= 2 ? n->input(1)->node() : nullptr;
   if (!list || list->kind() != sym::ListConstruct || list->inputCount() != 2) return nullptr;
   std::optional<Equation> e = equationOf(n->input(0));
-  if (!e) return nullptr;
-  auto has = [](const std::string& part, char letter) { return part.find(letter) != std::string::npos; };
-  std::string both, summed, ofA, ofB;
-  for (char letter : e->a) (!has(e->b, letter) ? ofA : has(e->out, letter) ? both : summed) += letter;
-  for (char letter : e->b)
-    if (!has(e->a, letter)) ofB += letter;
-  if (summed.size() != 1 || ofA.size() != 1 || ofB.size() != 1 || e->out.size() != both.size() + 2) return nullptr;
-  if (!has(e->out, ofA[0]) || !has(e->out, ofB[0])) return nullptr;
+  if (!e || e->out.empty()) return nullptr;
+  // Columns of the result are those of the second operand.
+  const bool isSwapped = !has(e->b, e->out.back());
+  if (isSwapped) std::swap(e->a, e->b);
+  Value *a = list->input(isSwapped ? 1 : 0), *b = list->input(isSwapped ? 0 : 1);
+  std::optional<LetterProduct> p = productOf(*e, isSoftmaxOf(a, c));
+  if (!p) return nullptr;
   Formula f(n, c);
-  Value* a = permuted(f, list->input(0), e->a, both + ofA + summed);
-  Value* b = permuted(f, list->input(1), e->b, both + summed + ofB);
-  return permuted(f, f.op(aten::matmul, {a, b}), both + ofA + ofB, e->out);
+  a = permuted(f, a, e->a, p->ofA());
+  b = permuted(f, b, e->b, p->both + p->summed + p->column);
+  for (size_t i = 0; i < p->more.size(); ++i)
+    b = f.op(aten::unsqueeze, {b, f.integer(static_cast<int64_t>(p->both.size()))});
+  return permuted(f, f.op(aten::matmul, {a, b}), p->out(), e->out);
 }
+
+// Nothing keeps gradients here.
+Value* plainDetach(Node* n, RewriteContext&) { return n->input(0); }
 
 // div(exp(x), sum(exp(x), [-1], keepdim)): a number that a row has in common changes nothing.
 Value* plainSoftmax(Node* n, RewriteContext& c) {
@@ -142,6 +195,7 @@ void writePlainly(Graph& graph, RewriteContext& context) {
   static const std::pair<Symbol, Plain> kPlain[] = {{Symbol::of("aten::baddbmm"), plainBaddbmm},
                                                     {Symbol::of("aten::einsum"), plainEinsum},
                                                     {aten::div, plainSoftmax},
+                                                    {Symbol::of("aten::detach_"), plainDetach},
                                                     {aten::_native_multi_head_attention, unpackNativeLayer},
                                                     {aten::_transformer_encoder_layer_fwd, unpackNativeLayer}};
   auto plainOf = [](Symbol kind) -> Plain {

@@ -4,7 +4,8 @@
     check_decoders.py TOOL [--zoo] [--work DIR] [--inputs ids,ids+mask,ids+positions,ids+mask+positions] [--attention sdpa,eager]
                       [--forms pt,pt2,script] [ARCHITECTURE...]
 
-With --zoo, those of decoder_zoo*.py; of a model that says what it `takes` the inputs are these. Models have random weights and are traced (pt), scripted or exported by torch.export (pt2)
+With --zoo, those of decoder_zoo*.py; of a model that says what it `takes` the inputs are these, and one that is to be
+`refused` must not be built. Models have random weights and are traced (pt), scripted or exported by torch.export (pt2)
 as they are, without a cache. Wants PyTorch 2 and transformers: `./dev oracle` says which
 Python has them. What was traced is kept in DIR and used again. Exits 1 if a model builds and says other tokens.
 """
@@ -21,10 +22,11 @@ import warnings
 from decoder_zoo import ZOO
 from decoder_zoo_designs import DESIGNS_ZOO
 from decoder_zoo_forms import FORMS_ZOO
+from decoder_zoo_groups import GROUPS_ZOO
 from decoder_zoo_kinds import KINDS_ZOO
 from decoder_zoo_more import MORE_ZOO
 
-ZOO = {**ZOO, **MORE_ZOO, **KINDS_ZOO, **FORMS_ZOO, **DESIGNS_ZOO}
+ZOO = {**ZOO, **MORE_ZOO, **KINDS_ZOO, **FORMS_ZOO, **DESIGNS_ZOO, **GROUPS_ZOO}
 
 warnings.filterwarnings("ignore")
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
@@ -134,6 +136,8 @@ def arguments(inputs, ids):
 
 def logits_of(model, of, inputs, ids):
     """Those of [batch, tokens], whatever the form of the model (of which `model` may be a trace)."""
+    if hasattr(of, "example"):
+        return model(*of.example(ids))
     if getattr(of, "tokens_first", False):
         return model(*(a.t() for a in arguments(inputs, ids))).transpose(0, 1)
     out = model(*arguments(inputs, ids))
@@ -152,7 +156,8 @@ def export(name, attention, inputs, form, folder):
     else:
         model = wrapped(make(name, attention), inputs)
     with torch.no_grad():
-        example = arguments(inputs, torch.randint(3, 90, (2, 9)))
+        ids = torch.randint(3, 90, (2, 9))
+        example = model.example(ids) if hasattr(model, "example") else arguments(inputs, ids)
         if form == "pt2":
             sizes = {0: torch.export.Dim("batch", max=64), 1: torch.export.Dim("tokens", max=60)}
             exported = torch.export.export(model, example, dynamic_shapes=tuple(sizes for _ in example))
@@ -181,7 +186,8 @@ def export(name, attention, inputs, form, folder):
     else:
         torch.jit.save(traced, os.path.join(folder, "model.pt"))
     with open(os.path.join(folder, "tokens.json"), "w") as f:
-        json.dump({"texts": texts, "gaps": gaps, "tie": getattr(model, "tie", TIE)}, f)
+        json.dump({"texts": texts, "gaps": gaps, "tie": getattr(model, "tie", TIE),
+                   "refused": getattr(model, "refused", False)}, f)
 
 
 def check(tool, folder, form, limit):
@@ -194,6 +200,8 @@ def check(tool, folder, form, limit):
         return "refused" if run.returncode in (3, 4) else f"fails ({run.returncode})", lines[0]
     with open(os.path.join(folder, "tokens.json")) as f:
         golden = json.load(f)
+    if golden.get("refused"):
+        return "wrong", "is built, and is no model of one text"
     prompts = [a for p in PROMPTS for a in ("--prompt-ids", ",".join(map(str, p)))]
     run = subprocess.run([tool, "generate", built, "-q", "--format", "json", "--max-new-tokens", str(NEW_TOKENS)] + prompts,
                          capture_output=True, text=True, timeout=limit)

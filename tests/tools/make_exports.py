@@ -134,6 +134,17 @@ class Heads(nn.Module):
         return nn.functional.scaled_dot_product_attention(q, q, q).transpose(1, 2).view(2, 3, 4)
 
 
+class Sums(nn.Module):
+    """A model of ids whose tokens have the sum of all before them."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.head = nn.Embedding(7, 4), nn.Linear(4, 7)
+
+    def forward(self, ids):
+        return self.head(self.words(ids).cumsum(1).tanh())
+
+
 class Quantized(nn.Module):
     """As torchao's convert_pt2e writes a quantised layer, the result brought to a grid that each run chooses."""
 
@@ -190,6 +201,8 @@ SCENES = {
     "solved": scene(Solved, (x22,), decomposed=True),
     "numbered": scene(Numbered, ({1: x22, 2: x22 + 1},)),
     "quantized": scene(Quantized, (x43,)),
+    "sums": scene(Sums, (torch.tensor([[1, 2, 3], [4, 5, 6]]),), dynamic=({0: Dim("batch"), 1: Dim("tokens", max=127)},)),
+    "sums_fixed": scene(Sums, (torch.tensor([[1, 2, 3], [4, 5, 6]]),)),
     "heads": scene(Heads, (torch.cos(torch.arange(24.0)).reshape(2, 3, 4),)),
 }
 

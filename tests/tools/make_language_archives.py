@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes tests/data/language/optional_cache.pt, a scripted decoder that may be given a cache, and prints its greedy tokens.
+"""Writes tests/data/language/optional_cache.pt, a scripted decoder that may be given a cache, and prints its greedy tokens, also
+with its words negated and half of its queries, keys and values.
 
     cd tests/tools; /usr/bin/python3 make_language_archives.py
 """
@@ -34,6 +35,14 @@ def main():
     torch.manual_seed(0)
     model = torch.jit.script(Decoder().eval())
     torch.jit.save(model, "../data/language/optional_cache.pt")
+    say(model)
+    with torch.no_grad():
+        model.words.weight.neg_()
+        model.qkv.weight.mul_(0.5)
+    say(model)
+
+
+def say(model):
     for prompt in ([3, 11, 7, 1], [0, 12, 5, 5, 2, 9, 4], [8]):
         ids = list(prompt)
         for _ in range(9):

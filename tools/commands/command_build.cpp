@@ -80,7 +80,9 @@ static int runBuild(const Options& options, Session& session) {
   Result<BuildConfig> config = configOf(command, session);
   if (!config) return session.finish();
   const std::string& path = options.arguments[0];
-  if (command.weights.empty() && modelFileOf(path) == ModelFile::Text)
+  std::error_code ignored;
+  const bool isText = path == "-" || (std::filesystem::exists(path, ignored) && modelFileOf(path) == ModelFile::Text);
+  if (command.weights.empty() && isText)
     throw UsageError{"build needs the weights of the model",
                      {"name them with --weights FILE: safetensors, or a recipe of docs/values.md"}};
   Result<Module> module = session.loadModule(path, command.weights);

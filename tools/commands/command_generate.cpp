@@ -59,16 +59,18 @@ struct HypothesisFields {
 struct ResultFields {
   size_t prompt;
   std::string finished;
-  std::optional<std::string> error;
-  std::vector<TokenId> tokens;
-  std::optional<std::string> text;
-  std::optional<std::vector<double>> logProbs;
-  std::optional<std::vector<HypothesisFields>> beams;
+  std::optional<std::string> limit = {};  // that ended it, if it is not its own
+  std::optional<std::string> error = {};
+  std::vector<TokenId> tokens = {};
+  std::optional<std::string> text = {};
+  std::optional<std::vector<double>> logProbs = {};
+  std::optional<std::vector<HypothesisFields>> beams = {};
 
   template <class Visit>
   void fields(Visit&& visit) const {
     visit("prompt", prompt);
     visit("finished", finished);
+    visit("limit", limit);
     visit("error", error);
     visit("tokens", tokens);
     visit("text", text);
@@ -125,6 +127,7 @@ class Generation {
     takeResults();
     printResults();
     if (interrupts_.signal()) return finishInterrupted();
+    noteCut();
     if (generated_ == 0) return session_.finish();
     session_.note(fmt::format("{} in {:.3f} s; prompts: {}; then: {}; KV cache {:.1f} MB", counted(generated_, "token"),
                               rates.prompts.seconds + rates.rest.seconds, rates.prompts.text(), rates.rest.text(),
@@ -324,6 +327,19 @@ class Generation {
     return !a.stop || !a.stop->found();
   }
 
+  // Whether the model ended it: there is no room for more tokens.
+  static bool isCut(const Asked& a) {
+    return a.id && a.result.reason == FinishReason::Length &&
+           static_cast<int64_t>(a.result.tokens.size()) < a.request.maxNewTokens;
+  }
+  void noteCut() {
+    const auto count = static_cast<uint64_t>(std::count_if(asked_.begin(), asked_.end(), isCut));
+    if (count)
+      session_.note(fmt::format("{} ended at max_seq_len, {} with the prompt, before --max-new-tokens",
+                                counted(count, "text"),
+                                counted(static_cast<uint64_t>(model_->config().maxSeqLen), "token")));
+  }
+
   bool hasStopped(const Asked& a) const { return a.stop && a.stop->found(); }
 
   // Of those that are not done, what they have.
@@ -353,8 +369,9 @@ class Generation {
     auto textOf = [&](TokenSpan tokens) {
       return tokenizer_ ? std::optional(tokenizer_->decode(tokens)) : std::nullopt;
     };
-    ResultFields out{index, hasStopped(a) ? "stop" : std::string(finishReasonName(a.result.reason)), {}, {}, {}, {},
-                     {}};
+    ResultFields out{.prompt = index,
+                     .finished = hasStopped(a) ? "stop" : std::string(finishReasonName(a.result.reason))};
+    if (isCut(a)) out.limit = "max_seq_len";
     if (!a.failed.empty()) out.error = a.failed;
     out.tokens = a.result.tokens;
     if (a.id && tokenizer_) out.text = a.text;

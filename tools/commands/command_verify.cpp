@@ -158,6 +158,17 @@ struct ReportFields {
   }
 };
 
+// Random inputs are float32 if nobody says otherwise, and ids are not.
+void noteFloats(const std::vector<InputRange>& asked, Session& session) {
+  const std::vector<Diagnostic>& said = session.diagnostics.list();
+  if (said.empty() || said.front().message.find("float32") == std::string::npos) return;
+  for (const InputRange& r : asked)
+    if (r.dtype == DType::Undefined)
+      session.diagnostics.remark(
+          {}, fmt::format("no dtype was said for it, so an input is float32: --shape {0}:i64 says one instead of {0}",
+                          inputRangeText(r)));
+}
+
 // What the engines compute against values from elsewhere.
 int verifyExpected(const VerifyReport& report, const VerifyCommand& command, std::span<const IValue> inputs,
                    const VerifyOptions& verify, Session& session) {
@@ -215,6 +226,7 @@ static int runVerify(const Options& options, Session& session) {
     report = verifyEngines(*module, spec, *inputs, verify, session.diagnostics);
   }
   if (!report) {
+    noteFloats(spec.shapes, session);
     int code = session.finish();
     return interrupts.signal() ? 128 + interrupts.signal() : code;
   }

@@ -10,13 +10,14 @@ namespace tscompile::test {
 
 inline constexpr int64_t kWords = 13, kPositions = 24;
 
-// A matrix of sines.
+// A matrix of sines of squares, which is no table of waves.
 inline std::string weight(const std::string& name, int64_t rows, int64_t columns, double factor) {
   return fmt::format(
       "  %{0}.n : int = prim::Constant[value={1}]()\n"
       "  %{0}.a : Tensor = aten::arange(%{0}.n, %6, %none, %none, %none)\n"
       "  %{0}.f : float = prim::Constant[value={2}]()\n"
-      "  %{0}.m : Tensor = aten::mul(%{0}.a, %{0}.f)\n"
+      "  %{0}.q : Tensor = aten::mul(%{0}.a, %{0}.a)\n"
+      "  %{0}.m : Tensor = aten::mul(%{0}.q, %{0}.f)\n"
       "  %{0}.s : Tensor = aten::sin(%{0}.m)\n"
       "  %{0}.d : int[] = prim::Constant[value=[{3}, {4}]]()\n"
       "  %{0} : Tensor = aten::reshape(%{0}.s, %{0}.d)\n",

@@ -1,0 +1,208 @@
+#include "api/serving/input_trials.h"
+
+#include "ir/support/text.h"
+#include "ir/values/random.h"
+#include "passes/serving/marked_ids.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <optional>
+
+namespace tscompile {
+namespace {
+
+constexpr int64_t kTokens = 5;
+constexpr const char* kOpenSizes =
+    "a trace, or an export, may have the sizes of its example as numbers: x.shape[0] stays open without int() and "
+    "len() "
+    "around it, torch.jit.script keeps loops over tokens, and torch.export takes dynamic_shapes=({0: Dim.AUTO, 1: "
+    "Dim.AUTO},), of torch.export.Dim, for each input";
+
+class Trials {
+ public:
+  Trials(const RunModel& model, const Entrance& entrance, Diagnostics& diagnostics)
+      : model_(model), entrance_(entrance), diagnostics_(diagnostics) {}
+
+  bool run() {
+    if (!fitsTexts()) return false;
+    std::optional<Tensor> logits = logitsOf(ids());
+    if (!logits) return true;  // told by who looks for them
+    usual_ = *logits;
+    if (hasNoNumbers(usual_)) {
+      reportNoNumbers(entrance_, kTokens, diagnostics_);
+      return false;
+    }
+    for (size_t i = 0; i < entrance_.inputs.size(); ++i) {
+      if (entrance_.inputs[i] == ServingInput::Positions && !arePositions(i)) return false;
+      if (entrance_.inputs[i] == ServingInput::Mask && !isMask(i)) return false;
+    }
+    return true;
+  }
+
+ private:
+  // Two in turn, small ones, which every vocabulary has, and which the model gives no meaning.
+  std::vector<int64_t> ids(int64_t count = kTokens) const {
+    std::vector<int64_t> two, out;
+    for (int64_t id = 1; two.size() < 2; ++id)
+      if (std::find(entrance_.marked.begin(), entrance_.marked.end(), id) == entrance_.marked.end()) two.push_back(id);
+    for (int64_t i = 0; i < count; ++i) out.push_back(two[static_cast<size_t>(i % 2)]);
+    return out;
+  }
+
+  // A trace, or an export, may know the sizes of its example alone.
+  bool fitsTexts() const {
+    for (int64_t count : {kTokens, kTokens - 2}) {
+      const std::vector<int64_t> some = ids(count);
+      std::vector<int32_t> text(some.begin(), some.end());
+      Diagnostics failure;
+      if (model_(inputsOfText(entrance_, text), failure)) continue;
+      const Diagnostic* first = failure.list().empty() ? nullptr : &failure.list().front();
+      Diagnostic& d = diagnostics_.error(
+          first ? first->range : SourceRange{},
+          fmt::format("the model does not run with a text of {}: {}", counted(static_cast<uint64_t>(count), "token"),
+                      first ? first->message : "it was interrupted"),
+          failure.firstErrorKind());
+      if (first) d.notes.insert(d.notes.end(), first->notes.begin(), first->notes.end());
+      d.note(kOpenSizes);
+      return false;
+    }
+    return true;
+  }
+  Dims sizes(int64_t tokens) const { return entrance_.tokensFirst ? Dims{tokens, 1} : Dims{1, tokens}; }
+
+  // With another tensor for one of its inputs. Nothing if it does not run.
+  std::optional<Tensor> logitsOf(const std::vector<int64_t>& ids, std::optional<size_t> input = std::nullopt,
+                                 const Dims& sizes = {}, std::span<const int64_t> numbers = {}) const {
+    std::vector<int32_t> text(ids.begin(), ids.end());
+    std::vector<IValue> inputs = inputsOfText(entrance_, text);
+    if (input) inputs[*input] = inputOf(entrance_, *input, sizes, numbers);
+    Diagnostics ignored;
+    Result<std::vector<IValue>> out = model_(inputs, ignored);
+    Tensor logits = out ? tscompile::logitsOf(*out) : Tensor();
+    if (!logits.defined() || logits.rank() == 0 || logits.numel() == 0 || !isFloating(logits.dtype()))
+      return std::nullopt;
+    return logits;
+  }
+
+  static int64_t rowsOf(const Tensor& t) { return t.numel() / t.size(t.rank() - 1); }
+
+  // Whether the logits of a token differ, the last one's if there are no others.
+  static bool differ(const Tensor& a, const Tensor& b, int64_t token) {
+    if (a.numel() != b.numel()) return true;
+    const int64_t words = a.size(a.rank() - 1), row = rowsOf(a) == kTokens ? token : rowsOf(a) - 1;
+    double most = 0, off = 0;
+    for (int64_t i = row * words; i < (row + 1) * words; ++i) {
+      if (a.real(i) == b.real(i)) continue;
+      most = std::max(most, std::abs(a.real(i)));
+      off = std::max(off, std::abs(a.real(i) - b.real(i)));
+    }
+    return !(off <= 1e-5 * most);
+  }
+  bool changesLast(const std::optional<Tensor>& logits) const { return logits && differ(usual_, *logits, kTokens - 1); }
+
+  // Each token has one of its own, and what only its own logits depend on does not change those of others.
+  bool arePositions(size_t input) {
+    std::vector<int64_t> places(kTokens);
+    std::iota(places.begin(), places.end(), int64_t{0});
+    std::optional<Tensor> fewer =
+        logitsOf(ids(), input, sizes(kTokens - 1), std::span(places).first(static_cast<size_t>(kTokens - 1)));
+    const bool followsIt = fewer && rowsOf(usual_) == kTokens && rowsOf(*fewer) == kTokens - 1;
+    if (followsIt || (fewer && !entrance_.isNamed[input] && matters(input)))
+      return fail(input, fmt::format("it need not be as long as %{}", entrance_.names[idsAt()]));
+    if (entrance_.isNamed[input]) return true;
+    std::vector<int64_t> other = ids();
+    other.back() = other[1];
+    places.back() = kTokens - 2;
+    std::optional<Tensor> byId = logitsOf(other), byPlace = logitsOf(ids(), input, sizes(kTokens), places);
+    if (byId && byPlace && rowsOf(usual_) == kTokens && !differ(usual_, *byId, 0) && differ(usual_, *byPlace, 0))
+      return fail(input, "the first token sees the last one's");
+    return true;
+  }
+  bool matters(size_t input) const {
+    const std::vector<int64_t> others{0, 0, 1, 1, 3};
+    return changesLast(logitsOf(ids(), input, sizes(kTokens), others));
+  }
+  size_t idsAt() const {
+    return static_cast<size_t>(std::find(entrance_.inputs.begin(), entrance_.inputs.end(), ServingInput::Ids) -
+                               entrance_.inputs.begin());
+  }
+
+  bool isMask(size_t input) {
+    std::vector<int64_t> withoutFirst(kTokens, 1), first = ids(), second = ids();
+    withoutFirst[0] = 0;
+    first[0] = ids()[1];  // another id there
+    second[1] = ids()[0];
+    auto changes = [&](const std::vector<int64_t>& text) {
+      std::optional<Tensor> a = logitsOf(ids(), input, sizes(kTokens), withoutFirst),
+                            b = logitsOf(text, input, sizes(kTokens), withoutFirst);
+      return a && b && !hasNoNumbers(*a) && !hasNoNumbers(*b) && differ(*a, *b, kTokens - 1);
+    };
+    if (changes(first) && !changes(second))
+      return fail(input, "tokens are hidden where it is 1",
+                  "a module around the model can invert it: forward(ids, attention_mask) with 1 - attention_mask");
+    return !isOfPairs(input) ||
+           fail(input, "it has a number for each two tokens", "the model can make it inside of its forward");
+  }
+
+  // Whether [tokens, tokens] is a mask of one text, of which all rows count: texts of a batch have one each.
+  bool isOfPairs(size_t input) const {
+    std::vector<int64_t> ones(kTokens * kTokens, 1), hidden = ones;
+    for (int64_t row = 1; row < kTokens; ++row) hidden[static_cast<size_t>(row * kTokens)] = 0;
+    std::optional<Tensor> a = logitsOf(ids(), input, Dims{kTokens, kTokens}, ones),
+                          b = logitsOf(ids(), input, Dims{kTokens, kTokens}, hidden);
+    return a && b && a->numel() == usual_.numel() && b->numel() == usual_.numel() && differ(*a, *b, kTokens - 1);
+  }
+
+  bool fail(size_t input, const std::string& why, const std::string& help = "") {
+    const bool isMask = entrance_.inputs[input] == ServingInput::Mask;
+    Diagnostic& d =
+        diagnostics_.error(fmt::format("%{} is taken for {}, and is none: {}", entrance_.names[input],
+                                       isMask ? "a mask that is 1 where tokens are" : "the positions of tokens", why),
+                           ErrorKind::Input);
+    d.note(!help.empty()
+               ? help
+               : "a model of two texts, an encoder's and a decoder's, is not served; a module around the model "
+                 "can give what else it takes inside of its own forward, which takes ids alone");
+    return false;
+  }
+
+  const RunModel& model_;
+  const Entrance& entrance_;
+  Diagnostics& diagnostics_;
+  Tensor usual_;
+};
+
+}  // namespace
+
+bool tryInputs(const RunModel& model, const Entrance& entrance, Diagnostics& diagnostics) {
+  return Trials(model, entrance, diagnostics).run();
+}
+
+std::string givenText(const Entrance& entrance) {
+  std::vector<std::string> parts;
+  for (size_t i = 0; i < entrance.inputs.size(); ++i)
+    if (entrance.inputs[i] != ServingInput::Ids)
+      parts.push_back((entrance.inputs[i] == ServingInput::Mask ? "ones for %" : "0, 1, .. for %") + entrance.names[i]);
+  return join(parts, " and ", [](const std::string& part) { return part; });
+}
+
+bool hasNoNumbers(const Tensor& logits) {
+  for (int64_t i = 0; i < logits.numel(); ++i)
+    if (std::isnan(logits.real(i))) return true;
+  return false;
+}
+
+void reportNoNumbers(const Entrance& entrance, int64_t tokens, Diagnostics& diagnostics) {
+  const std::string given = givenText(entrance);
+  Diagnostic& d =
+      diagnostics.error(fmt::format("the model as it is gives logits that are no numbers for a text of {}{}",
+                                    counted(tokens, "token"), given.empty() ? "" : ", with " + given),
+                        ErrorKind::Input);
+  if (std::find(entrance.inputs.begin(), entrance.inputs.end(), ServingInput::Mask) != entrance.inputs.end())
+    d.note("a mask is 1 where tokens are: one that marks padding is to be inverted by a module around the model");
+}
+
+}  // namespace tscompile

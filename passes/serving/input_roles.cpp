@@ -1,0 +1,265 @@
+#include "passes/serving/input_roles.h"
+
+#include "ir/support/text.h"
+#include "ir/values/aten.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <unordered_set>
+
+namespace tscompile {
+namespace {
+
+constexpr size_t kMostValues = 80;  // that are looked at behind an input
+constexpr const char* kWrapper =
+    "a module around the model can give what else it takes inside of its own forward, which takes ids alone";
+
+std::string lowered(std::string_view name) {
+  std::string out(name);
+  std::transform(out.begin(), out.end(), out.begin(), [](unsigned char c) { return std::tolower(c); });
+  return out;
+}
+
+// Whether each column is a wave of the row's number: w[i - 1] + w[i + 1] is the same multiple of w[i] everywhere.
+bool isTableOfWaves(const SmallInstance::Elements& table) {
+  int64_t rows = 0, columns = 1;
+  for (int64_t size : table.sizes)
+    if (rows == 0 && size > 1)
+      rows = size;
+    else
+      columns *= size;
+  auto at = [&](int64_t r, int64_t c) { return table.values[static_cast<size_t>(r * columns + c)]; };
+  bool moves = false;
+  for (int64_t c = 0; c < columns && rows > 2; ++c) {
+    int64_t most = 1;
+    for (int64_t r = 1; r + 1 < rows; ++r)
+      if (std::abs(at(r, c)) > std::abs(at(most, c))) most = r;
+    const double scale = std::abs(at(most, c));
+    const double factor = scale > 0 ? (at(most - 1, c) + at(most + 1, c)) / at(most, c) : 2;
+    for (int64_t r = 1; r + 1 < rows; ++r)
+      if (!(std::abs(at(r - 1, c) + at(r + 1, c) - factor * at(r, c)) <= 1e-3 * scale)) return false;
+    moves = moves || std::abs(at(0, c) - at(1, c)) > 1e-2 * scale;
+  }
+  return moves;
+}
+
+// Follows an input forward, as long as what comes of it are its numbers or sums and multiples of them.
+class Uses {
+ public:
+  Uses(const SmallInstance& small, RewriteContext& context) : small_(small), context_(context) {}
+
+  InputUse run(const Value* input) {
+    follow(input, true);
+    while (!todo_.empty() && seen_.size() < kMostValues) {
+      auto [v, isSame] = todo_.back();
+      todo_.pop_back();
+      for (const Use& u : v->uses()) visit(v, u, isSame);
+    }
+    return out_;
+  }
+
+ private:
+  // `isSame`: its elements are those of the input but for what was added to them.
+  void follow(const Value* v, bool isSame) {
+    if (seen_.insert(v).second) todo_.emplace_back(v, isSame);
+  }
+  void followOutputs(const Node* n, bool isSame) {
+    for (const Value* v : n->outputs()) follow(v, isSame);
+  }
+
+  void visit(const Value* v, const Use& use, bool isSame) {
+    static const Symbol kPolar = Symbol::of("aten::polar");
+    const Node* n = use.user;
+    const Symbol kind = n->kind();
+    if (kind == aten::sin || kind == aten::cos || kind == kPolar) out_.isPlace = true;
+    if (isChoice(n, use)) return choose(n, isSame);
+    const bool isOrder = kind != aten::eq && kind != aten::ne, isBool = givesBool(n);
+    if (isSame && isOrder && isOuter(n)) out_.isPlace = true;
+    if (isSame && isBool && !isOuter(n)) out_.asksIfZero = true;
+    if (isBool) return;
+    const bool isCopy = context_.facts.movesElements(n) || context_.facts.keepsElements(n);
+    if (isCopy ? use.index() == 0 : otherIsGiven(n, v))
+      followOutputs(n, isSame && (isCopy || kind == sym::ListConstruct || kind == aten::add || kind == aten::sub));
+  }
+
+  bool givesBool(const Node* n) const { return n->outputCount() == 1 && small_.dtype(n->output()) == DType::Bool; }
+
+  static bool isChoice(const Node* n, const Use& use) {
+    static const Symbol kEmbedding = Symbol::of("aten::embedding"), kIndex = Symbol::of("aten::index"),
+                        kOneHot = Symbol::of("aten::one_hot"), kGather = Symbol::of("aten::gather");
+    if (n->kind() == kOneHot) return true;
+    if (n->kind() == aten::index_select || n->kind() == kGather) return use.index() == 2;
+    return (n->kind() == kEmbedding || n->kind() == kIndex) && use.index() == 1;
+  }
+
+  void choose(const Node* n, bool isSame) {
+    const Value* table = n->input(0);
+    const std::string name = lowered(table->givenName());
+    auto has = [&](const char* part) { return name.find(part) != std::string::npos; };
+    if (has("pos") || has("wpe") || isOfWaves(table))
+      out_.isPlace = true;
+    else if (isSame)
+      out_.choosesRows = true;
+  }
+
+  bool isOfWaves(const Value* table) const {
+    constexpr int64_t kMostNumbers = int64_t{1} << 22;
+    std::optional<Dims> sizes = small_.sizes(table);
+    if (!sizes || checkedNumel(*sizes).value_or(kMostNumbers + 1) > kMostNumbers) return false;
+    std::optional<SmallInstance::Elements> rows = small_.compute(table);
+    return rows && isTableOfWaves(*rows);
+  }
+
+  // [tokens, 1] beside [1, tokens].
+  bool isOuter(const Node* n) const {
+    if (n->inputCount() < 2 || n->outputCount() != 1) return false;
+    std::optional<Dims> a = small_.sizes(n->input(0)), b = small_.sizes(n->input(1)), all = small_.sizes(n->output());
+    if (!a || !b || !all) return false;
+    const int64_t count = checkedNumel(*all).value_or(0);
+    return count > checkedNumel(*a).value_or(0) && count > checkedNumel(*b).value_or(0) &&
+           checkedNumel(*b).value_or(0) > 1 && checkedNumel(*a).value_or(0) > 1;
+  }
+
+  // What other numbers of the model have part in is no angle any more.
+  bool otherIsGiven(const Node* n, const Value* v) const {
+    return std::ranges::all_of(n->inputs(), [&](const Use& u) {
+      return u.value == v || !u.value->type()->isTensor() || seen_.contains(u.value) || small_.compute(u.value);
+    });
+  }
+
+  const SmallInstance& small_;
+  RewriteContext& context_;
+  InputUse out_;
+  std::unordered_set<const Value*> seen_;
+  std::vector<std::pair<const Value*, bool>> todo_;
+};
+
+std::string listOf(const std::vector<const Value*>& inputs) {
+  return join(inputs, " and ", [](const Value* v) { return "%" + v->name(); });
+}
+
+class Roles {
+ public:
+  Roles(const Graph& graph, RewriteContext& context)
+      : inputs_(graph.inputs().begin(), graph.inputs().end()), graph_(graph), c_(context) {}
+
+  std::optional<std::vector<ServingInput>> run() {
+    for (const Value* v : inputs_) roles_.push_back(roleByName(v));
+    if (!checkCount()) return std::nullopt;
+    lookAtUses();
+    bool good = takeIds() && takeRest();
+    for (ServingInput role : {ServingInput::Positions, ServingInput::Mask}) good = good && isOnce(role);
+    if (!good) return std::nullopt;
+    std::vector<ServingInput> out;
+    for (const std::optional<ServingInput>& role : roles_) out.push_back(*role);
+    return out;
+  }
+
+ private:
+  Diagnostic& error(std::string message) { return c_.diagnostics.error(graph_.range, std::move(message)); }
+
+  void lookAtUses() {
+    uses_.resize(inputs_.size());
+    if (inputs_.size() == 1) return;
+    SmallInstance small(c_, 2, 5);
+    for (size_t i = 0; i < inputs_.size(); ++i) uses_[i] = useOf(inputs_[i], small, c_);
+  }
+
+  bool checkCount() {
+    constexpr size_t kMost = 3;
+    for (const Value* v : inputs_)
+      if (!v->type()->isTensor() || inputs_.size() > kMost) {
+        error(fmt::format("expected ids, and a mask and positions at most, found {} inputs: {}", inputs_.size(),
+                          inputs_.size() > kMost ? listOf(inputs_) : v->name()))
+            .note(kWrapper);
+        return false;
+      }
+    return true;
+  }
+
+  std::vector<const Value*> with(ServingInput role) const {
+    std::vector<const Value*> out;
+    for (size_t i = 0; i < inputs_.size(); ++i)
+      if (roles_[i] == role) out.push_back(inputs_[i]);
+    return out;
+  }
+
+  // What chooses rows of tables are ids, whatever its name; else the first input whose name says nothing.
+  bool takeIds() {
+    for (size_t i = 0; i < inputs_.size(); ++i)
+      if (!roles_[i] && uses_[i].choosesRows && !uses_[i].isPlace) roles_[i] = ServingInput::Ids;
+    auto isOpen = [&](size_t i) { return !roles_[i] && !uses_[i].isPlace; };
+    for (size_t i = 0; i < inputs_.size() && with(ServingInput::Ids).empty(); ++i)
+      if (isOpen(i)) roles_[i] = ServingInput::Ids;
+    std::vector<const Value*> ids = with(ServingInput::Ids);
+    if (ids.size() == 1) return true;
+    if (ids.empty())
+      error("expected one input of ids, found none")
+          .note("its name has ids, idx or token, or rows of a table follow from it");
+    else
+      error(fmt::format("{} are all taken for ids, and a language model takes one text", listOf(ids)))
+          .note(
+              "positions are to be called position_ids, what is 1 where tokens are attention_mask; ids of an encoder, "
+              "types of tokens or speakers are none of these: " +
+              std::string(kWrapper));
+    return false;
+  }
+
+  bool takeRest() {
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      if (roles_[i]) continue;
+      if (!uses_[i].isPlace) return unknown(i);
+      roles_[i] = ServingInput::Positions;
+    }
+    return true;
+  }
+
+  bool unknown(size_t i) {
+    error(fmt::format("what %{} stands for is not known", inputs_[i]->name()))
+        .note(fmt::format("call it {}, or leave it out: {}",
+                          uses_[i].asksIfZero ? "attention_mask if it is 1 where tokens are"
+                                              : "position_ids if it counts tokens from 0, attention_mask if it is 1 "
+                                                "where tokens are",
+                          kWrapper));
+    return false;
+  }
+
+  bool isOnce(ServingInput role) {
+    std::vector<const Value*> all = with(role);
+    if (all.size() < 2) return true;
+    error(fmt::format("{} are all taken for {}, and one is expected", listOf(all),
+                      role == ServingInput::Mask ? "masks" : "positions"))
+        .note(kWrapper);
+    return false;
+  }
+
+  std::vector<const Value*> inputs_;
+  const Graph& graph_;
+  RewriteContext& c_;
+  std::vector<std::optional<ServingInput>> roles_;
+  std::vector<InputUse> uses_;
+};
+
+}  // namespace
+
+std::optional<ServingInput> roleByName(const Value* input) {
+  const std::string name = lowered(input->givenName());
+  auto has = [&](std::string_view part) { return name.find(part) != std::string::npos; };
+  if (has("mask")) return ServingInput::Mask;
+  if (has("pos")) return ServingInput::Positions;
+  if (has("ids") || has("idx") || has("token")) return ServingInput::Ids;
+  return std::nullopt;
+}
+
+InputUse useOf(const Value* input, const SmallInstance& small, RewriteContext& context) {
+  return Uses(small, context).run(input);
+}
+
+std::optional<std::vector<ServingInput>> rolesOfInputs(const Graph& graph, RewriteContext& context) {
+  return Roles(graph, context).run();
+}
+
+}  // namespace tscompile

@@ -1,0 +1,95 @@
+// Decoders in files of PyTorch: weights of archives can be replaced, and exports say how long texts may be.
+#include "api/refit.h"
+#include "frontend/files/weights.h"
+#include "tests/unit/api/decoders.h"
+
+namespace tscompile::test {
+namespace {
+
+class DecoderFiles : public Decoders {
+ protected:
+  bool buildsFile(const std::string& name) {
+    diagnostics_ = Diagnostics();
+    Result<Module> module = Module::load(TSCOMPILE_SOURCE_DIR "/tests/data/" + name, {}, diagnostics_);
+    return module && buildLanguageModel(*module, {}, folder_, diagnostics_);
+  }
+  // The weights that a folder keeps, without numbers in code.
+  std::vector<std::pair<std::string, Tensor>> keptWeights() {
+    Result<BuiltModel> built = readBuiltModel(folder_, diagnostics_);
+    Result<Module> engine = built ? Module::load(built->engine, {}, diagnostics_) : Result<Module>(Failed{});
+    std::vector<std::pair<std::string, Tensor>> out;
+    if (!engine || !engine->refitSource()) return out;
+    for (const auto& weight : engine->refitSource()->weights)
+      if (!engine->refitSource()->attributes.contains("constant:" + weight.first)) out.push_back(weight);
+    return out;
+  }
+  bool refits(const std::vector<std::pair<std::string, Tensor>>& weights, bool partial = false) {
+    diagnostics_ = Diagnostics();
+    const std::string file = folder_ + "/new.safetensors";
+    EXPECT_TRUE(writeSafetensors(file, weights, diagnostics_));
+    return refitLanguageModel(folder_, {.weights = {file}, .partial = partial}, folder_, diagnostics_);
+  }
+  static Tensor times(const Tensor& t, float factor) {
+    std::vector<float> values(t.data<float>(), t.data<float>() + t.numel());
+    for (float& v : values) v *= factor;
+    return Tensor::of<float>(t.sizes(), values);
+  }
+};
+
+// What PyTorch generates with these weights: tests/tools/make_language_archives.py.
+TEST_F(DecoderFiles, ArchivesCanBeRefitted) {
+  ASSERT_TRUE(buildsFile("language/optional_cache.pt")) << messages();
+  EXPECT_TRUE(readBuiltModel(folder_, diagnostics_)->config.useRefit);
+  const auto before = served(9);
+  std::vector<std::pair<std::string, Tensor>> weights = keptWeights();
+  ASSERT_EQ(weights.size(), 5u);
+  ASSERT_TRUE(refits(weights)) << messages();
+  EXPECT_EQ(served(9), before);
+  for (auto& [name, tensor] : weights) {
+    if (name == "words.weight") tensor = times(tensor, -1);
+    if (name == "qkv.weight") tensor = times(tensor, 0.5f);
+  }
+  ASSERT_TRUE(refits(weights)) << messages();
+  EXPECT_EQ(served(9), (std::vector<std::vector<TokenId>>{
+                           {5, 7, 5, 0, 3, 1, 0, 1, 12}, {0, 3, 1, 0, 1, 4, 0, 0, 3}, {5, 0, 3, 5, 1, 0, 0, 12, 1}}));
+}
+
+TEST_F(DecoderFiles, WeightsThatAModelDoesNotReadArePassedOverInPart) {
+  ASSERT_TRUE(buildsFile("language/optional_cache.pt")) << messages();
+  std::vector<std::pair<std::string, Tensor>> weights = keptWeights();
+  const Tensor other = Tensor::of<float>(Dims{2}, std::vector<float>{1, 2});
+  EXPECT_FALSE(refits({weights[0]}));
+  EXPECT_NE(messages().find("4 weights were not given"), std::string::npos) << messages();
+  EXPECT_FALSE(refits({weights[0], {"bias", other}}));
+  EXPECT_NE(messages().find("weight 'bias' is not in the model"), std::string::npos) << messages();
+  EXPECT_TRUE(refits({weights[0], {"bias", other}}, true)) << messages();
+  EXPECT_EQ(diagnostics_.warningCount(), 1u);
+  EXPECT_FALSE(refits({{"bias", other}}, true));
+  EXPECT_NE(messages().find("the model reads none of the weights that are given"), std::string::npos) << messages();
+}
+
+TEST_F(DecoderFiles, ExportsSayHowLongTextsMayBe) {
+  ASSERT_TRUE(buildsFile("exports/sums.pt2")) << messages();
+  Result<BuiltModel> built = readBuiltModel(folder_, diagnostics_);
+  ASSERT_TRUE(built) << messages();
+  EXPECT_EQ(built->config.kvCacheType, KvCacheType::State);
+  EXPECT_EQ(built->config.maxSeqLen, 127);
+  EXPECT_FALSE(buildsFile("exports/sums_fixed.pt2"));
+  EXPECT_NE(messages().find("the program was exported for 2"), std::string::npos) << messages();
+  EXPECT_NE(messages().find("torch.export takes dynamic_shapes="), std::string::npos) << messages();
+}
+
+// A table that only some ids make use of: nothing says how long it is.
+TEST_F(DecoderFiles, TextsAreAsLongAsTheModelRunsToTheToken) {
+  Decoder d;
+  d.mixing = "  %z : Tensor = aten::add(%x.ids, %x.positions, %1)\n  %x : Tensor = aten::cumsum(%z, %1, %none)\n";
+  d.positions =
+      "  %flat : Tensor = aten::cumsum(%input_ids, %1, %none)\n  %zero : Tensor = aten::mul(%flat, %0)\n"
+      "  %at : Tensor = aten::add(%position_ids, %zero, %1)\n"
+      "  %x.positions : Tensor = aten::embedding(%places, %at, %m1, %no, %no)\n";
+  ASSERT_TRUE(builds(d)) << messages();
+  EXPECT_EQ(readBuiltModel(folder_, diagnostics_)->config.maxSeqLen, kPositions);
+}
+
+}  // namespace
+}  // namespace tscompile::test

@@ -1,0 +1,186 @@
+// Inputs are ids, positions or masks if their names or their uses say so, and are refused by name otherwise: a model
+// that would be given something else than it means must not be built.
+#include "tests/unit/api/decoders.h"
+
+namespace tscompile::test {
+namespace {
+
+// Angles of positions, in place of a table of them.
+const std::string kAngles =
+    "  %at.f : Tensor = aten::to(%where, %6, %no, %no, %none)\n  %at.c : Tensor = aten::unsqueeze(%at.f, %2)\n" +
+    weight("rates", 1, 8, 0.4) +
+    "  %angles : Tensor = aten::matmul(%at.c, %rates)\n  %x.positions : Tensor = aten::cos(%angles)\n";
+const std::string kFill = "  %masked : Tensor = aten::masked_fill(%scores, %later, %far)\n";
+
+// A table of this name, chosen from by %where.
+std::string tableOf(const std::string& name, int64_t rows, double factor = 1.9) {
+  return weight(name, rows, 8, factor) +
+         fmt::format("  %x.positions : Tensor = aten::embedding(%{}, %where, %m1, %no, %no)\n", name);
+}
+
+TEST_F(Decoders, InputsWithoutANameForItArePositionsByTheirUse) {
+  std::vector<std::string> uses{kAngles, tableOf("model.pos_embed.weight", kPositions),
+                                tableOf("transformer.wpe", kPositions)};
+  // A table of waves, whatever it is called.
+  uses.push_back(
+      "  %all : int = prim::Constant[value=24]()\n  %n : Tensor = aten::arange(%all, %6, %none, %none, %none)\n"
+      "  %n.c : Tensor = aten::unsqueeze(%n, %1)\n" +
+      weight("rates", 1, 8, 0.4) +
+      "  %waves.a : Tensor = aten::matmul(%n.c, %rates)\n  %table : Tensor = aten::sin(%waves.a)\n"
+      "  %x.positions : Tensor = aten::embedding(%table, %where, %m1, %no, %no)\n");
+  for (const std::string& use : uses) {
+    Decoder d;
+    d.inputs = "%input_ids : Tensor, %where : Tensor";
+    d.positions = use;
+    expectServed(d);
+    d.inputs = "%where : Tensor, %input_ids : Tensor";
+    expectServed(d, "pi");
+  }
+  // Compared with each other, and neither has a name for what it is.
+  Decoder compared;
+  compared.inputs = "%where : Tensor, %x.1 : Tensor";
+  compared.before =
+      "  %b : int = aten::size(%x.1, %0)\n  %s : int = aten::size(%x.1, %1)\n"
+      "  %x.ids : Tensor = aten::embedding(%words, %x.1, %m1, %no, %no)\n";
+  compared.positions = kCounted;
+  compared.attention = written(
+      "  %pr : Tensor = aten::unsqueeze(%where, %2)\n  %pc : Tensor = aten::unsqueeze(%where, %1)\n"
+      "  %gt : Tensor = aten::gt(%pc, %pr)\n  %later : Tensor = aten::unsqueeze(%gt, %1)\n" +
+      kFill);
+  expectServed(compared, "pi");
+}
+
+TEST_F(Decoders, TwoInputsThatChooseRowsOfTablesAreRefused) {
+  // A second text with the same words, types of tokens, speakers: no name says so, or one that seems to.
+  for (const char* name : {"tgt", "types", "speaker_ids"})
+    for (int64_t rows : {kWords, int64_t{2}, kPositions}) {
+      Decoder d;
+      d.inputs = fmt::format("%src : Tensor, %{} : Tensor", name);
+      d.before =
+          "  %b : int = aten::size(%src, %0)\n  %s : int = aten::size(%src, %1)\n"
+          "  %x.ids : Tensor = aten::embedding(%words, %src, %m1, %no, %no)\n";
+      d.positions = weight("table", rows, 8, 1.9) +
+                    fmt::format("  %x.positions : Tensor = aten::embedding(%table, %{}, %m1, %no, %no)\n", name);
+      expectRefused(d, fmt::format("%src and %{} are all taken for ids", name));
+      EXPECT_NE(messages().find("positions are to be called position_ids"), std::string::npos) << messages();
+    }
+}
+
+TEST_F(Decoders, WhatSaysNothingOfItselfIsRefused) {
+  // Keys and values of what an encoder gave.
+  Decoder crossed;
+  crossed.inputs = "%input_ids : Tensor, %memory : Tensor";
+  crossed.positions = kCounted;
+  crossed.attention =
+      "  %m.b : int = aten::size(%memory, %1)\n  %m.heads : int[] = prim::ListConstruct(%b, %m.b, %2, %4)\n"
+      "  %mk.rows : Tensor = aten::linear(%memory, %wk, %none)\n"
+      "  %mk.split : Tensor = aten::reshape(%mk.rows, %m.heads)\n"
+      "  %mk : Tensor = aten::transpose(%mk.split, %1, %2)\n"
+      "  %o : Tensor = aten::scaled_dot_product_attention(%q, %mk, %mk, %none, %drop, %no)\n";
+  expectRefused(crossed, "what %memory stands for is not known");
+  EXPECT_NE(messages().find("call it position_ids if it counts tokens from 0"), std::string::npos) << messages();
+  // A mask that does not say so.
+  Decoder masked;
+  masked.inputs = "%input_ids : Tensor, %keep : Tensor";
+  masked.positions = kCounted;
+  masked.attention = written(
+      "  %none.there : Tensor = aten::eq(%keep, %0)\n  %n1 : Tensor = aten::unsqueeze(%none.there, %1)\n"
+      "  %n2 : Tensor = aten::unsqueeze(%n1, %1)\n" +
+      kRows + "  %after : Tensor = aten::gt(%at.m, %row)\n  %later : Tensor = aten::__or__(%after, %n2)\n" + kFill);
+  expectRefused(masked, "what %keep stands for is not known");
+  EXPECT_NE(messages().find("call it attention_mask if it is 1 where tokens are"), std::string::npos) << messages();
+  for (size_t at; (at = masked.attention.find("%keep")) != std::string::npos;)
+    masked.attention.replace(at, 5, "%attention_mask");
+  masked.inputs = "%input_ids : Tensor, %attention_mask : Tensor";
+  expectServed(masked, "im");
+}
+
+TEST_F(Decoders, PositionsThatNeedNotFitTheTokensAreRefused) {
+  // What is called positions is the text of a decoder, and ids are those of its encoder.
+  Decoder d;
+  d.positions = "  %n.p : int = aten::size(%position_ids, %1)\n";
+  d.mixing =
+      "  %y.p : Tensor = aten::embedding(%places, %position_ids, %m1, %no, %no)\n"
+      "  %x : Tensor = aten::add(%y.p, %0, %1)\n";
+  d.attention =
+      "  %mk.rows : Tensor = aten::linear(%x.ids, %wk, %none)\n  %mk.split : Tensor = aten::reshape(%mk.rows, %h.m)\n"
+      "  %mk : Tensor = aten::transpose(%mk.split, %1, %2)\n"
+      "  %o : Tensor = aten::scaled_dot_product_attention(%q, %mk, %mk, %none, %drop, %no)\n";
+  d.before += "  %h.m : int[] = prim::ListConstruct(%b, %s, %2, %4)\n";
+  std::string text = d.text();
+  const std::string heads = "prim::ListConstruct(%b, %s, %2, %4)\n  %q.rows";
+  ASSERT_NE(text.find(heads), std::string::npos);
+  text.replace(text.find(heads), heads.size(), "prim::ListConstruct(%b, %n.p, %2, %4)\n  %q.rows");
+  Result<Module> module = Module::fromText(text, "decoder.ir", {}, diagnostics_);
+  ASSERT_TRUE(module) << messages();
+  EXPECT_FALSE(buildLanguageModel(*module, {}, folder_, diagnostics_));
+  EXPECT_NE(
+      messages().find("%position_ids is taken for the positions of tokens, and is none: it need not be as long as "
+                      "%input_ids"),
+      std::string::npos)
+      << messages();
+}
+
+// A mask of those that must not be seen: with ones, what follows of the mask itself depends on the fill.
+Decoder padded(const char* hidden, const char* fill) {
+  Decoder d;
+  d.inputs = "%input_ids : Tensor, %pad_mask : Tensor";
+  d.positions = kCounted;
+  d.attention =
+      written(std::string("  %is.pad : Tensor = ") + hidden +
+              "\n  %n1 : Tensor = aten::unsqueeze(%is.pad, %1)\n  %n2 : Tensor = aten::unsqueeze(%n1, %1)\n" + kRows +
+              "  %after : Tensor = aten::gt(%at.m, %row)\n  %later : Tensor = aten::__or__(%after, %n2)\n"
+              "  %minus : float = prim::Constant[value=" +
+              fill + "]()\n  %masked : Tensor = aten::masked_fill(%scores, %later, %minus)\n");
+  return d;
+}
+
+TEST_F(Decoders, MasksOfPaddingAreRefused) {
+  expectServed(padded("aten::eq(%pad_mask, %0)", "-inf"), "im");
+  expectServed(padded("aten::eq(%pad_mask, %0)", "-1e30"), "im");
+  expectRefused(padded("aten::ne(%pad_mask, %0)", "-inf"),
+                "the model as it is gives logits that are no numbers for a text of 5 tokens, with ones for %pad_mask");
+  EXPECT_NE(messages().find("one that marks padding is to be inverted"), std::string::npos) << messages();
+  expectRefused(
+      padded("aten::ne(%pad_mask, %0)", "-1e30"),
+      "%pad_mask is taken for a mask that is 1 where tokens are, and is none: tokens are hidden where it is 1");
+}
+
+TEST_F(Decoders, MasksOfPairsOfTokensAreRefused) {
+  Decoder d;
+  d.inputs = "%input_ids : Tensor, %attn_mask : Tensor";
+  d.positions = kCounted;
+  d.attention = written("  %masked : Tensor = aten::add(%scores, %attn_mask, %1)\n");
+  expectRefused(d,
+                "%attn_mask is taken for a mask that is 1 where tokens are, and is none: it has a number for each two "
+                "tokens");
+}
+
+TEST_F(Decoders, LogitsThatAreNoNumbersAreToldAsTheModels) {
+  Decoder d;
+  d.returned = "  %t : Tensor = aten::log(%logits)\n  return (%t)\n";
+  expectRefused(d,
+                "the model as it is gives logits that are no numbers for a text of 5 tokens, with 0, 1, .. for "
+                "%position_ids");
+  // Infinite ones hide words.
+  d.returned = weight("bans", 1, kWords, 1.0) + "  %ban : Tensor = aten::gt(%bans, %few)\n" +
+               "  %minus : float = prim::Constant[value=-inf]()\n"
+               "  %t : Tensor = aten::masked_fill(%logits, %ban, %minus)\n  return (%t)\n";
+  d.before += "  %few : float = prim::Constant[value=0.9]()\n";
+  expectServed(d);
+}
+
+TEST_F(Decoders, WhatFitsNoOtherTextsSaysWhatToChange) {
+  Decoder d;
+  d.mixing =
+      "  %z : Tensor = aten::add(%x.ids, %x.positions, %1)\n  %sizes : int[] = prim::Constant[value=[2, 9, 8]]()\n"
+      "  %x : Tensor = aten::reshape(%z, %sizes)\n";
+  expectRefused(d, "the model does not run with a text of 5 tokens: ");
+  EXPECT_NE(messages().find("shape '[2, 9, 8]' is invalid"), std::string::npos) << messages();
+  EXPECT_NE(messages().find("x.shape[0] stays open without int() and len() around it, torch.jit.script keeps loops"),
+            std::string::npos)
+      << messages();
+}
+
+}  // namespace
+}  // namespace tscompile::test
