@@ -102,18 +102,25 @@ std::string keyOf(const Node* n) {
   return key;
 }
 
-// A tuple of constants is one.
+bool isImmutable(TypePtr t) {
+  if (t->is(TypeKind::List)) return false;
+  if (t->is(TypeKind::Optional)) return isImmutable(t->element());
+  if (!t->is(TypeKind::Tuple)) return isShareable(t);
+  return std::all_of(t->elements().begin(), t->elements().end(), isImmutable);
+}
+
+// A tuple of constants is one, unless it could hold what may be written.
 void foldTuples(Graph& graph) {
   for (Node* n : graph.nodesOf([](Symbol kind) { return kind == sym::TupleConstruct; })) {
     std::vector<IValue> items;
     for (const Use& u : n->inputs()) {
       const Node* from = u.value->node();
       if (!from || from->kind() != sym::Constant || from->hasAttribute(sym::name)) break;
-      if (!isShareable(u.value->type()) || u.value->type()->is(TypeKind::List)) break;
+      if (!isImmutable(u.value->type())) break;
       const IValue* v = from->attributeValue(sym::value);
       items.push_back(v ? *v : IValue());
     }
-    if (items.size() != n->inputCount() || items.empty()) continue;
+    if (items.size() != n->inputCount() || items.empty() || !isImmutable(n->output()->type())) continue;
     Node* constant = graph.create(sym::Constant, {});
     constant->copyPlace(n);
     TypePtr type = n->output()->type();

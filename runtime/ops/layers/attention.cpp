@@ -394,19 +394,20 @@ void registerAttentionOps(OpRegistry& ops) {
   for (std::string_view name : {"aten::_scaled_dot_product_attention", "aten::_scaled_dot_product_attention_math",
                                 "aten::_scaled_dot_product_attention_forward"})
     addRandom(name, inferAttention<true, 6, 0, 0>, attentionKernel<true, 6, 0, 0>);
-  // PyTorch 2.0, 2.1 and 2.5 have them one after the other, under one name.
+  // PyTorch 2.5, 2.1 and 2.0 have them under one name. Sources of archives mean the newest, graph texts tell by the
+  // number of arguments.
   addRandom(
-      "aten::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, "
-      "float dropout_p=0., bool is_causal=False) -> Tensor",
-      inferAttention<false, 5, 0, 0>, attentionKernel<false, 5, 0, 0>, convertAttention);
+      "aten::scaled_dot_product_attention.gqa(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, "
+      "float dropout_p=0., bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
+      inferAttention<false, 5, 6, 7>, attentionKernel<false, 5, 6, 7>, convertAttention);
   addRandom(
       "aten::scaled_dot_product_attention.scale(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, "
       "float dropout_p=0., bool is_causal=False, *, float? scale=None) -> Tensor",
       inferAttention<false, 5, 6, 0>, attentionKernel<false, 5, 6, 0>, convertAttention);
   addRandom(
-      "aten::scaled_dot_product_attention.gqa(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, "
-      "float dropout_p=0., bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
-      inferAttention<false, 5, 6, 7>, attentionKernel<false, 5, 6, 7>, convertAttention);
+      "aten::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, "
+      "float dropout_p=0., bool is_causal=False) -> Tensor",
+      inferAttention<false, 5, 0, 0>, attentionKernel<false, 5, 0, 0>, convertAttention);
   add("aten::_transform_bias_rescale_qkv", inferSplitHeads, splitHeadsKernel);
   ops.add({.schema = "aten::_native_multi_head_attention",
            .infer = inferMultiHead,

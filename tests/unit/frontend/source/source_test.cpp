@@ -7,6 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace tscompile {
 namespace {
 
@@ -49,6 +51,26 @@ def f(x: Tensor,
   for (const char* constant : {"%y : NoneType = prim::Constant()", "complex = prim::Constant[value=-1.+2.j]()",
                                "complex = prim::Constant[value=0.5-1.j]()"})
     EXPECT_NE(text.find(constant), std::string::npos) << text;
+}
+
+// A tuple that could hold what may be written is made where it stands; of the forms of an operator the newest is meant.
+TEST_F(SourceTest, TuplesAndCallsAreThoseOfPyTorch) {
+  std::string text = compiled(R"(
+class Held(NamedTuple):
+  n : int
+  names : Optional[List[int]]
+class Plain(NamedTuple):
+  n : int
+  most : Optional[int]
+def f(x: Tensor) -> Tuple[__torch__.Held, __torch__.Plain, Tensor]:
+  y = torch.scaled_dot_product_attention(x, x, x, None, 0., True)
+  return (__torch__.Held(1, None), __torch__.Plain(2, None), y)
+)");
+  EXPECT_NE(text.find("(n : int, names : int[]?) = prim::TupleConstruct("), std::string::npos) << text;
+  EXPECT_NE(text.find("(n : int, most : int?) = prim::Constant[value=(2, None)]()"), std::string::npos) << text;
+  const size_t call = text.find("aten::scaled_dot_product_attention(");
+  const std::string arguments = text.substr(call, text.find(')', call) - call);
+  EXPECT_EQ(std::count(arguments.begin(), arguments.end(), ','), 7) << text;
 }
 
 TEST_F(SourceTest, BranchesMergeWhatBothKnow) {
