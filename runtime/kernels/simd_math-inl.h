@@ -151,15 +151,18 @@ HWY_INLINE V sigmoid(D d, V x) {
   return hn::Div(hn::IfNegativeThenElse(x, e, one), hn::Add(one, e));
 }
 
-// (e^2|x| - 1) / (e^2|x| + 1), where e^y - 1 = 2^n r + (2^n - 1) loses nothing near zero.
+// (e^2|x| - 1) / (e^2|x| + 1), where e^y - 1 = 2^n r + (2^n - 1) loses nothing near zero. Further out it is
+// 1 - 2 / (e^2|x| + 1), which never falls.
 template <class D, class V>
 HWY_INLINE V tanh(D d, V x) {
   constexpr float kOne = 20.0f;  // from there on it is
-  const V magnitude = hn::Abs(x);
+  const V magnitude = hn::Abs(x), one = hn::Set(d, 1.0f), two = hn::Set(d, 2.0f);
   V n;
   const V r = expReduced(d, atMost(d, kOne, hn::Add(magnitude, magnitude)), n);
-  const V scale = powerOfTwo(d, n), e = hn::MulAdd(r, scale, hn::Sub(scale, hn::Set(d, 1.0f)));
-  return hn::CopySign(hn::Div(e, hn::Add(e, hn::Set(d, 2.0f))), x);
+  const V scale = powerOfTwo(d, n), e = hn::MulAdd(r, scale, hn::Sub(scale, one));
+  const auto far = hn::Ge(magnitude, hn::Set(d, 0.625f));
+  const V part = hn::Div(hn::IfThenElse(far, two, e), hn::Add(e, two));
+  return hn::CopySign(hn::IfThenElse(far, hn::Sub(one, part), part), x);
 }
 
 // x * P(x^2) below 1, 1 - exp(Q(|x|)) above: Q approximates log(erfc). From 4 on the result is 1.
