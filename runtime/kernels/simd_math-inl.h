@@ -151,18 +151,18 @@ HWY_INLINE V sigmoid(D d, V x) {
   return hn::Div(hn::IfNegativeThenElse(x, e, one), hn::Add(one, e));
 }
 
-// With e = e^2|x| - 1: e / (e + 2) below a half, where e^y - 1 = 2^n r + (2^n - 1) loses nothing near zero, and
-// 1 - 2 / (e + 2) above, which never falls where x grows.
+// (e^2|x| - 1) / (e^2|x| + 1), where e^y - 1 = 2^n r + (2^n - 1) loses nothing near zero. Further out it is
+// 1 - 2 / (e^2|x| + 1), which never falls.
 template <class D, class V>
 HWY_INLINE V tanh(D d, V x) {
-  constexpr float kOne = 20.0f, kHalf = 0.5493f;  // from where on 2 |x| gives 1, and |x| a half
-  const V magnitude = hn::Abs(x), two = hn::Set(d, 2.0f), one = hn::Set(d, 1.0f);
+  constexpr float kOne = 20.0f;  // from there on it is
+  const V magnitude = hn::Abs(x), one = hn::Set(d, 1.0f), two = hn::Set(d, 2.0f);
   V n;
   const V r = expReduced(d, atMost(d, kOne, hn::Add(magnitude, magnitude)), n);
   const V scale = powerOfTwo(d, n), e = hn::MulAdd(r, scale, hn::Sub(scale, one));
-  const auto isSmall = hn::Lt(magnitude, hn::Set(d, kHalf));
-  const V quotient = hn::Div(hn::IfThenElse(isSmall, e, hn::Neg(two)), hn::Add(e, two));
-  return hn::CopySign(hn::Add(quotient, hn::IfThenZeroElse(isSmall, one)), x);
+  const auto far = hn::Ge(magnitude, hn::Set(d, 0.625f));
+  const V part = hn::Div(hn::IfThenElse(far, two, e), hn::Add(e, two));
+  return hn::CopySign(hn::IfThenElse(far, hn::Sub(one, part), part), x);
 }
 
 // x * P(x^2) below 1, 1 - exp(Q(|x|)) above: Q approximates log(erfc). From 4 on the result is 1.

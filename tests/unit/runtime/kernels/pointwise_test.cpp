@@ -117,6 +117,16 @@ TEST(EnginePointwise, GeluOfNegativeNumbersIsNear) {
   });
 }
 
+TEST(EnginePointwise, TanhNeverFalls) {
+  std::vector<float> x;
+  for (float v = -11; v < 11; v += 0.00037f) x.push_back(v);
+  atEachSimdLevel([&] {
+    const std::vector<float> got = applied(PointwiseOp::Tanh, x);
+    for (size_t i = 1; i < x.size(); ++i) ASSERT_LE(got[i - 1], got[i] + (x[i] * x[i] < 1 ? 1e-7f : 0)) << x[i];
+    EXPECT_EQ(got.back(), 1);
+  });
+}
+
 TEST(EnginePointwise, ExactOperations) {
   std::vector<float> x = {1.5f, -1.5f, 2.5f, 0, NAN, INFINITY, -7, 7, 1e30f}, y = {2, 2, -2, 0, 1, 1, 3, NAN, 1e-30f};
   auto expect = [&](PointwiseOp op, std::vector<float> want) {
