@@ -14,7 +14,7 @@ std::optional<ServingInput> roleByName(const Value* input);
 
 // What an input's elements are used for, as far as that can be seen.
 struct InputUse {
-  bool isPlace = false;      // they turn by angles, choose rows of a table of positions, or are compared with each other
+  bool isPlace = false;  // they turn by angles, choose rows of a table of positions, or are compared with each other
   bool choosesRows = false;  // of other tables, as ids do
   bool asksIfZero = false;   // as masks are
 };
