@@ -74,7 +74,7 @@ void EncodedElements::decode(int64_t begin, int64_t count, float* to) const {
 }
 
 const Tensor& EncodedElements::all() const {
-  std::call_once(decoded_, [this] {
+  decoded_.call([this] {
     Tensor decoded = Tensor::empty(DType::Float32, Dims{values_.numel()});
     decode(0, values_.numel(), decoded.data<float>());
     all_ = decoded;

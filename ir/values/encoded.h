@@ -2,9 +2,8 @@
 // channel. Weights of engines are; what reads them as tensors of float32 finds them decoded.
 #pragma once
 
+#include "ir/support/once.h"
 #include "ir/values/tensor.h"
-
-#include <mutex>
 
 namespace tscompile {
 
@@ -25,7 +24,7 @@ class EncodedElements : public RefCounted {
  private:
   Tensor values_, scales_;
   int64_t inner_ = 1;  // elements that lie between two indices along the axis
-  mutable std::once_flag decoded_;
+  mutable Once decoded_;
   mutable Tensor all_;
 };
 

@@ -2,6 +2,7 @@
 
 #include "ir/support/check.h"
 #include "ir/support/diagnostic_printer.h"
+#include "ir/support/once.h"
 #include "ir/support/text.h"
 #include "passes/rewrite/compiled_pattern.h"
 #include "passes/rewrite/condition.h"
@@ -12,7 +13,6 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
-#include <mutex>
 
 namespace tscompile {
 namespace {
@@ -54,7 +54,7 @@ class UnreadRule {
   UnreadRule(SourcePtr source, SourceRange text) : source_(std::move(source)), text_(text) {}
 
   const NodeRewrite& rewrite() {
-    std::call_once(once_, [this] { read(); });
+    once_.call([this] { read(); });
     return rewrite_;
   }
 
@@ -63,13 +63,13 @@ class UnreadRule {
     Diagnostics diagnostics;
     SourcePtr text = SourceFile::make(source_->path(), std::string(text_.text()));
     Result<std::vector<Rule>> rules = readRules(std::move(text), diagnostics);
-    if (!rules) internalError(renderDiagnostics(diagnostics, "rules").c_str(), __FILE__, __LINE__);
+    if (!rules) internalError(renderDiagnostics(diagnostics, "rules").c_str(), __FILE_NAME__, __LINE__);
     rewrite_ = std::move(rules->front().rewrite);
   }
 
   SourcePtr source_;
   SourceRange text_;
-  std::once_flag once_;
+  Once once_;
   NodeRewrite rewrite_;
 };
 

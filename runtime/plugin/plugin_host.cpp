@@ -1,6 +1,7 @@
 #include "runtime/plugin/plugin_host.h"
 
 #include "ir/support/limits.h"
+#include "ir/support/once.h"
 #include "ir/values/error.h"
 #include "runtime/call/run_context.h"
 #include "runtime/call/thread_pool.h"
@@ -23,7 +24,7 @@ std::mutex logMutex;
 std::function<void(int, std::string_view)> pluginLog;
 
 struct Resource {
-  std::once_flag once;
+  Once once;
   void* object = nullptr;
   void (*drop)(void*) = nullptr;
   std::shared_ptr<void> library;  // that drop() is in
@@ -167,7 +168,7 @@ void* acquire(tsc_str key, void* (*make)(void*), void (*drop)(void*), void* user
     ++entry->users;
     resource = entry;
   }
-  std::call_once(resource->once, [&] {
+  resource->once.call([&] {
     resource->drop = drop;
     resource->library = libraryOf(drop);
     try {

@@ -1,6 +1,7 @@
 #include "runtime/plugin/plugin_layer.h"
 
 #include "frontend/files/section_file.h"
+#include "ir/support/once.h"
 #include "ir/support/text.h"
 #include "runtime/engine/network/frame.h"
 #include "runtime/engine/network/tactics.h"
@@ -13,7 +14,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <mutex>
 
 namespace tscompile {
 namespace {
@@ -35,7 +35,7 @@ class PluginLayer : public Layer, public TunedLayer {
       in.push_back(place < 0 ? Tensor() : contiguous(frame.tensor(inputs[static_cast<size_t>(place)])));
     size_t next = 0;
     PluginTensors out = plugin_->outputsFor(in, inPlace_, [&](size_t) { return frame.tensor(outputs[next++]); });
-    if (untimed_) std::call_once(timed_, [&] { time(in, out, frame); });
+    if (untimed_) timed_.call([&] { time(in, out, frame); });
     std::vector<int64_t> rows;
     plugin_->run(in, out, &frame.context(), frame.threads(), &rows, tactic_);
     // What an engine makes has the sizes that it was planned for. The interpreter takes over, unless the engine has
@@ -116,7 +116,7 @@ class PluginLayer : public Layer, public TunedLayer {
   int threads_ = 1;                       // that the key tells
   bool isShared_ = false;                 // what is found may be told to others
   std::shared_ptr<TacticCache> untimed_;  // takes what is found; null: nothing is to be timed
-  mutable std::once_flag timed_;
+  mutable Once timed_;
   mutable std::atomic<int32_t> tactic_{0};
 };
 

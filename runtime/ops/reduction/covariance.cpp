@@ -13,7 +13,7 @@ namespace {
 void resultCovariance(InferCall& call, DType dtype) {
   TensorInfo t = call.rankedTensor(0);
   call.require(t.rank() <= 2, "{}: expected input to have two or fewer dimensions but got an input with {} dimensions",
-               "cov()", t.rank());
+               std::string(call.op().kind().name()) + "()", t.rank());
   int64_t rows = t.rank() == 2 ? t.sizes[0] : 1;
   if (!isKnownSize(rows)) return call.resultOfUnknownRank(dtype);
   call.result(dtype, rows == 1 ? Dims{} : Dims{rows, rows});

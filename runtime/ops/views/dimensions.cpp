@@ -132,7 +132,7 @@ void inferMatrixTranspose(InferCall& call) {
   std::optional<TensorInfo> t = rankedSelf(call);
   if (!t) return;
   size_t rank = t->rank();
-  std::string_view name = call.op().kind().name();
+  std::string_view name = kMatrixOnly ? "H" : call.op().kind().name();
   if (rank == 1 || (kMatrixOnly && rank > 2))
     call.fail("tensor.{} is only supported on matrices{}. Got {}-D tensor.{}", name,
               kMatrixOnly ? " (2-D tensors)" : " or batches of matrices", rank,

@@ -685,7 +685,7 @@ TEST_F(BuiltModelTest, FoldersThatDoNotBelongTogetherAreRefused) {
     ASSERT_TRUE(file.write("something else") && file.commit());
   }
   EXPECT_FALSE(load());
-  EXPECT_EQ(firstError(), "the engine beside it is another than it was built with: build the model again");
+  EXPECT_EQ(firstError(), "this is not an engine file");
   // A config.json that asks for what the engine does not give.
   ASSERT_TRUE(build("byte_gpt"));
   Result<std::string> good = readFile(folder_ + "/config.json", 1 << 20, diagnostics);
