@@ -46,7 +46,7 @@ TensorInfo squareArgument(const InferCall& call, size_t i, const char* name) {
   return t;
 }
 
-Dims broadcastBatches(const InferCall& call, DimSpan a, DimSpan b) {
+Dims broadcastBatches(DimSpan a, DimSpan b) {
   Dims sizes;
   if (!broadcastInto(sizes, batchOf(a)) || !broadcastInto(sizes, batchOf(b))) refuseBroadcast(batchOf(a), batchOf(b));
   return sizes;

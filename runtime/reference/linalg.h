@@ -46,7 +46,7 @@ inline int64_t leastSize(int64_t a, int64_t b) {
 inline int64_t rowsOf(const Tensor& t) { return t.size(t.rank() - 2); }
 inline int64_t columnsOf(const Tensor& t) { return t.size(t.rank() - 1); }
 // The broadcast batch dimensions of two tensors of matrices.
-Dims broadcastBatches(const InferCall& call, DimSpan a, DimSpan b);
+Dims broadcastBatches(DimSpan a, DimSpan b);
 
 // ---- batches of column-major matrices ----
 

@@ -37,9 +37,9 @@ AttentionSizes attentionSizes(const InferCall& call, bool grouped) {
   call.require(!differ(last(q, 1), last(k, 1)), "the query and key have {} and {} features", last(q, 1), last(k, 1));
   call.require(!differ(last(k, 2), last(v, 2)), "there are {} keys, but {} values", last(k, 2), last(v, 2));
   if (grouped) return {Dims(batchOf(q.sizes)), last(q, 2), last(k, 2), last(v, 1)};
-  Dims keyBatch = broadcastBatches(call, q.sizes, k.sizes);
+  Dims keyBatch = broadcastBatches(q.sizes, k.sizes);
   Dims sizes = withMatrix(keyBatch, last(q, 2), last(k, 2));
-  Dims batch = broadcastBatches(call, sizes, v.sizes);
+  Dims batch = broadcastBatches(sizes, v.sizes);
   return {batch, last(q, 2), last(k, 2), last(v, 1)};
 }
 
@@ -55,7 +55,7 @@ void inferAttention(InferCall& call) {
   DType dtype = call.tensor(0).dtype;
   call.result(dtype, withMatrix(sizes.batch, sizes.queries, sizes.features));
   if (kWithWeights) {
-    Dims batch = broadcastBatches(call, call.tensor(0).sizes, call.tensor(1).sizes);
+    Dims batch = broadcastBatches(call.tensor(0).sizes, call.tensor(1).sizes);
     call.result(dtype, withMatrix(batch, sizes.queries, sizes.keys));
   }
 }

@@ -94,7 +94,7 @@ void inferCholeskySolve(InferCall& call) {
   call.require(!differ(n, rows), "incompatible matrix sizes: each A matrix is {} by {} but each b matrix is {} by {}",
                n, n, rows, b.sizes[b.rank() - 1]);
   requireSameDType(call, a, b);
-  call.result(b.dtype, withMatrix(broadcastBatches(call, a.sizes, b.sizes), rows, b.sizes[b.rank() - 1]));
+  call.result(b.dtype, withMatrix(broadcastBatches(a.sizes, b.sizes), rows, b.sizes[b.rank() - 1]));
 }
 
 void choleskySolveKernel(KernelCall& call) {
@@ -280,7 +280,7 @@ void inferLdlSolve(InferCall& call) {
                "incompatible matrix sizes: each A matrix is {} by {} but each b matrix is {} by {}", n, n,
                b.sizes[b.rank() - 2], b.sizes[b.rank() - 1]);
   requireSameDType(call, a, b);
-  call.result(b.dtype, withMatrix(broadcastBatches(call, a.sizes, b.sizes), n, b.sizes[b.rank() - 1]));
+  call.result(b.dtype, withMatrix(broadcastBatches(a.sizes, b.sizes), n, b.sizes[b.rank() - 1]));
 }
 
 // Negative pivots come in pairs, for blocks of two rows.

@@ -111,7 +111,7 @@ void inferSolve(InferCall& call) {
   call.require(sizes.size() >= 2, "the input tensor B must have at least 2 dimensions");
   int64_t n = a.sizes[a.rank() - 1], rows = sizes[sizes.size() - 2], columns = sizes[sizes.size() - 1];
   requireFits(call, n, rows, columns, left);
-  Dims batch = broadcastBatches(call, a.sizes, sizes);
+  Dims batch = broadcastBatches(a.sizes, sizes);
   call.result(a.dtype, vector ? withVector(batch, rows) : withMatrix(batch, rows, columns));
 }
 void inferSolveEx(InferCall& call) {
@@ -183,7 +183,7 @@ void inferLuSolve(InferCall& call) {
   for (size_t d = 0; same && d < pivots.rank(); ++d) same = !differ(pivots.sizes[d], lu.sizes[d]);
   call.require(same, "expected LU.shape[:-1] and pivots.shape to be the same, but got pivots with shape {}",
                dimsText(pivots.sizes));
-  call.result(b.dtype, withMatrix(broadcastBatches(call, lu.sizes, b.sizes), rows, columns));
+  call.result(b.dtype, withMatrix(broadcastBatches(lu.sizes, b.sizes), rows, columns));
 }
 
 template <const LuSolve& kAt>
@@ -352,7 +352,7 @@ void inferTriangularSolve(InferCall& call) {
   requireSameDType(call, a, b);
   int64_t n = a.sizes[a.rank() - 1], rows = b.sizes[b.rank() - 2], columns = b.sizes[b.rank() - 1];
   requireFits(call, n, rows, columns, true);
-  Dims batch = broadcastBatches(call, a.sizes, b.sizes);
+  Dims batch = broadcastBatches(a.sizes, b.sizes);
   call.result(b.dtype, withMatrix(batch, rows, columns));
   call.result(a.dtype, withMatrix(batch, n, n));
 }
@@ -369,7 +369,7 @@ void inferSolveTriangular(InferCall& call) {
   TensorInfo a = squareArgument(call, 0), b = matrixArgument(call, 1, "B");
   int64_t rows = b.sizes[b.rank() - 2], columns = b.sizes[b.rank() - 1];
   requireFits(call, a.sizes[a.rank() - 1], rows, columns, call.flag(3));
-  call.result(a.dtype, withMatrix(broadcastBatches(call, a.sizes, b.sizes), rows, columns));
+  call.result(a.dtype, withMatrix(broadcastBatches(a.sizes, b.sizes), rows, columns));
 }
 
 void solveTriangularKernel(KernelCall& call) {
@@ -420,7 +420,7 @@ LeastSquaresCall describe(const InferCall& call) {
                    dimsText(b.sizes));
     p.batch = batchOf(a.sizes);
   } else {
-    p.batch = broadcastBatches(call, a.sizes, b.sizes);
+    p.batch = broadcastBatches(a.sizes, b.sizes);
   }
   return p;
 }

@@ -212,7 +212,7 @@ void addmmActivationKernel(KernelCall& call) {
         dimsText(a), dimsText(b), a[0], b[0]);
   if (b.size() == 1) requireVector(call, rows, sizes[1], b[0]);
   if (b.size() > 2) {
-    Dims batch = broadcastBatches(call, a.size() == 1 ? Dims{1, a[0]} : Dims(a), b);
+    Dims batch = broadcastBatches(a.size() == 1 ? Dims{1, a[0]} : Dims(a), b);
     const int64_t count = elementCount(batch).size();
     requireBatch(call, count, sizes[1], Dims{count, sizes[2], sizes[3]});
   }
@@ -228,7 +228,7 @@ Dims matmulSizes(const InferCall& call, DimSpan a, DimSpan b) {
   if (b.size() == 1) y.push_back(1);
   int64_t m = x[x.size() - 2], k = x.back(), k2 = y[y.size() - 2], n = y.back();
   if (differ(k, k2)) failMatmul(call, a, b, Dims{m, k, k2, n});
-  Dims sizes = broadcastBatches(call, x, y);
+  Dims sizes = broadcastBatches(x, y);
   if (a.size() > 1) sizes.push_back(m);
   if (b.size() > 1) sizes.push_back(n);
   return sizes;
