@@ -12,9 +12,9 @@ void setInternalErrorHandler(InternalErrorHandler handler);
 
 }  // namespace tscompile
 
-#define TS_CHECK(condition)                                       \
-  do {                                                            \
-    if (!(condition)) [[unlikely]]                                \
+#define TS_CHECK(condition)                                            \
+  do {                                                                 \
+    if (!(condition)) [[unlikely]]                                     \
       ::tscompile::internalError(#condition, __FILE_NAME__, __LINE__); \
   } while (false)
 

@@ -1,5 +1,5 @@
-// Random networks that are lowered first, with all that is default and with what makes runs faster, give on engines what
-// their operators' kernels give one by one.
+// Random networks that are lowered first, with all that is default and with what makes runs faster, give on engines
+// what their operators' kernels give one by one.
 #include "ir/graph/printer.h"
 #include "ir/support/diagnostic_printer.h"
 #include "passes/catalog.h"
@@ -39,7 +39,11 @@ void lowerSome(uint64_t seed, RandomNetwork& made) {
   if (seed % 2)
     for (size_t i = 0; i < made.inputs.size(); ++i) {
       const Tensor& t = made.inputs[i].toTensor();
-      made.graph->inputs()[i]->setType(tensorType({.dtype = t.dtype(), .hasRank = true, .sizes = Dims(t.sizes())}));
+      TensorFacts facts;
+      facts.dtype = t.dtype();
+      facts.hasRank = true;
+      facts.sizes = Dims(t.sizes());
+      made.graph->inputs()[i]->setType(tensorType(facts));
     }
   Diagnostics diagnostics;
   RewriteContext context(*made.graph, allOps(), diagnostics);
