@@ -7,31 +7,12 @@
 #include "runtime/engine/network/poison.h"
 #include "runtime/interpreter/evaluator.h"
 #include "runtime/registry.h"
+#include "tests/support/network_checks.h"
 #include "tests/support/property.h"
 #include "tests/support/random_network.h"
 
-#include <cmath>
-
 namespace tscompile::test {
 namespace {
-
-// The first output that differs by more than rounding, relative to the largest magnitude; or nothing.
-std::string firstDifference(const std::vector<IValue>& got, const std::vector<IValue>& want) {
-  constexpr double kTolerance = 2e-3;
-  for (size_t o = 0; o < want.size(); ++o) {
-    const Tensor& g = got[o].toTensor();
-    const Tensor& w = want[o].toTensor();
-    if (g.dtype() != w.dtype() || !std::ranges::equal(g.sizes(), w.sizes()))
-      return "output " + std::to_string(o) + ": " + dimsText(g.sizes()) + ", expected " + dimsText(w.sizes());
-    double largest = 1;
-    for (int64_t i = 0; i < w.numel(); ++i) largest = std::max(largest, std::fabs(w.real(i)));
-    for (int64_t i = 0; i < w.numel(); ++i)
-      if (!(std::fabs(g.real(i) - w.real(i)) <= kTolerance * largest))
-        return "output " + std::to_string(o) + ", element " + std::to_string(i) + " of " + dimsText(w.sizes()) + ": " +
-               std::to_string(g.real(i)) + ", expected " + std::to_string(w.real(i));
-  }
-  return "";
-}
 
 // Whether types tell sizes, and how graphs are lowered, by the seed.
 void lowerSome(uint64_t seed, RandomNetwork& made) {
@@ -74,7 +55,10 @@ TEST(NetworkProperty, LoweredNetworksGiveWhatKernelsGive) {
     PoisonScope poison;
     if (!engine || !engine->planFor(made.inputs, context, &refusal) || !engine->run(made.inputs, got, context)) return;
     ++ran;
-    EXPECT_EQ(firstDifference(got, made.expected), "") << text << "lowered:\n" << graphText(*made.graph);
+    for (size_t i = 0; i < got.size(); ++i)
+      EXPECT_EQ(difference(got[i].toTensor(), made.expected[i].toTensor()), "") << "output " << i << " of\n"
+                                                                                << text << "lowered:\n"
+                                                                                << graphText(*made.graph);
   });
   EXPECT_GE(ran * 20, networks * 19) << ran << " of " << networks;
 }

@@ -6,6 +6,7 @@
 #include "runtime/engine/network/tactics.h"
 #include "runtime/kernels/simd.h"
 #include "runtime/registry.h"
+#include "tests/support/network_checks.h"
 #include "tests/support/property.h"
 #include "tests/support/random_network.h"
 #include "tests/support/signal.h"
@@ -15,20 +16,6 @@
 
 namespace tscompile::test {
 namespace {
-
-// The first place where two tensors differ by more than rounding, relative to the largest magnitude; or nothing.
-std::string difference(const Tensor& got, const Tensor& want) {
-  if (got.dtype() != want.dtype() || !std::ranges::equal(got.sizes(), want.sizes()))
-    return dimsText(got.sizes()) + ", expected " + dimsText(want.sizes());
-  constexpr double kTolerance = 1e-3;
-  double largest = 1;
-  for (int64_t i = 0; i < want.numel(); ++i) largest = std::max(largest, std::fabs(want.real(i)));
-  for (int64_t i = 0; i < want.numel(); ++i)
-    if (!(std::fabs(got.real(i) - want.real(i)) <= kTolerance * largest))
-      return "element " + std::to_string(i) + " of " + dimsText(want.sizes()) + " is " + std::to_string(got.real(i)) +
-             ", expected " + std::to_string(want.real(i));
-  return "";
-}
 
 bool sameBits(const Tensor& a, const Tensor& b) {
   return a.isContiguous() && b.isContiguous() && a.numel() == b.numel() &&
