@@ -23,8 +23,6 @@ class AttentionFuser {
       if (auto* softmax = dynamic_cast<SoftmaxLayer*>(n_.layers[i].get());
           softmax && !softmax->logarithm && softmax->inner == 1)
         fuse(i);
-    for (size_t i = 0; i < n_.layers.size(); ++i)
-      if (auto* attention = dynamic_cast<AttentionLayer*>(n_.layers[i].get())) readThroughCopies(i, *attention);
     uses_.compact();
   }
 
@@ -281,88 +279,6 @@ class AttentionFuser {
     to = {layer.inputs.size(), {stride(0, s.outer), stride(1, s.inner), stride(2, s.queries), stride(3, s.keys)}};
     layer.inputs.push_back(mask.id);
     return true;
-  }
-
-  // ---- queries, keys and values that were copied for nothing ----
-
-  // Heads that are repeated for groups of queries, or rows that are brought in order, are read where they were.
-  void readThroughCopies(size_t at, AttentionLayer& layer) {
-    const AttentionShape& s = layer.shape;
-    auto through = [&](size_t input, const AttentionLayer::Side& side, int64_t rows, int64_t columns, int64_t heads) {
-      return source(layer.inputs[input], side, {s.outer, heads, rows, columns});
-    };
-    const int64_t keyHeads = s.inner / s.headsPerKey;
-    std::optional<Source> q = through(0, layer.q, s.queries, s.depth, s.inner);
-    std::optional<Source> k = through(1, layer.k, s.keys, s.depth, keyHeads);
-    std::optional<Source> v = through(2, layer.v, s.keys, s.valueDepth, keyHeads);
-    const std::vector<TensorId> before = layer.inputs;
-    uses_.remove(at);
-    if (q && q->repeats == 1) take(layer, 0, layer.q, *q);
-    if (k && k->repeats == 1) take(layer, 1, layer.k, *k);
-    if (v && v->repeats == 1) take(layer, 2, layer.v, *v);
-    if (k && v && k->repeats > 1 && k->repeats == v->repeats && s.headsPerKey == 1) {
-      layer.shape.headsPerKey = k->repeats;
-      take(layer, 1, layer.k, *k);
-      take(layer, 2, layer.v, *v);
-    }
-    uses_.add(at);
-    for (TensorId id : before)
-      if (uses_.isUnread(id) && uses_.writer(id) != NetworkUses::kNobody) uses_.erase(uses_.writer(id));
-  }
-
-  struct Source {
-    TensorId id;
-    AttentionLayer::Side side;
-    int64_t repeats = 1;  // heads in a row that are the same
-  };
-  static void take(AttentionLayer& layer, size_t input, AttentionLayer::Side& side, const Source& source) {
-    layer.inputs[input] = source.id;
-    side = source.side;
-  }
-
-  // What a copy was made of, and where it has what is read of the copy; the sizes are those of pairs, rows and columns.
-  std::optional<Source> source(TensorId id, const AttentionLayer::Side& side, const int64_t (&sizes)[4]) const {
-    const size_t at = uses_.writer(id);
-    auto* copy = at == NetworkUses::kNobody ? nullptr : dynamic_cast<PointwiseLayer*>(n_.layers[at].get());
-    if (!copy || !copy->isCopy() || n_[id].offset != 0 || !uses_.isWhole(copy->outputs[0])) return std::nullopt;
-    const NetTensor& from = n_[copy->inputs[0]];
-    const NetTensor& to = n_[copy->outputs[0]];
-    if (!from.isFloat() || !to.isFloat()) return std::nullopt;
-    const size_t rank = to.sizes.size();
-    Dims own(rank, 0);
-    for (size_t d = 0; d < from.sizes.size(); ++d)
-      own[rank - from.sizes.size() + d] = from.sizes[d] == 1 ? 0 : from.strides[d];
-    Source found{copy->inputs[0], {}};
-    const int64_t strides[] = {side.outer, side.inner, side.row, side.column};
-    int64_t* wanted[] = {&found.side.outer, &found.side.inner, &found.side.row, &found.side.column};
-    for (size_t i = 0; i < 4; ++i) {
-      if (sizes[i] == 1 || strides[i] == 0) {
-        *wanted[i] = i == 3 ? 1 : 0;
-        continue;
-      }
-      if (!follow(to, own, sizes[i], strides[i], i == 1, *wanted[i], found.repeats)) return std::nullopt;
-    }
-    // Columns that are apart would have to be gathered.
-    return found.side.column == 1 || side.column != 1 ? std::optional(found) : std::nullopt;
-  }
-
-  // The stride in the source of `size` elements that are `stride` apart in the copy. They may be two of its dimensions;
-  // then the inner one may repeat.
-  static bool follow(const NetTensor& to, const Dims& own, int64_t size, int64_t stride, bool mayRepeat,
-                     int64_t& wanted, int64_t& repeats) {
-    for (size_t d = to.sizes.size(); d-- > 0;) {
-      if (to.sizes[d] == 1 || to.strides[d] != stride) continue;
-      if (to.sizes[d] == size) return wanted = own[d], true;
-      for (size_t outer = d; outer-- > 0;) {
-        if (to.sizes[outer] == 1) continue;
-        if (to.sizes[outer] * to.sizes[d] != size) return false;
-        if (own[outer] == own[d] * to.sizes[d]) return wanted = own[d], true;
-        if (own[d] != 0 || !mayRepeat) return false;
-        repeats = to.sizes[d];
-        return wanted = own[outer], true;
-      }
-    }
-    return false;
   }
 
   Network& n_;

@@ -1,4 +1,5 @@
-// copy(view of copy(x)) -> copy(view of x), and the same for the sides of products of batches.
+// copy(view of copy(x)) -> copy(view of x), and the same for the sides of products of batches and of attention.
+#include "runtime/engine/layers/attention_layer.h"
 #include "runtime/engine/layers/matmul_layer.h"
 #include "runtime/engine/layers/pointwise_layer.h"
 #include "runtime/engine/optimize/optimize.h"
@@ -39,6 +40,13 @@ class Origin {
     for (size_t d = 0; d < sizes_.size(); ++d)
       if (last[d] >= sizes_[d]) return std::nullopt;
     return found;
+  }
+
+  // How many times in a row the source's elements stand in the target, `stride` apart.
+  int64_t repeats(int64_t stride) const {
+    for (size_t d = 0; d < sizes_.size(); ++d)
+      if (sizes_[d] != 1 && targets_[d] == stride && sources_[d] == 0) return sizes_[d];
+    return 1;
   }
 
  private:
@@ -86,6 +94,7 @@ class CopyReader {
         readSide(i, 0, product->a, {product->outer, product->inner, product->m, product->k});
         readSide(i, 1, product->b, {product->outer, product->inner, product->k, product->n});
       }
+      if (auto* attention = dynamic_cast<AttentionLayer*>(n_.layers[i].get())) readSides(i, *attention);
     }
     uses_.compact();
   }
@@ -120,14 +129,50 @@ class CopyReader {
     if (from && (!liesInRows({t.sizes, t.strides}) || liesInRows(*from))) take(at, 0, *from);
   }
 
-  void readSide(size_t at, size_t input, BatchedMatmulLayer::Side& side, Dims sizes) {
-    const TensorId id = n_.layers[at]->inputs[input];
+  // Pairs, rows and columns of one side of a product, of attention too.
+  using Side = BatchedMatmulLayer::Side;
+  std::optional<Walk> originOf(TensorId id, const Side& side, Dims sizes) const {
     std::optional<Walk> from =
         originOf(id, {std::move(sizes), Dims{side.outer, side.inner, side.row, side.column}, n_[id].offset});
+    if (from && from->sizes[3] == 1) from->strides[3] = 1;
     // Columns that are apart would have to be gathered.
-    if (!from || (from->strides[3] != 1 && side.column == 1)) return;
+    if (from && from->strides[3] != 1 && side.column == 1) return std::nullopt;
+    return from;
+  }
+  void readSide(size_t at, size_t input, Side& side, Dims sizes) {
+    std::optional<Walk> from = originOf(n_.layers[at]->inputs[input], side, std::move(sizes));
+    if (!from) return;
     side = {from->strides[0], from->strides[1], from->strides[2], from->strides[3]};
     take(at, input, *from);
+  }
+
+  void readSides(size_t at, AttentionLayer& layer) {
+    const AttentionShape& s = layer.shape;
+    if (s.headsPerKey == 1) shareHeads(at, layer);
+    const int64_t keyHeads = s.inner / s.headsPerKey;
+    readSide(at, 0, layer.q, {s.outer, s.inner, s.queries, s.depth});
+    readSide(at, 1, layer.k, {s.outer, keyHeads, s.keys, s.depth});
+    readSide(at, 2, layer.v, {s.outer, keyHeads, s.keys, s.valueDepth});
+  }
+
+  // Heads that were repeated for groups of queries become heads that groups share.
+  void shareHeads(size_t at, AttentionLayer& layer) {
+    const int64_t group = repeats(layer.inputs[1], layer.k.inner);
+    if (group == 1 || group != repeats(layer.inputs[2], layer.v.inner) || layer.shape.inner % group != 0) return;
+    Side k = layer.k, v = layer.v;
+    k.inner *= group;
+    v.inner *= group;
+    const AttentionShape& s = layer.shape;
+    if (!originOf(layer.inputs[1], k, {s.outer, s.inner / group, s.keys, s.depth}) ||
+        !originOf(layer.inputs[2], v, {s.outer, s.inner / group, s.keys, s.valueDepth}))
+      return;
+    layer.shape.headsPerKey = group;
+    layer.k = k;
+    layer.v = v;
+  }
+  int64_t repeats(TensorId id, int64_t stride) const {
+    const PointwiseLayer* copy = copyOf(id);
+    return copy ? Origin(n_[copy->inputs[0]], n_[copy->outputs[0]].sizes).repeats(stride) : 1;
   }
 
   // The layer reads that of the copy's source.
