@@ -22,26 +22,34 @@ using Lane = Eigen::Map<Array<T>>;
 
 enum class Kind { Softmax, LogSoftmax };
 
-// Eigen's vectors end at the least normal number: what is hidden from a row would keep a weight.
-template <class X>
-auto expOf(const X& x) {
-  using T = typename X::Scalar;
+// y = exp(y). Eigen's vectors end at the least normal number: what is hidden from a row would keep a weight. Its own
+// `select` would compute one element at a time.
+template <class T>
+void exponentiate(Lane<T> y) {
   constexpr T kZeroBelow = std::is_same_v<T, float> ? T(-104) : T(-746);
-  return (x < kZeroBelow).select(T(0), x.exp());
+  constexpr int64_t kTile = 256;
+  T powers[kTile];
+  for (int64_t i = 0; i < y.size(); i += kTile) {
+    const int64_t n = std::min(kTile, y.size() - i);
+    T* x = y.data() + i;
+    Lane<T>(powers, n) = Lane<T>(x, n).exp();
+    for (int64_t k = 0; k < n; ++k) x[k] = x[k] < kZeroBelow ? T(0) : powers[k];
+  }
 }
 
 // exp(x - max) / sum, or x - max - log(sum): the maximum is taken out so that nothing overflows. `round` is what
-// PyTorch does to the sum and its logarithm.
+// PyTorch does to the sum and its logarithm, which is 1 at least: what is hidden adds nothing to it.
 template <Kind kKind, class T, class Round>
 void softmaxLane(const T* in, int64_t n, T* out, Round&& round) {
   ConstLane<T> x(in, n);
   Lane<T> y(out, n);
   T most = x.maxCoeff();
   if constexpr (kKind == Kind::Softmax) {
-    y = expOf(x - most);
+    y = x - most;
+    exponentiate(y);
     y *= T(1) / y.sum();
   } else {
-    T rest = round(std::log(round(expOf(x - most).sum())));
+    T rest = round(std::log(round((x - most).exp().sum())));
     y = x - most - rest;
   }
 }
@@ -55,10 +63,11 @@ void softmaxColumns(const T* in, int64_t n, int64_t stride, int64_t width, T* ou
     ConstLane<T> x(in + i * stride, width);
     if constexpr (kKind == Kind::Softmax) {
       Lane<T> y(out + i * stride, width);
-      y = expOf(x - most);
+      y = x - most;
+      exponentiate(y);
       sum += y;
     } else {
-      sum += expOf(x - most);
+      sum += (x - most).exp();
     }
   }
   Array<T> rest = kKind == Kind::Softmax ? Array<T>(sum.inverse()) : Array<T>(sum.log());
