@@ -166,13 +166,20 @@ std::unique_ptr<Graph> graphOfSeed(Choices& choices) {
   return graph;
 }
 
-// What is no pass's promise, besides what differs from run to run: which objects are the same.
+// Whether a node tells one object from another: `is`, and == of lists, which equal themselves even where they hold NaN.
+bool tellsObjects(const Node* n) {
+  const std::string_view name = n->kind().name();
+  if (name == "__is__" || name == "__isnot__")
+    return n->input(0)->type() != types().none && n->input(1)->type() != types().none;
+  TypePtr list = name == "eq" || name == "ne" ? n->input(0)->type() : nullptr;
+  return list && list->is(TypeKind::List) && !list->element()->is(TypeKind::Int);
+}
+
+// What is no pass's promise, besides what differs from run to run: which objects are the same. PyTorch merges equal
+// lists, too.
 bool isUncertain(const Graph& graph) {
   bool found = !isRepeatable(graph);
-  forEachNode(graph, [&](Node* n) {
-    if (n->kind().name() != "__is__" && n->kind().name() != "__isnot__") return;
-    found = found || (n->input(0)->type() != types().none && n->input(1)->type() != types().none);
-  });
+  forEachNode(graph, [&](Node* n) { found = found || tellsObjects(n); });
   return found;
 }
 

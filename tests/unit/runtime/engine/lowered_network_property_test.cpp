@@ -47,7 +47,8 @@ TEST(NetworkProperty, LoweredNetworksGiveWhatKernelsGive) {
     const std::string text = graphText(*made.graph);
     ++networks;
     lowerSome(seed, made);
-    RunContext context{RunOptions{}};
+    const RunOptions options;
+    RunContext context(options);
     RunScope scope(context);
     std::optional<Refusal> refusal;
     std::shared_ptr<Engine> engine = Engine::make(*made.graph, allOps(), {}, {}, refusal);
