@@ -22,7 +22,7 @@ namespace {
   __int128 last = offset;
   constexpr __int128 kMost = __int128{1} << 100;
   for (size_t d = 0; d < sizes.size(); ++d)
-    last = std::min(last + static_cast<__int128>(sizes[d] - 1) * strides[d], kMost);
+    last = std::min(last + (static_cast<__int128>(sizes[d]) - 1) * strides[d], kMost);
   const auto item = static_cast<int64_t>(itemSize(t.dtype()));
   const __int128 bytes = (last + 1) * item;
   call.fail(
@@ -40,6 +40,9 @@ Tensor strided(const KernelCall& call, const Tensor& t) {
     if (s < 0)
       call.fail("as_strided: negative strides are not supported at the moment, got strides: {}", dimsText(strides));
   call.require(offset >= 0, "as_strided: invalid storage offset {}", offset);
+  for (auto size = sizes.begin(); size != sizes.end() && *size != 0; ++size)
+    if (*size < 0)
+      call.fail("Storage size calculation overflowed with sizes={} and strides={}", dimsText(sizes), dimsText(strides));
   if (!fitsStorage(t.dtype(), sizes, strides, offset, t.storage()->bytes()))
     failStorage(call, t, sizes, strides, offset);
   return t.withGeometry(sizes, strides, offset);
