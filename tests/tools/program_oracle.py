@@ -98,8 +98,10 @@ def can_go(line):
 
 def without(lines, i):
     """The lines without one; if its variable or its branches have to be there, with another value."""
+    target = lines[i].split("=")[0].strip()
     branches = lines[i].strip().startswith("if")
-    for instead in ("if False:", "if True:") if branches else ("pass", lines[i].split("=")[0].strip() + " = x"):
+    values = ["x, x", "x, 0", "0, 0"] if "," in target else ["x", "0"]
+    for instead in ["if False:", "if True:"] if branches else ["pass", *(f"{target} = {v}" for v in values)]:
         yield lines[:i] + [re.match(" *", lines[i])[0] + instead] + lines[i + 1 :]
 
 
