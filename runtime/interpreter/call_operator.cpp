@@ -141,7 +141,7 @@ void callOperator(const Operator& op, const IValue* const* arguments, size_t cou
   try {
     callKernel(op, arguments, count, results, resultCount, context);
   } catch (const DTypeRefused& refused) {
-    throw ExecutionError(ErrorKind::Unsupported, refusalWords(op.kind().name(), refused.dtype()));
+    throw ExecutionError(refused.kind(), refusalWords(op.kind().name(), refused.dtype()));
   }
 }
 

@@ -60,7 +60,7 @@ constexpr Sentence kSentences[] = {
 
 }  // namespace
 
-DTypeRefused::DTypeRefused(DType dtype) : ExecutionError(ErrorKind::Unsupported, ofDType(dtype)), dtype_(dtype) {}
+DTypeRefused::DTypeRefused(DType dtype) : ExecutionError(ErrorKind::Model, ofDType(dtype)), dtype_(dtype) {}
 
 std::string refusalWords(std::string_view op, DType dtype) {
   const std::string_view name = plainName(op);

@@ -9,7 +9,8 @@
 
 namespace tscompile {
 
-// What a kernel throws that has nothing for a dtype; whoever called it adds PyTorch's words for the operator.
+// What a kernel throws that has nothing for a dtype, as PyTorch has not: the model is wrong. Whoever called it adds
+// PyTorch's words for the operator.
 class DTypeRefused : public ExecutionError {
  public:
   explicit DTypeRefused(DType dtype);

@@ -17,6 +17,7 @@ import types
 import torch
 
 import check_programs
+import program_values
 from message_kinds import KINDS
 
 INPUTS = {"x": ((2, 3), "float32"), "y": ((2,), "float32"), "z": ((2, 3), "int64"), "b": ((2, 3), "bool"), "c": ((2, 3), "complex64"), "e": ((0, 3), "float32"), "q": ((3, 3), "float32")}
@@ -24,7 +25,7 @@ INPUTS = {"x": ((2, 3), "float32"), "y": ((2,), "float32"), "z": ((2, 3), "int64
 
 def words_of(name):
     sizes, dtype = INPUTS[name]
-    short = {**check_programs.NAMES, "torch.complex64": "c64"}["torch." + dtype]
+    short = {**program_values.NAMES, "torch.complex64": "c64"}["torch." + dtype]
     return ["-i", f"{name}={'x'.join(map(str, sizes))}:{short}:ones"]
 
 
@@ -35,7 +36,7 @@ def plain(words):
 
 
 def said_here(tool, path, names, mode):
-    code, _, err = tool(["run", path, *(w for n in names for w in words_of(n)), "--print", "-q", *mode])
+    [(code, _, err)] = tool([["run", path, *(w for n in names for w in words_of(n)), "--print", "-q", *mode]])
     line = re.sub(r"^.*?: error: ", "", err.split("\n")[0])
     return code, line
 

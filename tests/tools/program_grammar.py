@@ -6,6 +6,7 @@ from typing import NamedTuple, Optional
 
 import torch
 
+import program_idioms
 import program_operators
 
 DTYPES = ["float32", "float64", "float16", "bfloat16", "int64", "int32", "int8", "uint8", "bool"]
@@ -57,6 +58,7 @@ HEAD = """import math
 import torch
 from typing import Dict, List, Optional, Tuple
 from program_grammar import Pair, early, maybe, maybe_tensor, maybe_text, twice
+from program_idioms import """ + program_idioms.NAMES + """
 
 """
 MAIN = "def f(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor, n: int, b: bool, f: float, s: str):\n"
@@ -82,7 +84,7 @@ WORDS = {
 }
 
 VALUES = {
-    "T": ["<safe>"] * 160 + [
+    "T": ["<safe>"] * 360 + [
         "<T> + <T>", "<T> * <T>", "<T> - <number>", "<number> - <T>", "<number> / <T>", "<T> / <T>", "<T> // <number>", "<T> // <T>", "<T> % <number>", "<T> % <T>", "torch.matmul(<T>, <T>)", "<T>.sum(<d>)",
         "<T>.mean(<d>)", "<T>.view(<-1|3, 2|1, -1|6|-1, 1>)", "<T>.t()", "<T>.transpose(0, <d>)", "<T>.unsqueeze(<d>)", "<T>.squeeze(<d>)", "<T>[<index>]", "<T>[<index>]", "<T>[<index>]",
         "torch.cat(<LT>, <d>)", "torch.stack(<LT>)", "torch.stack(<LT>, <d>)", "<T>.expand(<2, 3|2, 2, 3|-1, 3|4, -1|3, 3|2, -1, -1>)", "<T>.to(<dtype>)", "<T> <cmp> <T>", "<T> <cmp> <number>",
@@ -172,8 +174,12 @@ IN_PLACE = ["<T>.add_(<T>)", "<T>.add_(<number>)", "<T>.mul_(<T>)", "<T>.mul_(<n
 OTHER = ["<LI>.append(<i>)", "<LT>.append(<T>)", "<LF>.append(<F>)", "<LS>.append(<s>)", "<D>[<k>] = <T>", "<DI>[<k>] = <i>", "<DI>[<k>] += <i>", "<DK>[<i>] = <s>", "<LI>.<reverse|sort|clear>()", "<LI>.sort(reverse=True)", "<LS>.sort()", "<LF>.sort()", "<LI>.insert(<i>, <i>)", "<LI>.extend(<LI>)", "<LI>.remove(<i>)", "del <LI>[<i>]",
          "<LI> += [<i>]", "<LI>[<i>] = <i>", "<LI>[<i>] += <i>", "<LT>[<i>] = <T>", "<LS>[<i>] = <s>", "<D>.pop(<k>)", "del <D>[<k>]", "<D>.update({<k>: <T>})", "<D>.setdefault(<k>, <T>)", "<DI>.clear()", "<DI>.update(<DI>)", "<DK>.pop(<i>, 'none')", "<LL>[<i>].append(<i>)", "<LL>.append(<LI>)", "<LL>[<i>][<i>] = <i>", "del <DK>[<i>]",
          "assert <bool>, <s>", "assert <bool>", "assert <T>.size(0) == <T>.size(0), f'{<i>} rows'", "<LT>.extend(<LT>)", "<LS>.extend([<s>])", "<LF>[<i>] = <F>", "<LB>.append(<bool>)", "<LT>.<reverse|pop|clear>()", "<LS>.reverse()", "<LP>.append((<i>, <S>))", "del <LT>[<i>]", "<LS>.insert(<i>, <s>)"]
-IN_PLACE += program_operators.IN_PLACE
-OTHER += program_operators.OTHER
+IN_PLACE += program_operators.IN_PLACE + program_idioms.IN_PLACE
+OTHER += program_operators.OTHER + program_idioms.OTHER
+VALUES["T"] += program_idioms.TENSORS
+for kind, more in program_idioms.VALUES.items():
+    VALUES[kind] = VALUES[kind] + more
+UNPACKED = program_operators.UNPACKED + program_idioms.UNPACKED
 LOOPS = ["for j# in range(<i>):", "for j# in range(<i>, <i>):", "for j# in range(<3|4>, <i>, <-1|-2|2>):", "for j# in <LI>:", "for j#, e# in enumerate(<LS>):", "for k#, j# in <DI>.items():", "for j#, k# in zip(<LI>, <LS>):", "for j#, k# in <LP>:", "for k# in <DI>:", "for j# in <DK>.keys():", "for k# in <S>:", "for t# in <LT>:", "for t# in <T>:",
          "for k#, t# in <D>.items():", "for a# in <LL>:", "for j#, t# in enumerate(<LT>):"]
 LOOP_KINDS = {"j": "I", "k": "S", "e": "S", "t": "T", "a": "LI"}
@@ -238,7 +244,7 @@ class Body:
         elif r < 0.3:
             self.new("T", self.value("T"))
         elif r < 0.35:
-            self.unpack(*self.rng.choice(program_operators.UNPACKED))
+            self.unpack(*self.rng.choice(UNPACKED))
         elif r < 0.5:
             self.emit(self.fill(self.rng.choice(IN_PLACE)))
         elif r < 0.62 and self.depth < 4:

@@ -85,7 +85,7 @@ Tensor drawnLike(KernelCall& call) {
 
 void requireDrawn(const KernelCall& call, DType dtype) {
   if (!kDrawnTypes.contains(dtype))
-    call.unsupported(fmt::format("{} is not implemented for {}", call.op().kind().text(), pythonName(dtype)));
+    call.fail("{} is not implemented for {}", call.op().kind().text(), pythonName(dtype));
 }
 
 // ---- rand, randn ----

@@ -4,6 +4,7 @@
 #include "runtime/reference/generate.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/loops/numbers.h"
+#include "runtime/reference/pytorch_words.h"
 #include "runtime/reference/tensor_options.h"
 
 #include <cmath>
@@ -30,9 +31,10 @@ int64_t asInteger(const IValue& v) {
   return static_cast<int64_t>(d);
 }
 
+bool isInteger(const IValue& v) { return v.isInt() || v.isBool(); }
+
 void requireReal(DType dtype) {
-  if (dtype == DType::Bool || isComplex(dtype))
-    throw ExecutionError(ErrorKind::Unsupported, fmt::format("not implemented for {}", pythonName(dtype)));
+  if (dtype == DType::Bool || isComplex(dtype)) throw DTypeRefused(dtype);
 }
 
 // ---- arange, range: start, end and step, then dtype, layout, device, pin_memory ----
@@ -54,14 +56,14 @@ Range rangeOf(const IValue* const* a) {
 // The number of elements; of `range`, the end counts as well.
 int64_t rangeCount(const InferCall& call, const Range& r, DType dtype, bool inclusive) {
   double start = asDouble(r.start), end = asDouble(r.end), step = asDouble(r.step);
-  bool integers = isIntegral(dtype, false);
-  // Steps between -1 and 1 are 0 for integers.
+  // Of `range` the numbers become integers first; of arange, where all are.
+  const bool integers =
+      isIntegral(dtype, false) && (inclusive || (isInteger(r.start) && isInteger(r.end) && isInteger(r.step)));
   call.require(integers ? asInteger(r.step) != 0 : step > 0 || step < 0, "step must be nonzero");
   call.require(std::isfinite(start) && std::isfinite(end), "unsupported range: {} -> {}", start, end);
   if (integers) {
     int64_t a = asInteger(r.start), b = asInteger(r.end), s = asInteger(r.step);
     call.require(s > 0 ? b >= a : b <= a, "upper bound and lower bound inconsistent with step sign");
-    // Integers first, then steps; of arange, only if 64 bits are asked for.
     if (dtype == DType::Int64 || inclusive) {
       __int128 length = static_cast<__int128>(b) - a,
                steps = inclusive ? length / s + 1 : (length + s - (s > 0 ? 1 : -1)) / s;

@@ -161,11 +161,25 @@ float nextBFloat16(float a, float b) {
   return std::bit_cast<float>((a < b) == (a > 0) ? bits + step : bits - step);
 }
 
+// The same among those of float16: below 2^-14 the distance stays 2^-24.
+float nextFloat16(float a, float b) {
+  if (a != a || b != b || a == b) return a == b ? b : std::numeric_limits<float>::quiet_NaN();
+  if (a == 0) return std::copysign(0x1p-24f, b);
+  const bool away = (a < b) == (a > 0);
+  const float size = std::abs(a);
+  if (size == std::numeric_limits<float>::infinity()) return std::copysign(65504.0f, a);
+  if (away ? size < 0x1p-14f : size <= 0x1p-14f) return a + std::copysign(0x1p-24f, away ? a : -a);
+  uint32_t bits = std::bit_cast<uint32_t>(a), step = uint32_t{1} << 13;
+  return std::bit_cast<float>(away ? bits + step : bits - step);
+}
+
 void nextafterKernel(KernelCall& call) {
   DType dtype = call.spec().dtype;
+  if (dtype == DType::Float16)
+    return mapElements<kF32, 2>(call, dtype, [](float a, float b) { return nextFloat16(a, b); });
   if (dtype == DType::BFloat16)
     return mapElements<kF32, 2>(call, dtype, [](float a, float b) { return nextBFloat16(a, b); });
-  if (dtype == DType::Float16 || !isFloating(dtype)) refuseDType(dtype);
+  if (!isFloating(dtype)) refuseDType(dtype);
   mapElements<kFloats, 2>(call, dtype, [](auto a, auto b) { return std::nextafter(a, b); });
 }
 

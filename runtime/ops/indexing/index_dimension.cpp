@@ -54,7 +54,11 @@ void inferIndexSelect(InferCall& call) {
   TensorInfo self = call.rankedTensor(0);
   int64_t dim = call.dim(1, self.rank()), count = indexCount(call, true);
   Dims sizes(self.sizes);
-  if (self.rank()) sizes[static_cast<size_t>(dim)] = count;
+  if (self.rank())
+    sizes[static_cast<size_t>(dim)] = count;
+  else
+    call.require(count == 1 || !isKnownSize(count),
+                 "index_select(): Index to scalar can have only 1 value, got {} value(s)", count);
   call.result(self.dtype, sizes);
 }
 

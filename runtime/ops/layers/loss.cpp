@@ -51,7 +51,11 @@ void inferFloatLoss(InferCall& call) {
 template <TypeSet kTypes, class F, std::same_as<Tensor>... In>
 void setLoss(KernelCall& call, size_t reduction, DType dtype, const F& f, const In&... in) {
   Dims sizes;
-  (broadcastInto(sizes, in.sizes()), ...);
+  auto widen = [&](DimSpan more) {
+    const Dims before = sizes;
+    if (!broadcastInto(sizes, more)) refuseBroadcast(before, more);
+  };
+  (widen(in.sizes()), ...);
   Tensor losses = Tensor::empty(dtype, sizes);
   mapTensors<kTypes>(dtype, f, losses, in...);
   call.setResult(reducedLoss(call, losses, lossReduction(call, reduction)));

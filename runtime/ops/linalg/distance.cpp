@@ -93,6 +93,10 @@ void checkExponent(const InferCall& call, size_t i) {
   call.require(p >= 0, "{} only supports non-negative p values, got {}", call.op().kind().name(), p);
 }
 
+void refuseHalves(DType dtype) {
+  if (itemSize(dtype) == 2) refuseDType(dtype);
+}
+
 // ---- cdist(x1, x2, p, compute_mode): of every row of one matrix to every row of another, in batches ----
 
 void inferCdist(InferCall& call) {
@@ -161,6 +165,7 @@ void cdistKernel(KernelCall& call) {
     euclideanByProduct(call, result, a, b);
     return out.store();
   }
+  refuseHalves(call.out().dtype());
   withFloating(result.dtype(), [&](auto sample) {
     using T = decltype(sample);
     for (int64_t i = 0; i < result.numel() / others; ++i) {
@@ -194,6 +199,7 @@ void inferPdist(InferCall& call) {
 
 void pdistKernel(KernelCall& call) {
   DenseResult out(call.out());
+  if (call.out().numel()) refuseHalves(call.out().dtype());
   Tensor x = denseTensor(call.tensor(0));
   int64_t rows = x.size(0), n = x.size(1);
   double p = call.number(1);

@@ -89,7 +89,7 @@ template <bool kSkipNan>
 void sumKernel(KernelCall& call) {
   ReductionCall r(call);
   if (kSkipNan && isFloating(r.in.dtype()) && !isFloating(r.out.dtype()) && r.in.numel())
-    call.unsupported(fmt::format("nansum of {} cannot give {}", pythonName(r.in.dtype()), pythonName(r.out.dtype())));
+    call.fail("nansum of {} cannot give {}", pythonName(r.in.dtype()), pythonName(r.out.dtype()));
   Tensor in = convertedFor(r.in, r.out.dtype());
   withCompute(r.out.dtype(), [&](auto sample) { reduceInto(in, r.dims, r.out, Sum<decltype(sample), kSkipNan>()); });
 }
@@ -296,6 +296,10 @@ struct SumOfExp {
 void inferLogSumExp(InferCall& call) {
   DType dtype = call.tensor(0).dtype;
   inferReduction(call, dtype == DType::Undefined ? dtype : toFloating(dtype));
+  // PyTorch adds the largest elements without the dimensions that they leave, and no list leaves them all.
+  const TensorInfo t = call.tensor(0);
+  if (t.hasRank && t.rank() && call.constant(1) && call.integers(1).empty() && !call.flag(2))
+    call.fail("output with shape [] doesn't match the broadcast shape {}", dimsText(Dims(t.rank(), 1)));
 }
 
 template <class T>

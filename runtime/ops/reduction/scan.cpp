@@ -4,6 +4,7 @@
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/loops/lanes.h"
 #include "runtime/reference/loops/numbers.h"
+#include "runtime/reference/pytorch_words.h"
 #include "runtime/reference/reduction_call.h"
 
 #include <cmath>
@@ -52,6 +53,7 @@ template <bool kProduct>
 void cumulativeKernel(KernelCall& call) {
   Tensor out = call.out(), in = convertedFor(call.tensor(0), out.dtype());
   int64_t dim = call.dim(1, in.rank());
+  if (out.dtype() == DType::Bool && in.rank() && in.numel()) throw DTypeRefused(DType::Bool);
   // float32 is accumulated in double.
   if (out.dtype() == DType::Float32)
     return mapLanes<float, float>(in, out, dim,
