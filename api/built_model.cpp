@@ -2,6 +2,7 @@
 
 #include "api/bounded_json.h"
 #include "api/engine_file.h"
+#include "frontend/files/archive_kind.h"
 #include "frontend/files/file_io.h"
 #include "frontend/files/section_file.h"
 #include "ir/support/text.h"
@@ -59,6 +60,7 @@ class ConfigReader {
   }
 
   Result<BuiltModel> read() {
+    if (!isFolder()) return Failed{};
     Result<std::string> text = readFile(path_, kMostConfigBytes, diagnostics_);
     if (!text) return Failed{};
     json_ = parseBoundedJson(*text);
@@ -80,6 +82,17 @@ class ConfigReader {
   }
 
  private:
+  bool isFolder() {
+    std::error_code ignored;
+    if (std::filesystem::is_regular_file(folder_, ignored))
+      reportOtherKind(folder_, "a folder that build has made", diagnostics_);
+    else if (std::filesystem::is_directory(folder_, ignored) && !std::filesystem::exists(path_, ignored))
+      diagnostics_.fileError(folder_, {}, "this folder has no config.json: build has not made it");
+    else
+      return true;
+    return false;
+  }
+
   Failed fail(std::string what, ErrorKind kind = ErrorKind::Input) {
     diagnostics_.fileError(path_, {}, std::move(what), kind);
     return {};

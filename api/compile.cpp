@@ -144,8 +144,10 @@ std::shared_ptr<const RefitSource> refitSourceOfArchive(const LowerArchive& lowe
 bool checkRefittable(const CompileSpec& spec, const ModuleState& source, Diagnostics& diagnostics) {
   if (!spec.refittable || spec.isLanguageModel) return true;
   if (!hasText(source)) {
-    diagnostics.error("engines of models in archives cannot be refitted: what is kept for that is graph text",
-                      ErrorKind::Unsupported);
+    diagnostics
+        .error("engines of models in archives cannot be refitted: what is kept for that is graph text",
+               ErrorKind::Unsupported)
+        .note("'tscompile convert' writes the model as graph text with its weights, of which they can");
     return false;
   }
   std::vector<std::string> lost;

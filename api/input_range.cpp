@@ -81,8 +81,8 @@ bool checkTensor(const InputRange& range, const Tensor& tensor, Diagnostics& dia
   for (int d = 0; d < tensor.rank(); ++d) {
     auto [least, most] = boundsOf(range, static_cast<size_t>(d));
     if (tensor.size(d) < least || tensor.size(d) > most)
-      return fail(fmt::format("dimension {} of input %{} is {}, outside of {}", d, range.name, tensor.size(d),
-                              dimensionText(least, most)));
+      return fail(fmt::format("dimension {} of input %{} is {}, {} {}", d, range.name, tensor.size(d),
+                              least == most ? "not" : "outside of", dimensionText(least, most)));
   }
   return true;
 }

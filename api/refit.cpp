@@ -2,6 +2,7 @@
 
 #include "api/compile_settings.h"
 #include "api/graph_parts.h"
+#include "frontend/files/archive_kind.h"
 #include "frontend/files/file_io.h"
 #include "frontend/files/weights.h"
 #include "ir/support/remedy.h"
@@ -205,8 +206,7 @@ bool refitEngine(const std::string& path, const RefitOptions& options, const std
   LoadOptions load = options.load;
   load.weights.clear();
   if (!isEngineFile(path)) {
-    if (!readFileStart(path, 1, diagnostics)) return false;
-    diagnostics.fileError(path, {}, "this is no engine file");
+    reportOtherKind(path, "an engine file", diagnostics);
     return false;
   }
   Result<Module> old = Module::load(path, load, diagnostics);

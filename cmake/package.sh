@@ -96,7 +96,7 @@ Maintainer: The tscompile authors <tscompile@localhost.localdomain>
 Installed-Size: $(du -sk --apparent-size --exclude=DEBIAN "$tree" | cut -f1)
 Depends: $depends
 Recommends: libopenblas0-pthread | libopenblas0
-Suggests: libfmt-dev, pkg-config
+Suggests: libfmt-dev, libre2-dev, libutf8proc-dev, zlib1g-dev, pkg-config
 Description: compiler and runtime for TorchScript models on CPUs
  Reads the graph text of TorchScript, archives of torch.jit.save and programs of
  torch.export without LibTorch, compiles them to engines for the CPU and runs

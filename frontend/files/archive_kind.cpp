@@ -1,5 +1,6 @@
 #include "frontend/files/archive_kind.h"
 
+#include "frontend/files/file_io.h"
 #include "ir/support/text.h"
 
 #include <algorithm>
@@ -40,6 +41,11 @@ FileKind detectWholeFileKind(std::string_view bytes, const Limits& limits) {
   Diagnostics ignored;
   auto zip = ZipArchive::read({bytes, ""}, nullptr, ignored, limits);
   return zip ? archiveKind(**zip) : kind;
+}
+
+void reportOtherKind(const std::string& path, std::string_view expected, Diagnostics& diagnostics) {
+  if (Ref<FileMapping> file = FileMapping::open(path, diagnostics))
+    reportFileKind(path, expected, detectWholeFileKind(file->bytes()), diagnostics);
 }
 
 }  // namespace tscompile

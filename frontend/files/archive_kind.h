@@ -14,5 +14,7 @@ std::string_view archiveRoot(const ZipArchive& zip);
 // What a file is, from all of it: as detectFileKind(), but knows archives apart. A broken archive stays what its first
 // bytes say.
 FileKind detectWholeFileKind(std::string_view bytes, const Limits& limits = {});
+// Says of a file, from all of it, that it is not what was expected; of one that cannot be read, that.
+void reportOtherKind(const std::string& path, std::string_view expected, Diagnostics& diagnostics);
 
 }  // namespace tscompile

@@ -137,12 +137,16 @@ std::string_view advice(FileKind kind) {
     case FileKind::TorchCheckpoint:
     case FileKind::LegacyCheckpoint:
       return "a checkpoint holds weights, and no model: save the model by torch.export.save or torch.jit.save";
+    case FileKind::Safetensors:
+      return "it holds weights, and no model: save the model by torch.export.save or torch.jit.save";
     case FileKind::Pickle:
     case FileKind::TorchPackage:
       return "export_torchscript.py makes graph text and safetensors of PyTorch models";
     case FileKind::Onnx:
       return "PyTorch models are read as they are: save the one that it was made of by torch.export.save or "
              "torch.jit.save";
+    case FileKind::PythonSource:
+      return "save the model that it makes by torch.export.save or torch.jit.save";
     case FileKind::Tar:
     case FileKind::Gzip:
     case FileKind::Xz:

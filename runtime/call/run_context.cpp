@@ -15,7 +15,9 @@ double RandomState::normal() { return random::normal(next()); }
 
 RunContext::RunContext(const RunOptions& options)
     : options_(options), budget_(Ref<MemoryBudget>::make(options.memoryLimit)), random_(options.seed) {
-  if (options.timeLimit) deadline_ = std::chrono::steady_clock::now() + *options.timeLimit;
+  if (!options.timeLimit) return;
+  deadline_ = std::chrono::steady_clock::now() + *options.timeLimit;
+  untilCheck_ = 1;  // a run that is short looks at least once
 }
 
 void RunContext::slowCheck() {

@@ -1,6 +1,7 @@
 // Decoding, the byte tokenizer, and which reader a file is for.
 #include "runtime/llm/tokenizer.h"
 
+#include "frontend/files/archive_kind.h"
 #include "frontend/files/file_io.h"
 
 #include <array>
@@ -117,10 +118,19 @@ std::unique_ptr<Tokenizer> openTokenizer(const std::string& path, Diagnostics& d
   std::error_code unknown;
   if (std::filesystem::is_directory(file, unknown)) {
     bool whole = std::filesystem::exists(file / "tokenizer.json", unknown);
+    if (!whole && !std::filesystem::exists(file / "vocab.json", unknown)) {
+      diagnostics.fileError(path, {}, "the folder has neither tokenizer.json nor vocab.json", ErrorKind::Io)
+          .note("a model that reads bytes needs none: its tokens are the bytes of a text");
+      return nullptr;
+    }
     file /= whole ? "tokenizer.json" : "vocab.json";
   }
   SourcePtr source = readText(file.string(), diagnostics);
   if (!source) return nullptr;
+  if (file.extension() != ".json" && source->text().find('\0') != std::string_view::npos) {
+    reportOtherKind(file.string(), "a tokenizer", diagnostics);
+    return nullptr;
+  }
   if (file.extension() != ".json") return parsePlainVocabulary(std::move(source), diagnostics);
   if (file.filename() != "vocab.json") return parseTokenizerJson(std::move(source), diagnostics);
   return openGpt2(file, std::move(source), diagnostics);

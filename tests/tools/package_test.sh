@@ -67,7 +67,8 @@ libraries=$(inside "ldd /usr/bin/tscompile" | sed -nE 's/^\s*(lib[^ ]+)\.so.*/\1
 [ "$libraries" = "libc libfmt libgcc_s libm libmvec libre2 libstdc++ libutf8proc libz " ] || fault "the tool uses $libraries"
 bytes=$(stat -c %s "$work/root/usr/bin/tscompile")
 [ "$bytes" -le $((24 * 1024 * 1024)) ] || fault "the tool has $bytes bytes"
-inside "ldconfig -p" | grep -q libtscompile_c.so.1 || fault "ldconfig does not know the library"
+inside "ldconfig -p" >"$work/libraries"
+grep -q libtscompile_c.so.1 "$work/libraries" || fault "ldconfig does not know the library"
 dpkg-deb -c "$packages"/tscompile_*.deb >"$work/files"
 for file in man/man1/tscompile.1.gz man/man1/tscompile-run.1.gz bash-completion/completions/tscompile \
   zsh/vendor-completions/_tscompile fish/vendor_completions.d/tscompile.fish doc/tscompile/copyright \

@@ -313,8 +313,9 @@ class Bench {
     settings_.threads = result.threads;
     session_.progress.step("measuring with " + counted(static_cast<size_t>(result.threads), "thread") +
                            (result.callers > 1 ? fmt::format(" and {} callers", result.callers) : ""));
-    const bool whole = firstRun(model, result) && warmUp(model, result) && (!other || warmUp(*other, result)) &&
-                       sample(model, other, result);
+    bool whole = firstRun(model, result);
+    settings_ = silent(settings_);
+    whole = whole && warmUp(model, result) && (!other || warmUp(*other, result)) && sample(model, other, result);
     signal_ = interrupts->signal();
     interrupts.reset();  // what follows may take as long as it does
     if (whole || (signal_ && !result.samples.empty())) {
@@ -523,7 +524,8 @@ beyond it; the median lies within what stands beside it with 95 %.
 With --against both models run in turns, so that what disturbs one disturbs the other. The ratio is the
 other's time by the model's; a difference is told if 1 lies outside of the ratio's interval of 99 %. Both
 are made anew at other places in memory now and then, for these alone may make some percent.
-Ctrl-C ends the measurement and keeps what there is.
+Ctrl-C ends the measurement and keeps what there is; before the first time there is nothing to write.
+What the model itself prints is heard of its first run.
 
 Examples:
   tscompile bench model.ir --weights model.safetensors --threads 1,2

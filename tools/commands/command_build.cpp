@@ -81,7 +81,9 @@ static int runBuild(const Options& options, Session& session) {
   if (!config) return session.finish();
   const std::string& path = options.arguments[0];
   std::error_code ignored;
-  const bool isText = path == "-" || (std::filesystem::exists(path, ignored) && modelFileOf(path) == ModelFile::Text);
+  const bool isText =
+      path == "-" || (std::filesystem::exists(path, ignored) && !std::filesystem::is_directory(path, ignored) &&
+                      modelFileOf(path) == ModelFile::Text);
   if (command.weights.empty() && isText)
     throw UsageError{"build needs the weights of the model",
                      {"name them with --weights FILE: safetensors, or a recipe of docs/values.md"}};
@@ -93,6 +95,7 @@ static int runBuild(const Options& options, Session& session) {
   const bool isMade = buildLanguageModel(*module, *config, command.output, session.diagnostics, &offers);
   if (command.explain) explain(offers, session);
   if (!isMade) return session.finish();
+  session.noteUnusedWeights(module->unusedWeights());
   const std::string beside = std::filesystem::path(path).parent_path().string();
   if (!copyGenerationFiles(beside.empty() ? "." : beside, command.output, session.diagnostics)) return session.finish();
   session.note(fmt::format("{} built in {:.2f} s", command.output, secondsSince(begin)));

@@ -183,11 +183,6 @@ class Inspector {
   // ---- folders of `tscompile build` ----
 
   void builtModel(const std::string& path) {
-    std::error_code ignored;
-    if (!std::filesystem::exists(path + "/config.json", ignored)) {
-      session_.diagnostics.fileError(path, {}, "this folder has no config.json: build has not made it");
-      return;
-    }
     Result<BuiltModel> built = readBuiltModel(path, session_.diagnostics);
     if (!built) return;
     const LanguageModelShape& s = built->shape;

@@ -107,6 +107,7 @@ class Profiler {
       RefusalWatch refusals;
       if (!method.run(inputs, session_.diagnostics, settings)) return false;
       if (i == 0) refused_ = refusalTexts(refusals);
+      settings = silent(settings);
     }
     ObserverScope observing(profile_);
     PluginWork plugins;

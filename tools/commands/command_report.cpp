@@ -242,8 +242,8 @@ class Reporter {
     RunOptions settings = runOptions(options_.run, interrupts, session_);
     if (settings.threads == 0) settings.threads = defaultThreads();
     report_->run->threads = settings.threads;
-    const bool good =
-        compare(given, model, settings) && sample(model.method, settings) && watch(model.method, settings);
+    const bool good = compare(given, model, settings) && sample(model.method, silent(settings)) &&
+                      watch(model.method, silent(settings));
     signal_ = interrupts.signal();
     if (good) report_->run->peaks = measurePeaks(settings.threads);
     return good;
@@ -262,7 +262,7 @@ class Reporter {
     run.notes = refusalTexts(refusals);
     if (!command_.compares || given.module.engineInfo()) return true;
     session_.progress.step("comparing with the interpreter");
-    Result<std::vector<IValue>> want = given.method.run(deepCopy(inputs_), session_.diagnostics, settings);
+    Result<std::vector<IValue>> want = given.method.run(deepCopy(inputs_), session_.diagnostics, silent(settings));
     if (!want) return false;
     const Tolerance tolerance{command_.relative, command_.absolute};
     Difference all;

@@ -48,8 +48,6 @@ class Tokenization {
   Tokenization(const TokenizeCommand& command, Session& session) : command_(command), session_(session) {}
 
   int run(const std::string& path) {
-    if (command_.texts.empty() && command_.files.empty() && command_.ids.empty())
-      throw UsageError{"tokenize needs --text, --file or --ids"};
     tokenizer_ = path == "bytes" ? makeByteTokenizer() : openTokenizer(path, session_.diagnostics);
     if (!tokenizer_) return session_.finish();
     TokenizedList list{std::string(tokenizer_->kind()), tokenizer_->vocabularySize(), {}};
@@ -113,6 +111,12 @@ OptionSpecs tokenizeOptions() {
 }
 
 int runTokenize(const Options& options, Session& session) {
+  const TokenizeCommand& command = options.own.of<TokenizeCommand>();
+  const bool isEncoded = !command.texts.empty() || !command.files.empty();
+  if (!isEncoded && command.ids.empty()) throw UsageError{"tokenize needs --text, --file or --ids"};
+  for (const SaidOption& said : options.said)
+    if (!isEncoded && (said.name == "--no-frame" || said.name == "--plain"))
+      throw UsageError{said.name + " is for texts: --text or --file is missing"};
   return Tokenization(options.own.of<TokenizeCommand>(), session).run(options.arguments[0]);
 }
 

@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <utility>
 
@@ -43,9 +44,16 @@ std::string variableOf(const OptionSpec& option) {
 
 void setAll(const OptionSpec& spec, const std::vector<std::string>& values, Options& options) {
   if (values.size() > 1 && !spec.repeats) throw UsageError{longName(spec) + " was given twice"};
-  for (const std::string& value : values) {
-    checkChoice(spec, value);
-    spec.set(options, value);
+  try {
+    for (const std::string& value : values) {
+      checkChoice(spec, value);
+      spec.set(options, value);
+    }
+  } catch (UsageError& e) {
+    const std::string variable = variableOf(spec);
+    const char* said = variable.empty() ? nullptr : std::getenv(variable.c_str());
+    if (said && values.size() == 1 && values[0] == said) e.notes.push_back("the variable " + variable + " says so");
+    throw;
   }
 }
 
@@ -158,24 +166,29 @@ bool takesValue(const std::string& word, const VerbSpec& verb) {
   return false;
 }
 
+std::vector<std::string> wordsOfFile(const std::string& path) {
+  constexpr size_t kMostBytes = size_t{1} << 20;
+  Diagnostics diagnostics;
+  Result<std::string> text = readFile(path, kMostBytes, diagnostics);
+  if (text) return wordsOf(*text);
+  throw UsageError{"the options in " + abbreviate(path, 200) +
+                   " cannot be read: " + (diagnostics.list().empty() ? "" : diagnostics.list().front().message)};
+}
+
+bool namesFile(const std::string& word) { return word.size() > 1 && word[0] == '@'; }
+
 // @FILE in place of an argument stands for the words of the file, which may not name files so.
 std::vector<std::string> withFiles(const VerbSpec& verb, std::span<const std::string> args) {
-  constexpr size_t kMostBytes = size_t{1} << 20;
   std::vector<std::string> out;
   bool isValue = false, ended = false;
   for (const std::string& arg : args) {
     ended |= arg == "--" && !isValue;
-    if (arg.size() < 2 || arg[0] != '@' || isValue || ended) {
+    if (!namesFile(arg) || isValue || ended) {
       isValue = !isValue && takesValue(arg, verb);
       out.push_back(arg);
       continue;
     }
-    Diagnostics diagnostics;
-    Result<std::string> text = readFile(arg.substr(1), kMostBytes, diagnostics);
-    if (!text)
-      throw UsageError{"the options in " + abbreviate(arg.substr(1), 200) +
-                       " cannot be read: " + (diagnostics.list().empty() ? "" : diagnostics.list().front().message)};
-    for (std::string& word : wordsOf(*text)) out.push_back(std::move(word));
+    for (std::string& word : wordsOfFile(arg.substr(1))) out.push_back(std::move(word));
   }
   return out;
 }
@@ -282,6 +295,12 @@ std::string_view commandFor(std::string_view word) {
 Options readCommandLine(std::span<const std::string> args) {
   Options options;
   const std::string first = args.empty() ? "" : args[0];
+  std::error_code ignored;
+  if (namesFile(first) && !std::filesystem::exists(first, ignored)) {
+    std::vector<std::string> words = wordsOfFile(first.substr(1));
+    words.insert(words.end(), args.begin() + 1, args.end());
+    if (words.empty() || !namesFile(words[0])) return readCommandLine(words);
+  }
   if (first.empty())
     throw UsageError{"expected a command",
                      {"'tscompile inspect FILE' tells what a file is and what a model takes",
@@ -303,7 +322,12 @@ Options readCommandLine(std::span<const std::string> args) {
     throw UsageError{"expected a command before '" + abbreviate(first, 80) + "'", {"see 'tscompile help'"}};
   if (looksLikeFile(first)) {
     options.verb = findVerb("inspect");
-    readVerb(*options.verb, args, options);
+    try {
+      readVerb(*options.verb, args, options);
+    } catch (UsageError& e) {
+      e.notes.insert(e.notes.begin(), "a file without a command is inspected: 'tscompile run FILE' runs a model");
+      throw;
+    }
     return options;
   }
   UsageError error{"unknown command '" + abbreviate(first, 80) + "'"};

@@ -47,10 +47,11 @@ void say(const char* text) {
 struct LastWords {
   const char *text, *json;
 };
-#define TS_LAST_WORDS(kind, message)                                                        \
-  LastWords {                                                                               \
-    "tscompile: error: " message "\n",                                                      \
-        "{\"severity\": \"error\", \"kind\": \"" kind "\", \"message\": \"" message "\"}\n" \
+#define TS_SCHEMA "\"schema\": \"tscompile.diagnostic/1\", "
+#define TS_LAST_WORDS(kind, message)                                                                     \
+  LastWords {                                                                                            \
+    "tscompile: error: " message "\n",                                                                   \
+        "{" TS_SCHEMA "\"severity\": \"error\", \"kind\": \"" kind "\", \"message\": \"" message "\"}\n" \
   }
 constexpr LastWords kInterrupted = TS_LAST_WORDS("interrupted", "the run was interrupted");
 constexpr LastWords kOutOfTime = TS_LAST_WORDS("limit", "the command took longer than its time limit");
@@ -91,7 +92,7 @@ bool sayPlugin(const char* what, const char* kind = "model") {
   if (!plugin) return false;
   const bool json = gJson.load(), isLibrary = plugin->ns.empty();
   for (const char* part :
-       {json ? "{\"severity\": \"error\", \"kind\": \"" : "", json ? kind : "",
+       {json ? "{" TS_SCHEMA "\"severity\": \"error\", \"kind\": \"" : "", json ? kind : "",
         json ? "\", \"message\": \"" : "tscompile: error: ", isLibrary ? "the library " : "the plugin ",
         plugin->ns.c_str(), isLibrary ? "" : "::", plugin->name.c_str(), what, json ? "\"}\n" : "\n"})
     say(part);

@@ -1,6 +1,7 @@
 #include "tools/session/session.h"
 
 #include "api/archive.h"
+#include "api/built_model.h"
 #include "api/engine_file.h"
 #include "api/extensions.h"
 #include "api/model_file.h"
@@ -17,6 +18,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 
 namespace tscompile {
 
@@ -86,10 +88,20 @@ Result<std::string> Session::readInput(uint64_t most) {
   return text;
 }
 
+Failed Session::reportFolder(const std::string& path) {
+  Diagnostics unheard;
+  const bool isBuilt = bool(readBuiltModel(path, unheard));
+  diagnostics.fileError(path, {}, "expected a model, found a folder", ErrorKind::Io)
+      .note(isBuilt ? "it is a language model that was built, which 'tscompile generate' runs"
+                    : "a model is one file: save it by torch.export.save or torch.jit.save");
+  return {};
+}
+
 Result<SourcePtr> Session::readGraphText(const std::string& path) {
   ModelFile file = modelFileOf(path);
   if (file == ModelFile::Engine) return readEngineText(path);
   if (file == ModelFile::Export) return readExportText(path);
+  if (std::error_code ignored; std::filesystem::is_directory(path, ignored)) return reportFolder(path);
   Result<std::string> text = read(path);
   if (!text) return Failed{};
   std::string name = path == "-" ? "<stdin>" : path;

@@ -56,6 +56,7 @@ class Session {
  private:
   Result<std::string> readInput(uint64_t most);
   Result<SourcePtr> readExportText(const std::string& path);
+  Failed reportFolder(const std::string& path);
   Result<SourcePtr> readEngineText(const std::string& path);
 
   std::istream& in_;

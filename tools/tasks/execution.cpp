@@ -267,4 +267,10 @@ RunOptions runOptions(const RunCommand& command, const InterruptScope& interrupt
   return o;
 }
 
+RunOptions silent(RunOptions options) {
+  options.print = nullptr;
+  options.warn = nullptr;
+  return options;
+}
+
 }  // namespace tscompile

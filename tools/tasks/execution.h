@@ -62,5 +62,7 @@ Result<std::vector<IValue>> readInputs(const Executable& given, const Options& o
 
 // Settings of a run on behalf of the user; `session` and `interrupts` must outlive it.
 RunOptions runOptions(const RunCommand& command, const InterruptScope& interrupts, Session& session);
+// The same for runs that are measured again and again: what a model prints is heard of the first one.
+RunOptions silent(RunOptions options);
 
 }  // namespace tscompile

@@ -185,6 +185,33 @@ OptionSpecs generationOptions(TextRequest& (*requestOf)(Options&)) {
   return out;
 }
 
+void checkGenerationOptions(const Options& options, const TextRequest& request) {
+  auto isSaid = [&](std::string_view name) {
+    return std::any_of(options.said.begin(), options.said.end(),
+                       [&](const SaidOption& said) { return said.name == name; });
+  };
+  struct Dependence {
+    bool isMet;
+    std::vector<std::string_view> names;
+    std::string_view needs;
+  };
+  const Dependence kDependences[] = {
+      {isSaid("--top-p"), {"--top-p-decay", "--top-p-min", "--top-p-reset-id"}, "changes --top-p, which is missing"},
+      {isSaid("--presence-penalty") || isSaid("--frequency-penalty"),
+       {"--prompt-ignore-length"},
+       "is of --presence-penalty and --frequency-penalty, which are missing"},
+      {request.sampling.beamWidth > 1,
+       {"--beam-diversity", "--length-penalty", "--early-stopping"},
+       "is of a search with beams, and --beam-width is missing"},
+      {!isSaid("--temperature") || request.sampling.temperature > 0,
+       {"--top-k", "--top-p", "--min-p", "--seed"},
+       "draws, and --temperature 0 takes the likeliest token"},
+  };
+  for (const Dependence& d : kDependences)
+    for (std::string_view name : d.names)
+      if (!d.isMet && isSaid(name)) throw UsageError{fmt::format("{} {}", name, d.needs)};
+}
+
 bool readRequest(const JsonTree::Value& line, TextRequest& request, Diagnostics& diagnostics) {
   if (line.is(Kind::String)) {
     request.prompt = std::string(line.text());

@@ -24,6 +24,9 @@ struct TextRequest {
 // Those of the command line; `requestOf` tells where they go.
 OptionSpecs generationOptions(TextRequest& (*requestOf)(Options&));
 
+// Throws UsageError for an option of the command line that changes nothing without another one.
+void checkGenerationOptions(const Options& options, const TextRequest& request);
+
 // Changes what an object says: {"prompt": "The", "top_k": 20, "stop": ["\n"]}; a string is a prompt. Reports everything
 // that is wrong with it.
 bool readRequest(const JsonTree::Value& line, TextRequest& request, Diagnostics& diagnostics);

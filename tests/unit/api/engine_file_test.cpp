@@ -367,7 +367,7 @@ TEST_F(EngineFileTest, InputsOutsideOfTheirRangesAreTurnedDown) {
   const Row rows[] = {
       {"9x1x6x6:f32:zeros", "dimension 0 of input %x is 9, outside of 1..8\nnote: it is 9x1x6x6" + compiledFor},
       {"0x1x6x6:f32:zeros", "dimension 0 of input %x is 0, outside of 1..8\nnote: it is 0x1x6x6" + compiledFor},
-      {"1x2x6x6:f32:zeros", "dimension 1 of input %x is 2, outside of 1\nnote: it is 1x2x6x6" + compiledFor},
+      {"1x2x6x6:f32:zeros", "dimension 1 of input %x is 2, not 1\nnote: it is 1x2x6x6" + compiledFor},
       {"1x1x8x6:f32:zeros", "dimension 2 of input %x is 8, outside of 6..7\nnote: it is 1x1x8x6" + compiledFor},
       {"1x6x6:f32:zeros", "input %x has 3 dimensions, not 4\nnote: it is 1x6x6" + compiledFor},
   };

@@ -157,7 +157,7 @@ TEST_F(RefitTest, NeedsAFileThatWasMadeForIt) {
   EXPECT_EQ(diagnostics_.firstErrorKind(), ErrorKind::Unsupported);
   diagnostics_ = Diagnostics();
   EXPECT_FALSE(refit(folder_ / "net.ir", kNew, plain));
-  EXPECT_NE(messages().find("this is no engine file"), std::string::npos) << messages();
+  EXPECT_NE(messages().find("expected an engine file, found "), std::string::npos) << messages();
   diagnostics_ = Diagnostics();
   EXPECT_FALSE(refit(folder_ / "none.tse", kNew, plain));
   EXPECT_EQ(diagnostics_.firstErrorKind(), ErrorKind::Io);

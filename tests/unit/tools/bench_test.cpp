@@ -25,6 +25,12 @@ std::string graphFile(const TemporaryFolder& folder, const std::string& size = "
   return path;
 }
 
+int count(const std::string& text, std::string_view part) {
+  int n = 0;
+  for (size_t at = 0; (at = text.find(part, at)) != std::string::npos; ++at) ++n;
+  return n;
+}
+
 TEST(Bench, TellsLatenciesForEachNumberOfThreads) {
   TemporaryFolder folder;
   CliResult r = runCli({"bench", graphFile(folder), "--threads", "2,1", "--duration", "20ms", "--format", "json"});
@@ -66,6 +72,24 @@ std::string savedBench(const TemporaryFolder& folder, double ms) {
   return folder.write("saved.json",
                       R"({"schema": "tscompile.bench/1", "results": [{"threads": 1, "latency_ms": {"min": )" + time +
                           R"(, "median": )" + time + "}}]}");
+}
+
+// A log of a measurement would have a line for each of its runs.
+TEST(Bench, WhatAModelPrintsIsHeardOfItsFirstRun) {
+  TemporaryFolder folder;
+  const std::string graph = folder / "talks.ir";
+  writeText(graph,
+            "graph(%x : Float(2)):\n  %s : str = prim::Constant[value=\"hello\"]()\n"
+            "  %n : int = prim::Constant[value=2]()\n  %u : NoneType = aten::warn(%s, %n)\n  = prim::Print(%s)\n"
+            "  %y : Tensor = aten::relu(%x)\n  return (%y)\n");
+  for (std::vector<std::string> words :
+       {std::vector<std::string>{"bench", graph, "--duration", "5ms", "--threads", "1,2"},
+        {"profile", graph, "--runs", "3"},
+        {"report", graph, "--duration", "5ms", "-o", folder / "r.html"}}) {
+    const CliResult r = runCli(words);
+    EXPECT_EQ(r.code, 0) << r.err;
+    EXPECT_EQ(count(r.err, "hello"), 2) << words[0] << r.err;
+  }
 }
 
 TEST(Bench, ComparesWithWhatWasSaved) {

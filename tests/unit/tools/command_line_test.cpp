@@ -37,6 +37,15 @@ TEST(ResponseFile, StandsForItsWords) {
   EXPECT_NE(missing.err.find("cannot be read"), std::string::npos);
 }
 
+TEST(ResponseFile, MayNameTheCommand) {
+  TemporaryFolder folder;
+  const std::string call = folder.write("call.txt", std::string("partition ") + kFrozen + "\n--format json\n");
+  EXPECT_EQ(segments({"@" + call}), 1u);
+  EXPECT_GT(segments({"@" + call, "--torch-executed-op", "aten::relu"}), 1u);
+  EXPECT_EQ(runCli({"@" + folder.path() + "/none"}).code, 2);
+  EXPECT_EQ(runCli({"@" + folder.write("itself.txt", "@itself.txt")}).code, 5);
+}
+
 TEST(ResponseFile, ValuesOfOptionsAreNone) {
   TemporaryFolder folder;
   // --expect takes @FILE as a value.
@@ -51,7 +60,9 @@ TEST(Environment, SaysOptionsThatTheCommandLineDoesNot) {
   EXPECT_EQ(segments({"partition", kFrozen, "--format", "json", "--torch-executed-op", "aten::conv2d"}),
             segments({"partition", kFrozen, "--format", "json", "--torch-executed-op=aten::conv2d"}));
   Variable bad("TSCOMPILE_MIN_BLOCK_SIZE", "many");
-  EXPECT_EQ(runCli({"partition", kFrozen}).code, 2);
+  const CliResult refused = runCli({"partition", kFrozen});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.err.find("the variable TSCOMPILE_MIN_BLOCK_SIZE says so"), std::string::npos) << refused.err;
 }
 
 TEST(DefaultsFile, SaysOptionsThatNothingElseDoes) {
