@@ -377,6 +377,7 @@ void convertConvolution(ConvertCall& call) {
   }
   const Convolution c = describe(call, kForm);
   if (c.transposed) {
+    if (c.rank() == 3 && x.size(2) == 1) return convertToKernel(call, "it is transposed, of volumes of one frame");
     if (!addTransposed(call, c)) convertToKernel(call, "it is transposed with steps and dilation");
     return;
   }
