@@ -180,6 +180,8 @@ class Round {
     Value* root = nullptr;
     LocationSet memory;
     std::unordered_set<const Value*> names;  // the root and what in-place operators return
+    const Node* parts = nullptr;             // gives the root and other parts of the memory, which do not overlap
+    std::unordered_set<const Node*> before;  // writers of the whole, before there were parts
     std::vector<Node*> users;                // in text order
     std::unordered_set<const Node*> writers;
     std::vector<uint32_t> writes;  // their places
@@ -220,6 +222,7 @@ class Round {
       for (const Node* w : it->second) {
         uint32_t place = liveness_->place(w);
         if (x.root->node()->hasBlocks() && isInside(w, x.root->node())) continue;
+        if (x.before.contains(w) || writesOtherPart(x, w)) continue;
         if (!x.writers.contains(w)) return false;
         x.writes.push_back(place);
       }
@@ -305,17 +308,42 @@ class Round {
     });
   }
 
-  // Whether the node gives a part of memory that the graph makes, and nobody uses the whole but for it.
-  bool isOnlyPart(const Node* n) {
+  bool writesOtherPart(const Variable& x, const Node* w) const {
+    const Value* root = roots_[w];
+    return x.parts && root && root != x.root && root->node() == x.parts;
+  }
+
+  // Whether a list of tensors comes of one tensor by an operator of PyTorch: as pieces of it that do not overlap, or as
+  // memory of their own.
+  bool givesPieces(const Node* n) {
+    if (!n->kind().text().starts_with("aten::") || !facts_.resolve(n) || n->inputCount() == 0) return false;
+    if (n->outputCount() != 1 || !n->input(0)->type()->isTensor()) return false;
+    const TypePtr type = n->output()->type();
+    return type->is(TypeKind::List) && type->element()->isTensor();
+  }
+
+  // Whether the node gives a part of memory that the graph makes, and nobody uses the whole but for it: slices of it,
+  // or all pieces of it (%l = aten::chunk(%whole, ..), %a, %b = prim::ListUnpack(%l)).
+  bool isOnlyPart(const Node* n, Variable& x) {
     static const Symbol kParts[] = {Symbol::of("aten::slice"), Symbol::of("aten::select")};
     const Block* block = n->block();
     bool isPart = false;
-    for (; std::find(std::begin(kParts), std::end(kParts), n->kind()) != std::end(kParts); isPart = true) {
-      const Value* whole = n->input(0);
-      n = whole->node();
-      if (!whole->type()->isTensor() || whole->useCount() != 1 || !n || n->block() != block) return false;
+    auto makerOfWhole = [&](const Node* part) -> const Node* {
+      const Value* whole = part->inputCount() ? part->input(0) : nullptr;
+      const Node* maker = whole && whole->useCount() == 1 ? whole->node() : nullptr;
+      return maker && maker->block() == block ? maker : nullptr;
+    };
+    if (n->kind() == sym::ListUnpack) {
+      x.parts = n;
+      n = makerOfWhole(n);
+      if (!n || !givesPieces(n)) return false;
+      n = makerOfWhole(n);
+      isPart = true;
     }
-    return isPart && n->kind() != sym::Constant && !n->hasBlocks() && facts_.isFresh(n);
+    for (; n && std::find(std::begin(kParts), std::end(kParts), n->kind()) != std::end(kParts); isPart = true)
+      n = n->input(0)->type()->isTensor() ? makerOfWhole(n) : nullptr;
+    for (; isPart && n && !functional_[n].kind.empty(); n = makerOfWhole(n)) x.before.insert(n);
+    return isPart && n && n->kind() != sym::Constant && !n->hasBlocks() && facts_.isFresh(n);
   }
   // A new tensor in the place of a part lies in memory without gaps.
   bool showsStrides(const Variable& x) {
@@ -328,7 +356,7 @@ class Round {
     x.root = root;
     Node* maker = root->node();
     if (!maker || !known_[maker] || maker->kind() == sym::Constant) return false;
-    bool isBranch = maker->kind() == sym::If, isPart = !isBranch && isOnlyPart(maker);
+    bool isBranch = maker->kind() == sym::If, isPart = !isBranch && isOnlyPart(maker, x);
     if (!isBranch && !isPart && (maker->hasBlocks() || !facts_.isFresh(maker))) return false;
     if (!gather(x) || !knowsAllWriters(x) || !capturesAfterWrites(x)) return false;
     if (isPart && showsStrides(x)) return false;

@@ -34,6 +34,73 @@ void batchedPair(int64_t m, int64_t n, int64_t k, float alpha, const float* a, i
   multiplyRows(a, aRow, m, panels, k, n, c, cRow, false);
 }
 
+// Rows lie side by side: sums over each of some rows at once.
+template <int kRows>
+void multiplyAlongRows(const MatrixVector& p, int64_t first) {
+  const hn::ScalableTag<float> d;
+  using V = hn::Vec<decltype(d)>;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const float* from = p.matrix + first * p.row;
+  V sum[kRows];
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) sum[r] = hn::Zero(d);
+  int64_t j = 0;
+  for (; j + lanes <= p.depth; j += lanes) {
+    const V v = hn::LoadU(d, p.vector + j);
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) sum[r] = hn::MulAdd(hn::LoadU(d, from + r * p.row + j), v, sum[r]);
+  }
+  if (j < p.depth) {
+    const auto some = hn::FirstN(d, static_cast<size_t>(p.depth - j));
+    const V v = hn::MaskedLoad(some, d, p.vector + j);
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) sum[r] = hn::MulAdd(hn::MaskedLoad(some, d, from + r * p.row + j), v, sum[r]);
+  }
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) p.out[(first + r) * p.outStep] = p.alpha * hn::GetLane(hn::SumOfLanes(d, sum[r]));
+}
+
+// Columns lie side by side: some vectors of results are kept over all of the depth.
+template <int kVectors>
+void multiplyAlongColumns(const MatrixVector& p, int64_t first, int64_t count) {
+  const hn::ScalableTag<float> d;
+  using V = hn::Vec<decltype(d)>;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto last = hn::FirstN(d, static_cast<size_t>(count - (kVectors - 1) * lanes));
+  V sum[kVectors];
+#pragma GCC unroll 4
+  for (int i = 0; i < kVectors; ++i) sum[i] = hn::Zero(d);
+  for (int64_t j = 0; j < p.depth; ++j) {
+    const float* from = p.matrix + j * p.column + first;
+    const V v = hn::Set(d, p.vector[j]);
+#pragma GCC unroll 4
+    for (int i = 0; i + 1 < kVectors; ++i) sum[i] = hn::MulAdd(hn::LoadU(d, from + i * lanes), v, sum[i]);
+    sum[kVectors - 1] = hn::MulAdd(hn::MaskedLoad(last, d, from + (kVectors - 1) * lanes), v, sum[kVectors - 1]);
+  }
+  alignas(64) float results[kVectors * hn::MaxLanes(hn::ScalableTag<float>())];
+#pragma GCC unroll 4
+  for (int i = 0; i < kVectors; ++i) hn::Store(hn::Mul(sum[i], hn::Set(d, p.alpha)), d, results + i * lanes);
+  for (int64_t i = 0; i < count; ++i) p.out[(first + i) * p.outStep] = results[i];
+}
+
+void multiplyVector(const MatrixVector& p) {
+  int64_t at = 0;
+  if (p.column == 1) {
+    for (; at + 4 <= p.rows; at += 4) multiplyAlongRows<4>(p, at);
+    for (; at < p.rows; ++at) multiplyAlongRows<1>(p, at);
+  } else if (p.row == 1) {
+    const int64_t lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>()));
+    for (; p.rows - at > 3 * lanes; at += 4 * lanes) multiplyAlongColumns<4>(p, at, std::min(4 * lanes, p.rows - at));
+    for (; at < p.rows; at += lanes) multiplyAlongColumns<1>(p, at, std::min(lanes, p.rows - at));
+  } else {
+    for (; at < p.rows; ++at) {
+      float sum = 0;
+      for (int64_t j = 0; j < p.depth; ++j) sum += p.matrix[at * p.row + j * p.column] * p.vector[j];
+      p.out[at * p.outStep] = p.alpha * sum;
+    }
+  }
+}
+
 inline constexpr int kMixedRows = HWY_TARGET == HWY_AVX3 ? 8 : 4;  // two vectors of each are in registers
 
 // Elements [0, count) of kRows planes of the result.
@@ -96,6 +163,39 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace tscompile {
+namespace {
+
+// The vector that a product has on one side, side by side.
+const float* contiguousVector(const float* from, int64_t step, int64_t count) {
+  if (step == 1 || count == 1) return from;
+  float* copy = threadScratch(count);
+  for (int64_t i = 0; i < count; ++i) copy[i] = from[i * step];
+  return copy;
+}
+
+// One side of each pair is a vector: the other one's elements are read once, where they are.
+void batchedVector(int64_t outer, int64_t inner, int64_t m, int64_t n, int64_t k, float alpha, const BatchedMatrix& a,
+                   const BatchedMatrix& b, float* c, int64_t cOuter, int64_t cInner, int64_t cRow, int threads) {
+  const bool isColumn = n == 1;
+  const int64_t rows = isColumn ? m : n;
+  const double cost = 2e-4 * static_cast<double>(outer * inner * rows * k);
+  const int64_t pairs = outer * inner, pieces = pairs >= 16 ? 1 : std::max<int64_t>(1, rows * k >> 14);
+  auto multiply = TS_SIMD(multiplyVector);
+  parallelFor(pairs * pieces, cost < 20 ? 1 : threads, [&](int64_t i) {
+    const Piece piece = pieceOf(rows, pieces, i % pieces);
+    const int64_t o = i / pieces / inner, in = i / pieces % inner, first = piece.begin, count = piece.end - first;
+    float* out = c + o * cOuter + in * cInner;
+    const float *left = a.at(o, in), *right = b.at(o, in);
+    if (isColumn)
+      multiply({count, k, alpha, left + first * a.row, a.row, a.column, contiguousVector(right, b.row, k),
+                out + first * cRow, cRow});
+    else
+      multiply({count, k, alpha, right + first * b.column, b.column, b.row, contiguousVector(left, a.column, k),
+                out + first, 1});
+  });
+}
+
+}  // namespace
 
 void batchedGemm(int64_t outer, int64_t inner, int64_t m, int64_t n, int64_t k, float alpha, const BatchedMatrix& a,
                  const BatchedMatrix& b, float* c, int64_t cOuter, int64_t cInner, int64_t cRow, int threads) {
@@ -104,6 +204,7 @@ void batchedGemm(int64_t outer, int64_t inner, int64_t m, int64_t n, int64_t k, 
       for (int64_t r = 0; r < m; ++r) std::fill_n(c + i / inner * cOuter + i % inner * cInner + r * cRow, n, 0.0f);
     return;
   }
+  if (m == 1 || n == 1) return batchedVector(outer, inner, m, n, k, alpha, a, b, c, cOuter, cInner, cRow, threads);
   auto pair = TS_SIMD(batchedPair);
   const double cost = 2e-5 * static_cast<double>(outer * inner * m) * static_cast<double>(n * k);
   // Few large products are split by rows, each piece packing B anew.

@@ -14,6 +14,17 @@ struct BatchedMatrix {
   const float* at(int64_t outer, int64_t inner) const { return data + outer * outerStride + inner * innerStride; }
 };
 
+// A matrix times a vector, out[i] = alpha * sum over j; element [i, j] of the matrix is at i * row + j * column.
+struct MatrixVector {
+  int64_t rows, depth;
+  float alpha;
+  const float* matrix;
+  int64_t row, column;
+  const float* vector;  // contiguous
+  float* out;
+  int64_t outStep;
+};
+
 // C = alpha * A * B per pair; C's column stride is 1. A is m x k, B is k x n.
 void batchedGemm(int64_t outer, int64_t inner, int64_t m, int64_t n, int64_t k, float alpha, const BatchedMatrix& a,
                  const BatchedMatrix& b, float* c, int64_t cOuter, int64_t cInner, int64_t cRow, int threads);

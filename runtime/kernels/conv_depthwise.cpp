@@ -47,8 +47,6 @@ template <int kGroup, int kChannel, class D>
 HWY_INLINE hn::Vec<D> channelOfGroups(D d, const float* pixel, int lane) {
   if constexpr (kGroup == 1) {
     return hn::LoadU(d, pixel + lane);
-  } else if constexpr (kGroup >= static_cast<int>(hn::MaxLanes(d))) {
-    return hn::Set(d, pixel[lane / kGroup * kGroup + kChannel]);
   } else if constexpr (kGroup == 2) {
     return kChannel == 0 ? hn::DupEven(hn::LoadU(d, pixel + lane)) : hn::DupOdd(hn::LoadU(d, pixel + lane));
   } else {
@@ -57,9 +55,19 @@ HWY_INLINE hn::Vec<D> channelOfGroups(D d, const float* pixel, int lane) {
   }
 }
 
-template <class Body, int... kChannel>
-HWY_INLINE void forChannels(std::integer_sequence<int, kChannel...>, Body&& body) {
-  (body(std::integral_constant<int, kChannel>()), ...);
+// Calls body(channel) for each channel of a group. A vector of one group has it from memory: there, channels are a
+// loop, so that the addresses of all outputs stay in registers.
+template <int kGroup, bool kLoop, class Body>
+HWY_INLINE void forChannels(Body&& body) {
+  if constexpr (kLoop) {
+#pragma GCC unroll 1
+    for (int channel = 0; channel < kGroup; ++channel) body(channel);
+  } else {
+    [&]<int... kChannel>(std::integer_sequence<int, kChannel...>) HWY_ATTR {
+      (body(std::integral_constant<int, kChannel>()), ...);
+    }
+    (std::make_integer_sequence<int, kGroup>());
+  }
 }
 
 template <int kGroup, int kCount>
@@ -67,6 +75,13 @@ void groupedRun(const GroupedRun& r) {
   const hn::CappedTag<float, kGroup == 8 ? 8 : kBlock> d;
   using V = hn::Vec<decltype(d)>;
   constexpr int kStep = static_cast<int>(hn::MaxLanes(decltype(d)())), kSums = kBlock / kStep;
+  constexpr bool kLoop = kGroup > 1 && kGroup >= kStep;
+  auto ofChannel = [&](auto channel, const float* pixel, int v) HWY_ATTR {
+    if constexpr (kLoop)
+      return hn::Set(d, pixel[v * kStep / kGroup * kGroup + channel]);
+    else
+      return channelOfGroups<kGroup, channel>(d, pixel, v * kStep);
+  };
   V sum[kCount][kSums];
 #pragma GCC unroll 16
   for (int v = 0; v < kSums; ++v) {
@@ -85,13 +100,13 @@ void groupedRun(const GroupedRun& r) {
     const float* HWY_RESTRICT a = r.in + j * r.inRow;
     const float* HWY_RESTRICT w = r.weights + j * r.weightsRow;
     for (int64_t k = 0; k < r.columns; ++k, a += r.inColumn, w += kGroup * kBlock)
-      forChannels(std::make_integer_sequence<int, kGroup>(), [&](auto channel) HWY_ATTR {
+      forChannels<kGroup, kLoop>([&](auto channel) HWY_ATTR {
 #pragma GCC unroll 16
         for (int v = 0; v < kSums; ++v) {
           const V weight = hn::LoadU(d, w + channel * kBlock + v * kStep);
 #pragma GCC unroll 16
           for (int i = 0; i < kCount; ++i)
-            sum[i][v] = hn::MulAdd(weight, channelOfGroups<kGroup, channel>(d, a + i * r.inStep, v * kStep), sum[i][v]);
+            sum[i][v] = hn::MulAdd(weight, ofChannel(channel, a + i * r.inStep, v), sum[i][v]);
         }
       });
   }

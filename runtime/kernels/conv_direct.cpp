@@ -72,7 +72,11 @@ InputView viewOf(const ConvShape& s, WeightStorage storage) {
             s.strideWidth,
             f.padded()};
   }
-  if (!padded && s.strideWidth == 1) return {s.inHeight, s.inWidth, 1, lines || areIntegers(storage), pixel, 1, f.in};
+  // Floats are read where they are; those of outputs that lie apart are worth a copy if they are read several times.
+  const bool converts = lines || areIntegers(storage);
+  if (!padded && s.strideWidth == 1) return {s.inHeight, s.inWidth, 1, converts, pixel, 1, f.in};
+  if (!padded && !converts && s.kernelWidth <= s.strideWidth)
+    return {s.inHeight, s.inWidth, 1, false, pixel, s.strideWidth, f.in};
   int64_t height = (s.outHeight() - 1) * s.strideHeight + (s.kernelHeight - 1) * s.dilationHeight + 1;
   int64_t width = (s.outWidth() - 1) * s.strideWidth + (s.kernelWidth - 1) * s.dilationWidth + 1;
   const int64_t frames = (f.out() - 1) * f.stride + (f.kernel - 1) * f.dilation + 1;
@@ -445,7 +449,7 @@ void directImages(const ConvShape& s, int64_t images, const float* input, const 
   }
   const std::vector<int64_t> steps = stepsOf(s, view, bands.blocks);
   Product shared = productOf(s, steps, storage, e);
-  if (kLines) shared.rowStride = view.step;
+  shared.rowStride = view.step * view.pixel;
   shared.depth = unit;
   const PackedWeights weights = directWeights(s, storage);
   const int64_t area = s.taps();

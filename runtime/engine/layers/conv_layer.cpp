@@ -11,11 +11,6 @@
 #include <numeric>
 
 namespace tscompile {
-namespace {
-
-constexpr int64_t kParallelFloats = 64 << 10;  // copies of less are done by one thread
-
-}  // namespace
 
 void ConvLayer::run(Frame& frame) const {
   Epilogue epilogue = epilogueOf(frame);
@@ -157,66 +152,6 @@ void ConvLayer::prepare(WeightStore& store, const ProductPrecision& precision) {
   bias = inWholeBlocks(bias);
 }
 
-void FramesLayer::run(Frame& frame) const {
-  const Dims& in = frame.network()[inputs[0]].sizes;
-  const int64_t channels = in[1], depth = in[2], area = in[3] * in[4];
-  const float* from = frame.data<float>(inputs[0]);
-  auto* to = frame.data<float>(outputs[0]);
-  const int64_t planes = in[0] * outDepth * channels;
-  parallelFor(planes, planes * kernelDepth * area < kParallelFloats ? 1 : frame.threads(), [&](int64_t i) {
-    const int64_t image = i / channels / outDepth, out = i / channels % outDepth, channel = i % channels;
-    for (int64_t k = 0; k < kernelDepth; ++k) {
-      const int64_t at = out * stride + k * dilation - padding;
-      float* plane = to + (i * kernelDepth + k) * area;
-      if (at < 0 || at >= depth)
-        std::fill_n(plane, area, 0.0f);
-      else
-        std::copy_n(from + ((image * channels + channel) * depth + at) * area, area, plane);
-    }
-  });
-}
-
-void ChannelsToPixelsLayer::runOnBlocks(Frame& frame) const {
-  const Dims &in = frame.network()[inputs[0]].sizes, &out = frame.network()[outputs[0]].sizes;
-  const int64_t blocks = out[1] / kBlock, planes = out[0] * blocks, inArea = in[2] * in[3];
-  const float* from = frame.data<float>(inputs[0]);
-  auto* to = frame.data<float>(outputs[0]);
-  const int64_t rows = planes * out[2];
-  parallelFor(rows, rows * out[3] * kBlock < kParallelFloats ? 1 : frame.threads(), [&](int64_t i) {
-    const int64_t plane = i / out[2], y = i % out[2] + top;
-    const int64_t places = plane / blocks * stepY * stepX + y % stepY * stepX;  // that are before those of this row
-    float* line = to + i * out[3] * kBlock;
-    for (int64_t x = left; x < out[3] + left; ++x, line += kBlock) {
-      const int64_t block = (places + x % stepX) * blocks + plane % blocks;
-      std::copy_n(from + (block * inArea + y / stepY * in[3] + x / stepX) * kBlock, kBlock, line);
-    }
-  });
-}
-
-void ChannelsToPixelsLayer::run(Frame& frame) const {
-  if (blocked) return runOnBlocks(frame);
-  const Dims& in = frame.network()[inputs[0]].sizes;
-  const Dims& out = frame.network()[outputs[0]].sizes;
-  const int64_t height = in[2], width = in[3], outHeight = out[2], outWidth = out[3];
-  const float* from = frame.data<float>(inputs[0]);
-  auto* to = frame.data<float>(outputs[0]);
-  const int64_t planes = out[0] * out[1], places = stepY * stepX;
-  parallelFor(planes, planes * outHeight * outWidth < kParallelFloats ? 1 : frame.threads(), [&](int64_t plane) {
-    for (int64_t y = 0; y < outHeight; ++y) {
-      const int64_t place = (y + top) % stepY * stepX, row = (y + top) / stepY;
-      float* line = to + (plane * outHeight + y) * outWidth;
-      for (int64_t p = 0; p < stepX; ++p) {
-        // The first pixel of this phase.
-        const int64_t first = (p - left % stepX + stepX) % stepX;
-        const int64_t channel =
-            placesFirst ? (plane / out[1] * places + place + p) * out[1] + plane % out[1] : plane * places + place + p;
-        const float* pixels = from + (channel * height + row) * width + (first + left) / stepX;
-        for (int64_t x = first; x < outWidth; x += stepX) line[x] = *pixels++;
-      }
-    }
-  });
-}
-
 namespace {
 
 // What a call says: spatial dimensions from the outermost on.
@@ -332,75 +267,92 @@ void addFrames(ConvertCall& call, const Convolution& c) {
 
 // ---- transposed ----
 
-// A kernel [in][out / groups][KH][KW] that is laid down every `step` pixels is, for each of the step x step places that
-// a pixel can have among them, a kernel of its own over the input: [groups][out / groups][stepY][stepX] channels of
-// ceil(KH / stepY) x ceil(KW / stepX), turned around. One group may have its channels [stepY][stepX][out].
-Tensor kernelsOfPlaces(const Tensor& w, int64_t groups, int64_t stepY, int64_t stepX, bool placesFirst) {
-  const int64_t in = w.size(0) / groups, out = w.size(1), kernelHeight = w.size(2), kernelWidth = w.size(3);
-  const int64_t height = (kernelHeight + stepY - 1) / stepY, width = (kernelWidth + stepX - 1) / stepX;
-  Tensor made = Tensor::zeros(DType::Float32, Dims{groups * out * stepY * stepX, in, height, width});
-  for (int64_t g = 0; g < groups; ++g)
-    for (int64_t i = 0; i < in; ++i)
-      for (int64_t o = 0; o < out; ++o)
-        for (int64_t y = 0; y < kernelHeight; ++y)
-          for (int64_t x = 0; x < kernelWidth; ++x) {
-            const int64_t place = y % stepY * stepX + x % stepX;
-            const int64_t channel = placesFirst ? place * out + o : (g * out + o) * stepY * stepX + place;
-            const int64_t row = height - 1 - y / stepY, column = width - 1 - x / stepX;
-            made.data<float>()[((channel * in + i) * height + row) * width + column] =
-                w.data<float>()[(((g * in + i) * out + o) * kernelHeight + y) * kernelWidth + x];
-          }
+// A kernel [in][out / groups][KD][KH][KW] that is laid down every `step` elements is, for each of the places that an
+// element can have among them, a kernel of its own over the input: [groups][out / groups][place] channels of sizes that
+// are divided by `step`, turned around. One group may have its channels [place][out].
+Tensor kernelsOfPlaces(const Tensor& w, int64_t groups, const Dims& kernel, const Dims& step, bool placesFirst) {
+  const int64_t in = w.size(0) / groups, out = w.size(1), places = step[0] * step[1] * step[2];
+  Dims sizes{groups * out * places, in};
+  for (size_t d = 0; d < 3; ++d) sizes.push_back((kernel[d] + step[d] - 1) / step[d]);
+  const int64_t depth = sizes[2], height = sizes[3], width = sizes[4], taps = kernel[0] * kernel[1] * kernel[2];
+  Tensor made = Tensor::zeros(DType::Float32, sizes);
+  for (int64_t kernels = 0; kernels < groups * in * out; ++kernels) {
+    const int64_t g = kernels / out / in, i = kernels / out % in, o = kernels % out;
+    for (int64_t tap = 0; tap < taps; ++tap) {
+      const int64_t z = tap / kernel[2] / kernel[1], y = tap / kernel[2] % kernel[1], x = tap % kernel[2];
+      const int64_t place = (z % step[0] * step[1] + y % step[1]) * step[2] + x % step[2];
+      const int64_t channel = placesFirst ? place * out + o : (g * out + o) * places + place;
+      const int64_t frame = depth - 1 - z / step[0], row = height - 1 - y / step[1], column = width - 1 - x / step[2];
+      made.data<float>()[(((channel * in + i) * depth + frame) * height + row) * width + column] =
+          w.data<float>()[kernels * taps + tap];
+    }
+  }
   return made;
+}
+
+// Each channel's bias for each place.
+Tensor biasOfPlaces(const Tensor& bias, int64_t places, bool placesFirst) {
+  if (!bias.defined() || places == 1) return bias;
+  const int64_t channels = bias.numel();
+  Tensor repeated = Tensor::empty(DType::Float32, Dims{channels * places});
+  for (int64_t i = 0; i < repeated.numel(); ++i)
+    repeated.data<float>()[i] = bias.data<float>()[placesFirst ? i % channels : i / places];
+  return repeated;
+}
+
+// Of three dimensions, the first of which may be missing.
+Dims threeOf(const Dims& d, int64_t missing) {
+  Dims all(3 - d.size(), missing);
+  for (int64_t each : d) all.push_back(each);
+  return all;
 }
 
 // False for what has no layer: dilation with steps.
 bool addTransposed(ConvertCall& call, const Convolution& c) {
   Tensor x = call.tensor(0), w = contiguous(call.tensor(1));
-  const bool flat = c.rank() == 1;
-  auto of = [&](const Dims& d, size_t i, int64_t otherwise) { return !flat ? d[i] : i == 1 ? d[0] : otherwise; };
-  const Dims step{of(c.stride, 0, 1), of(c.stride, 1, 1)}, dilation{of(c.dilation, 0, 1), of(c.dilation, 1, 1)};
-  const Dims kernel{of(c.kernel, 0, 1), of(c.kernel, 1, 1)}, cut{of(c.before, 0, 0), of(c.before, 1, 0)};
-  if ((step[0] > 1 && dilation[0] > 1) || (step[1] > 1 && dilation[1] > 1)) return false;
-  const int64_t groups = c.groups, places = step[0] * step[1], outChannels = w.size(1) * groups;
-  const Dims weightSizes{w.size(0), w.size(1), kernel[0], kernel[1]};
-  w = w.withGeometry(weightSizes, contiguousStrides(weightSizes), w.offset());
+  const Dims step = threeOf(c.stride, 1), dilation = threeOf(c.dilation, 1), kernel = threeOf(c.kernel, 1),
+             cut = threeOf(c.before, 0);
+  for (size_t d = 0; d < 3; ++d)
+    if (step[d] > 1 && dilation[d] > 1) return false;
+  const int64_t groups = c.groups, places = step[0] * step[1] * step[2], outChannels = w.size(1) * groups;
   ConvShape s = shapeOf(c, x, x.size(0), x.size(1), outChannels * places);
   const Dims& sizes = call.spec().sizes;
-  const Dims out{sizes[0], sizes[1], flat ? 1 : sizes[2], sizes.back()};
+  const Dims out = threeOf(Dims(sizes.begin() + 2, sizes.end()), 1);
   auto side = [&](size_t d, int64_t in, int64_t& kernelSize, int64_t& stride, int64_t& before, int64_t& after) {
     kernelSize = (kernel[d] + step[d] - 1) / step[d];
     stride = 1;
     before = dilation[d] * (kernelSize - 1);
     // So that every pixel that is wanted has a place; what is in front of them is cut off.
-    const int64_t places = (out[d + 2] + cut[d] + step[d] - 1) / step[d];
-    after = std::max<int64_t>(0, places - in);
+    const int64_t wanted = (out[d] + cut[d] + step[d] - 1) / step[d];
+    after = std::max<int64_t>(0, wanted - in);
   };
-  side(0, s.inHeight, s.kernelHeight, s.strideHeight, s.padTop, s.padBottom);
-  side(1, s.inWidth, s.kernelWidth, s.strideWidth, s.padLeft, s.padRight);
+  side(0, s.frames.in, s.frames.kernel, s.frames.stride, s.frames.padFront, s.frames.padBack);
+  side(1, s.inHeight, s.kernelHeight, s.strideHeight, s.padTop, s.padBottom);
+  side(2, s.inWidth, s.kernelWidth, s.strideWidth, s.padLeft, s.padRight);
   const bool placesFirst = columnsArePlacesFirst(groups, outChannels);
-  Tensor bias = biasOf(call);
-  if (bias.defined() && places > 1) {
-    Tensor repeated = Tensor::empty(DType::Float32, Dims{outChannels * places});
-    for (int64_t i = 0; i < repeated.numel(); ++i)
-      repeated.data<float>()[i] = bias.data<float>()[placesFirst ? i % outChannels : i / places];
-    bias = repeated;
-  }
-  WeightForm form{fmt::format(", transposed by {}x{}", step[0], step[1]),
-                  [=](const Tensor& t) { return kernelsOfPlaces(t, groups, step[0], step[1], placesFirst); }};
+  WeightForm form{fmt::format(", transposed by {}x{}x{}", step[0], step[1], step[2]),
+                  [=](const Tensor& t) { return kernelsOfPlaces(t, groups, kernel, step, placesFirst); }};
   TensorId input = contiguousOperand(call, 0);
   TensorId result = call.makeResult();
   Network& n = call.network();
-  TensorId pixels = n.addView(n[result].buffer, DType::Float32, out, contiguousStrides(out), 0);
-  const bool whole = places == 1 && cut[0] == 0 && cut[1] == 0 && s.outHeight() == out[2] && s.outWidth() == out[3];
-  TensorId made =
-      whole ? pixels : n.addTensor(DType::Float32, Dims{s.batch, s.outChannels, s.outHeight(), s.outWidth()});
-  addConvolution(call, s, w, form, bias, input, made);
+  // Images have no depth.
+  auto tensorSizes = [&](int64_t channels, int64_t depth, int64_t height, int64_t width) {
+    return c.rank() == 3 ? Dims{s.batch, channels, depth, height, width} : Dims{s.batch, channels, height, width};
+  };
+  const Dims pixelSizes = tensorSizes(outChannels, out[0], out[1], out[2]);
+  TensorId pixels = n.addView(n[result].buffer, DType::Float32, pixelSizes, contiguousStrides(pixelSizes), 0);
+  const Dims madeSizes = tensorSizes(s.outChannels, s.frames.out(), s.outHeight(), s.outWidth());
+  const bool whole = places == 1 && cut == Dims{0, 0, 0} && madeSizes == pixelSizes;
+  TensorId made = whole ? pixels : n.addTensor(DType::Float32, madeSizes);
+  addConvolution(call, s, w, form, biasOfPlaces(biasOf(call), places, placesFirst), input, made);
   if (whole) return true;
   auto& shuffle = call.add<ChannelsToPixelsLayer>();
-  shuffle.stepY = step[0];
-  shuffle.stepX = step[1];
-  shuffle.top = cut[0];
-  shuffle.left = cut[1];
+  shuffle.stepZ = step[0];
+  shuffle.stepY = step[1];
+  shuffle.stepX = step[2];
+  shuffle.front = cut[0];
+  shuffle.top = cut[1];
+  shuffle.left = cut[2];
   shuffle.placesFirst = placesFirst;
   shuffle.inputs = {made};
   shuffle.outputs = {pixels};
@@ -425,7 +377,7 @@ void convertConvolution(ConvertCall& call) {
   }
   const Convolution c = describe(call, kForm);
   if (c.transposed) {
-    if (c.rank() > 2) return convertToKernel(call, "it is transposed and of three dimensions");
+    if (c.rank() == 3 && x.size(2) == 1) return convertToKernel(call, "it is transposed, of volumes of one frame");
     if (!addTransposed(call, c)) convertToKernel(call, "it is transposed with steps and dilation");
     return;
   }
@@ -438,18 +390,5 @@ void convertConvolution(ConvertCall& call) {
 template void convertConvolution<ConvForm::Forward>(ConvertCall& call);
 template void convertConvolution<ConvForm::General>(ConvertCall& call);
 template void convertConvolution<ConvForm::Transposed>(ConvertCall& call);
-
-void convertPixelShuffle(ConvertCall& call) {
-  Tensor x = call.tensor(0);
-  if (!isF32(x)) return convertToKernel(call, kNotF32);
-  if (x.rank() != 4) return convertToKernel(call, "it has no batch");
-  if (x.numel() == 0) return convertToKernel(call, kEmpty);
-  TensorId input = contiguousOperand(call, 0);
-  TensorId output = call.makeResult();
-  auto& layer = call.add<ChannelsToPixelsLayer>();
-  layer.stepY = layer.stepX = call.integer(1);
-  layer.inputs = {input};
-  layer.outputs = {output};
-}
 
 }  // namespace tscompile

@@ -1,9 +1,10 @@
-// Convolutions with constant weights, in f32: those of one dimension, of volumes in groups and transposed ones are made
-// of two-dimensional ones.
+// Convolutions with constant weights, in f32: those of one dimension, of volumes in groups and transposed ones
+// are made of two-dimensional ones.
 #pragma once
 
 #include "runtime/engine/layers/integer_weights.h"
 #include "runtime/engine/layers/line_layer.h"
+#include "runtime/engine/layers/pixel_layers.h"
 #include "runtime/engine/layers/product_layer.h"
 #include "runtime/kernels/conv.h"
 
@@ -65,33 +66,6 @@ class ConvLayer : public ProductLayer, public IntegerWeights, public LineLayer {
   WeightStorage storage_ = WeightStorage::F32;
 };
 
-// Volumes -> one image of two for each depth of the result, with the depths of the kernel as
-// channels: [N][C][D][H][W] -> [N * outDepth][C * kernelDepth][H][W].
-class FramesLayer : public Layer {
- public:
-  using Layer::Layer;
-  std::string name() const override { return "frames"; }
-  void run(Frame& frame) const override;
-  int64_t outDepth = 0, kernelDepth = 0, stride = 1, dilation = 1, padding = 0;
-};
-
-// Channels -> pixels: [N][C * stepY * stepX][H][W] -> [N][C][outHeight][outWidth], where pixel (y, x) is that of
-// place ((y + top) % stepY, (x + left) % stepX) at ((y + top) / stepY, (x + left) / stepX). Channels are [C][place], or
-// [place][C].
-class ChannelsToPixelsLayer : public Layer {
- public:
-  using Layer::Layer;
-  std::string name() const override { return "channels_to_pixels"; }
-  void run(Frame& frame) const override;
-  bool canBeBlocked(const Network& network) const { return placesFirst && network[outputs[0]].sizes[1] % kBlock == 0; }
-  int64_t stepY = 1, stepX = 1, top = 0, left = 0;
-  bool placesFirst = false;
-  bool blocked = false;  // input and output are
-
- private:
-  void runOnBlocks(Frame& frame) const;
-};
-
 // A transposed convolution computes each channel for each place that a pixel can have among `places`: whether its
 // columns are [place][channel], whose blocks become pixels as they are, or [channel][place].
 inline bool columnsArePlacesFirst(int64_t groups, int64_t channels) { return groups == 1 && channels % kBlock == 0; }
@@ -100,8 +74,5 @@ inline bool columnsArePlacesFirst(int64_t groups, int64_t channels) { return gro
 enum class ConvForm : uint8_t { Forward, General, Transposed };
 template <ConvForm kForm>
 void convertConvolution(ConvertCall& call);
-
-// aten::pixel_shuffle
-void convertPixelShuffle(ConvertCall& call);
 
 }  // namespace tscompile

@@ -1,6 +1,7 @@
 // Elements picked one by one: gather, scatter and their kin, take, put.
 #include "ir/values/size_expression.h"
 #include "runtime/engine/layers/indexing_layer.h"
+#include "runtime/engine/layers/scatter_layer.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
 #include "runtime/reference/indexing.h"
@@ -241,16 +242,19 @@ void registerGatheringOps(OpRegistry& ops) {
     ops.add({.schema = schema,
              .infer = inferScatter,
              .kernel = scatterKernel,
+             .convert = convertScatter,
              .dtypes = kAllTypes,
              .inplace = InPlace::Direct});
   ops.add({.schema = "aten::scatter_add",
            .infer = inferScatter,
            .kernel = scatterAddKernel,
+           .convert = convertScatterAdd,
            .dtypes = kAllTypes,
            .inplace = InPlace::Direct});
   ops.add({.schema = "aten::scatter_reduce.two",
            .infer = inferScatter,
            .kernel = scatterReduceKernel,
+           .convert = convertScatterReduce,
            .inplace = InPlace::Direct});
   ops.add({.schema = "aten::take", .infer = inferTake, .kernel = takeKernel, .dtypes = kAllTypes});
   ops.add(

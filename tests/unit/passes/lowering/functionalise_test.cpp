@@ -57,6 +57,47 @@ TEST(Functionalise, APartThatIsAllThatIsUsed) {
 )");
 }
 
+// A traced LSTMCell: a sum over the memory of its first operand, whose pieces are then written one after the other.
+TEST(Functionalise, PiecesOfAWholeThatIsUsedNoMore) {
+  const std::string graph = R"(graph(%x : Float(2, 8), %y : Float(2, 8), %c : Float(2, 4)):
+  %1 : int = prim::Constant[value=1]()
+  %2 : int = prim::Constant[value=2]()
+  %a : Float(2, 8) = aten::neg(%x)
+  %b : Float(2, 8) = aten::add{0}(%a, %y, %1)
+  %l : Tensor[] = aten::unsafe_chunk(%b, %2, %1)
+  %p : Float(2, 4), %q : Float(2, 4) = prim::ListUnpack(%l)
+  %i : Tensor = aten::sigmoid{0}(%p)
+  %f : Tensor = aten::add{0}(%q, %c, %1)
+  %g : Tensor = aten::tanh{0}(%f)
+  %r : Tensor = aten::mul(%i, %g)
+  return (%r)
+)";
+  auto with = [&](const std::string& suffix) {
+    std::string text = graph;
+    for (size_t at; (at = text.find("{0}")) != std::string::npos;) text.replace(at, 3, suffix);
+    return text;
+  };
+  expectAfter(with("_"), with(""));
+}
+
+// The whole, or the list of its pieces, is used once more; another view of a piece is written.
+TEST(Functionalise, PiecesThatStay) {
+  for (const char* uses :
+       {"  %c : Tensor = aten::relu(%a)\n  return (%c)\n", "  %c : Tensor = aten::cat(%l, %0)\n  return (%c)\n",
+        "  %v : Tensor = aten::select(%q, %0, %0)\n  %c : Tensor = aten::neg_(%v)\n"
+        "  %d : Tensor = aten::abs(%q)\n  return (%d)\n"})
+    expectLeft((R"(graph(%x : Float(2, 8)):
+  %0 : int = prim::Constant[value=0]()
+  %1 : int = prim::Constant[value=1]()
+  %2 : int = prim::Constant[value=2]()
+  %a : Float(2, 8) = aten::neg(%x)
+  %l : Tensor[] = aten::chunk(%a, %2, %1)
+  %p : Float(2, 4), %q : Float(2, 4) = prim::ListUnpack(%l)
+  %i : Tensor = aten::sigmoid_(%p)
+)" + std::string(uses))
+                   .c_str());
+}
+
 // The whole is used once more, a view asks for strides, the caller gets the part, or each turn writes it again.
 TEST(Functionalise, PartsThatStay) {
   for (const char* uses : {"  %c : Tensor = aten::relu(%a)\n", "  %c : Tensor = aten::view(%b, %s)\n",

@@ -59,6 +59,32 @@ TEST(ConvLayer, TransposedOnesAreConvolutions) {
   expectNative(graphOf({"8, 4, 2, 2", 4, 1, "2, 2", "0, 0", "0, 0", "1, 1"}, "conv_transpose2d"), randn({8, 3, 3}, 1));
 }
 
+TEST(ConvLayer, TransposedVolumesAreConvolutions) {
+  for (const Transposed& c : {Transposed{"8, 4, 2, 2, 2", 4, 1, "2, 2, 2", "0, 0, 0", "0, 0, 0", "1, 1, 1"},
+                              {"8, 16, 2, 2, 2", 16, 1, "2, 2, 2", "0, 0, 0", "0, 0, 0", "1, 1, 1"},
+                              {"8, 16, 4, 3, 2", 16, 1, "2, 1, 2", "1, 1, 0", "0, 0, 1", "1, 1, 1"},
+                              {"8, 4, 3, 4, 5", 8, 2, "3, 2, 1", "0, 1, 2", "2, 0, 0", "1, 1, 1"},
+                              {"8, 4, 3, 3, 3", 4, 1, "1, 1, 1", "1, 0, 1", "0, 0, 0", "2, 3, 1"}})
+    expectNative(graphOf(c, "conv_transpose3d"), randn({2, 8, 3, 5, 4}, 1));
+}
+
+// Outputs lie apart and see no pixel twice: the input is read where it is.
+TEST(ConvLayer, StridesWithoutPadding) {
+  for (auto [weight, channels, stride] :
+       {std::tuple("40, 24, 1, 1", 40, "2, 2"), std::tuple("32, 24, 2, 2", 32, "2, 2"),
+        std::tuple("16, 24, 3, 2", 16, "1, 3"), std::tuple("16, 24, 1, 3", 16, "3, 2")}) {
+    const std::string graph = "graph(%x : Tensor):" + fmt::format(fmt::runtime(kNumbers), 1, channels, weight) +
+                              fmt::format(R"(  %s : int[] = prim::Constant[value=[{}]]()
+  %p : int[] = prim::Constant[value=[0, 0]]()
+  %d : int[] = prim::Constant[value=[1, 1]]()
+  %y : Tensor = aten::conv2d(%x, %w, %b, %s, %p, %d, %g)
+  return (%y)
+)",
+                                          stride);
+    expectNative(graph, randn({2, 24, 13, 34}, 1));
+  }
+}
+
 TEST(ConvLayer, TransposedWithStepsAndDilationIsAKernel) {
   EngineCase c(graphOf({"8, 4, 3, 3", 4, 1, "2, 2", "0, 0", "0, 0", "2, 2"}, "conv_transpose2d"));
   Tensor x = randn({1, 8, 3, 3}, 1);

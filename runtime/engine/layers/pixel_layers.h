@@ -1,0 +1,42 @@
+// Layers in front of convolutions and behind them that move elements between channels, frames and pixels.
+#pragma once
+
+#include "runtime/engine/network/convert_call.h"
+#include "runtime/engine/network/frame.h"
+#include "runtime/kernels/layout.h"
+
+#include <string>
+
+namespace tscompile {
+
+// Volumes -> one image of two for each depth of the result, with the depths of the kernel as
+// channels: [N][C][D][H][W] -> [N * outDepth][C * kernelDepth][H][W].
+class FramesLayer : public Layer {
+ public:
+  using Layer::Layer;
+  std::string name() const override { return "frames"; }
+  void run(Frame& frame) const override;
+  int64_t outDepth = 0, kernelDepth = 0, stride = 1, dilation = 1, padding = 0;
+};
+
+// Channels -> pixels: [N][C * stepZ * stepY * stepX][D][H][W] -> [N][C][outDepth][outHeight][outWidth], where pixel
+// (z, y, x) is that of place ((z + front) % stepZ, (y + top) % stepY, (x + left) % stepX) at ((z + front) / stepZ,
+// (y + top) / stepY, (x + left) / stepX). Channels are [C][place], or [place][C]. Images have no depth.
+class ChannelsToPixelsLayer : public Layer {
+ public:
+  using Layer::Layer;
+  std::string name() const override { return "channels_to_pixels"; }
+  void run(Frame& frame) const override;
+  bool canBeBlocked(const Network& network) const { return placesFirst && network[outputs[0]].sizes[1] % kBlock == 0; }
+  int64_t stepZ = 1, stepY = 1, stepX = 1, front = 0, top = 0, left = 0;
+  bool placesFirst = false;
+  bool blocked = false;  // input and output are
+
+ private:
+  void runOnBlocks(Frame& frame) const;
+};
+
+// aten::pixel_shuffle
+void convertPixelShuffle(ConvertCall& call);
+
+}  // namespace tscompile

@@ -1,0 +1,169 @@
+#include "runtime/engine/layers/scatter_layer.h"
+
+#include "ir/values/error.h"
+#include "runtime/call/thread_pool.h"
+#include "runtime/engine/layers/operands.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace tscompile {
+namespace {
+
+using How = ScatterLayer::How;
+constexpr int64_t kParallel = 32 << 10;  // elements; fewer are brought by one thread
+
+template <How kHow>
+float joined(float old, float value) {
+  if constexpr (kHow == How::Assign) return value;
+  if constexpr (kHow == How::Add) return old + value;
+  if constexpr (kHow == How::Multiply) return old * value;
+  if constexpr (kHow == How::Max) return std::isnan(old) || old >= value ? old : value;
+  return std::isnan(old) || old <= value ? old : value;
+}
+
+// Elements that go to places of their own: of one coordinate in all dimensions but `dim` and the last, and a piece of
+// the last; or, where `dim` is the last, those of a range of places.
+struct Column {
+  const int64_t* index;
+  const float* source;
+  float* out;
+  int64_t count, size;                     // along `dim`, of the index and of the result
+  int64_t indexStep, sourceStep, outStep;  // along `dim`
+  int64_t width, indexNext, sourceNext;    // along the last dimension
+  Piece places;
+};
+
+template <How kHow>
+void joinColumn(const Column& c) {
+  for (int64_t i = 0; i < c.count; ++i) {
+    const int64_t* index = c.index + i * c.indexStep;
+    const float* source = c.source + i * c.sourceStep;
+    auto placeOf = [&](int64_t at) {
+      // The interpreter does it again, and tells where it is.
+      if (at < 0 || at >= c.size) throw ExecutionError(ErrorKind::Model, "an index is out of range");
+      return at;
+    };
+    if (c.indexNext == 0 && c.sourceNext == 1) {
+      const int64_t at = placeOf(*index);
+      if (at < c.places.begin || at >= c.places.end) continue;
+      float* to = c.out + at * c.outStep;
+      for (int64_t j = 0; j < c.width; ++j) to[j] = joined<kHow>(to[j], source[j]);
+      continue;
+    }
+    for (int64_t j = 0; j < c.width; ++j) {
+      const int64_t at = placeOf(index[j * c.indexNext]);
+      if (at < c.places.begin || at >= c.places.end) continue;
+      float& to = c.out[at * c.outStep + j];
+      to = joined<kHow>(to, source[j * c.sourceNext]);
+    }
+  }
+}
+
+void join(How how, const Column& c) {
+  switch (how) {
+    case How::Assign:
+      return joinColumn<How::Assign>(c);
+    case How::Add:
+      return joinColumn<How::Add>(c);
+    case How::Multiply:
+      return joinColumn<How::Multiply>(c);
+    case How::Max:
+      return joinColumn<How::Max>(c);
+    case How::Min:
+      return joinColumn<How::Min>(c);
+  }
+}
+
+}  // namespace
+
+void ScatterLayer::run(Frame& frame) const {
+  const NetTensor &out = frame.network()[outputs[0]], &index = frame.network()[inputs[1]];
+  auto* to = frame.data<float>(outputs[0]);
+  const float* self = frame.data<float>(inputs[0]);
+  const int64_t copies = std::clamp<int64_t>(out.numel >> 14, 1, 64);
+  parallelFor(copies, out.numel < kParallel * 2 ? 1 : frame.threads(), [&](int64_t i) {
+    const Piece piece = pieceOf(out.numel, copies, i);
+    std::copy(self + piece.begin, self + piece.end, to + piece.begin);
+  });
+  const size_t rank = index.sizes.size(), last = rank - 1;
+  const bool hasSource = inputs.size() > 2, alongLast = dim == last;
+  const Dims sourceStrides = hasSource ? frame.network()[inputs[2]].strides : Dims(rank, 0);
+  Dims others = index.sizes;  // that columns are apart in
+  others[dim] = others[last] = 1;
+  const int64_t rows = std::accumulate(others.begin(), others.end(), int64_t{1}, std::multiplies<>());
+  const int64_t width = alongLast ? 1 : index.sizes[last], size = out.sizes[dim];
+  const int64_t widths = std::clamp<int64_t>(width / 16, 1, 8);
+  const bool byPlaces = alongLast && rows < 8 && index.numel >= kParallel;
+  const int64_t ranges = byPlaces ? std::clamp<int64_t>(size / 64, 1, 8) : 1, columns = rows * widths * ranges;
+  const int64_t pieces = std::min<int64_t>(columns, 64);
+  parallelFor(pieces, index.numel < kParallel ? 1 : frame.threads(), [&](int64_t p) {
+    const Piece some = pieceOf(columns, pieces, p);
+    for (int64_t column = some.begin; column < some.end; ++column) {
+      const Piece part = pieceOf(width, widths, column / ranges % widths);
+      int64_t indexAt = 0, sourceAt = 0, outAt = 0, rest = column / ranges / widths;
+      for (size_t d = last; d-- > 0;) {
+        const int64_t at = rest % others[d];
+        rest /= others[d];
+        indexAt += at * index.strides[d];
+        sourceAt += at * sourceStrides[d];
+        outAt += at * out.strides[d];
+      }
+      Column c{};
+      c.index = frame.data<int64_t>(inputs[1]) + indexAt + part.begin * index.strides[last];
+      c.source = (hasSource ? frame.data<float>(inputs[2]) : &value) + sourceAt + part.begin * sourceStrides[last];
+      c.out = to + outAt + part.begin;
+      c.count = index.sizes[dim];
+      c.size = size;
+      c.indexStep = index.strides[dim];
+      c.sourceStep = sourceStrides[dim];
+      c.outStep = out.strides[dim];
+      c.width = part.end - part.begin;
+      c.indexNext = alongLast ? 0 : index.strides[last];
+      c.sourceNext = alongLast ? 1 : sourceStrides[last];
+      c.places = pieceOf(size, ranges, column % ranges);
+      join(how, c);
+    }
+  });
+}
+
+namespace {
+
+void addScatter(ConvertCall& call, How how) {
+  Tensor x = call.tensor(0), index = call.tensor(2);
+  if (!isF32(x)) return convertToKernel(call, kNotF32);
+  if (x.numel() == 0 || index.numel() == 0) return convertToKernel(call, kEmpty);
+  if (x.rank() == 0 || index.rank() != x.rank()) return convertToKernel(call, "a tensor has no dimensions");
+  if (index.dtype() != DType::Int64) return convertToKernel(call, "an index is no tensor of numbers");
+  const bool hasSource = call.argument(3).isTensor();
+  if (hasSource && (!isF32(call.tensor(3)) || call.tensor(3).rank() != x.rank()))
+    return convertToKernel(call, "the source is broadcast");
+  std::vector<TensorId> inputs{contiguousOperand(call, 0), call.operand(2)};
+  if (hasSource) inputs.push_back(call.operand(3));
+  TensorId output = call.makeResult();
+  auto& layer = call.add<ScatterLayer>();
+  layer.dim = static_cast<size_t>(call.dim(1, x.rank()));
+  layer.how = how;
+  if (!hasSource) layer.value = static_cast<float>(call.number(3));
+  layer.inputs = std::move(inputs);
+  layer.outputs = {output};
+}
+
+}  // namespace
+
+void convertScatter(ConvertCall& call) {
+  if (call.size() <= 4) return addScatter(call, How::Assign);
+  addScatter(call, call.text(4) == "add" ? How::Add : How::Multiply);
+}
+
+void convertScatterAdd(ConvertCall& call) { addScatter(call, How::Add); }
+
+void convertScatterReduce(ConvertCall& call) {
+  const std::string& how = call.text(4);
+  if (how == "mean") return convertToKernel(call, "it is a mean");
+  if (!call.flag(5)) return convertToKernel(call, "what was there is left out");
+  addScatter(call, how == "prod" ? How::Multiply : how == "amax" ? How::Max : how == "amin" ? How::Min : How::Add);
+}
+
+}  // namespace tscompile

@@ -1,0 +1,26 @@
+// Elements that are brought to places that a tensor of numbers tells: scatter, scatter_add, scatter_reduce.
+#pragma once
+
+#include "runtime/engine/network/convert_call.h"
+#include "runtime/engine/network/frame.h"
+
+namespace tscompile {
+
+// out = self; out[.., index[.., i, ..], ..] is joined with source[.., i, ..], in the order of i, in f32. Inputs: self,
+// which is contiguous, the index, and the source if it is no number.
+class ScatterLayer : public Layer {
+ public:
+  enum class How : uint8_t { Assign, Add, Multiply, Max, Min };
+  using Layer::Layer;
+  std::string name() const override { return "scatter"; }
+  void run(Frame& frame) const override;
+  size_t dim = 0;
+  How how = How::Assign;
+  float value = 0;
+};
+
+void convertScatter(ConvertCall& call);
+void convertScatterAdd(ConvertCall& call);
+void convertScatterReduce(ConvertCall& call);
+
+}  // namespace tscompile
