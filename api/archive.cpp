@@ -4,13 +4,13 @@
 #include "frontend/archive/torch_archive.h"
 #include "frontend/files/file_io.h"
 #include "frontend/files/file_kind.h"
+#include "frontend/source/autocast_regions.h"
 #include "frontend/source/library.h"
 #include "frontend/source/syntax.h"
 #include "ir/values/error.h"
 #include "ir/values/literal.h"
 #include "ir/values/quantization.h"
 #include "passes/catalog.h"
-#include "passes/lowering/autocast_regions.h"
 #include "passes/lowering/call_targets.h"
 #include "runtime/interpreter/program.h"
 #include "runtime/ops/quantized/packed_params.h"
@@ -318,7 +318,7 @@ class ArchiveLoader {
       context.module = &targets;
       targets.maxNodes = library_.limits().nodes;
       loweringDatabase().query(Query().including({"inline_calls"})).run(context, {});
-      tscompile::castInRegions(*graph, context);
+      tscompile::castInRegions(*graph, registry_);
     }
     return diagnostics_.errorCount() == before;
   }

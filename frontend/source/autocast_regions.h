@@ -1,7 +1,8 @@
 // What `with torch.autocast(...)` means in TorchScript: operators inside convert their inputs.
 #pragma once
 
-#include "passes/rewrite/rewrite.h"
+#include "ir/graph/graph.h"
+#include "ir/operators/op_registry.h"
 
 namespace tscompile {
 
@@ -10,6 +11,6 @@ bool entersAutocast(const Graph& graph);
 
 // Inserts the conversions of regions on the CPU, where PyTorch does when it first runs a graph: after its calls were
 // inlined, so that what is called inside of a region is in it. Regions of other devices convert nothing here.
-bool castInRegions(Graph& graph, RewriteContext& context);
+bool castInRegions(Graph& graph, const OpRegistry& registry);
 
 }  // namespace tscompile

@@ -10,9 +10,9 @@
 //
 // Which operators convert to what is PyTorch's list for TorchScript, which differs from that of Python: softmax and
 // lists of tensors stay as they are.
-#include "passes/lowering/autocast_regions.h"
+#include "frontend/source/autocast_regions.h"
 
-#include "ir/operators/op_def.h"
+#include "ir/graph/builder.h"
 #include "ir/values/kind_set.h"
 
 #include <map>
@@ -170,7 +170,7 @@ std::optional<Region> regionOf(const Value* instance) {
 
 class Regions {
  public:
-  explicit Regions(RewriteContext& context) : context_(context) {}
+  explicit Regions(const OpRegistry& registry) : registry_(registry) {}
 
   bool run(Graph& graph) {
     todo_.emplace_back(graph.block(), Region());
@@ -197,7 +197,7 @@ class Regions {
   }
 
   void visit(Node* n, DType dtype) {
-    const Operator* op = context_.facts.resolve(n);
+    const Operator* op = registry_.resolve(*n);
     if (!op || op->schema().isMutable()) return;
     if (reducedKinds().contains(n->kind())) return cast(n, dtype);
     bool full = fullKinds().contains(n->kind()) || (kindsWithDtype().contains(n->kind()) && !givesDtype(n, *op)) ||
@@ -225,7 +225,8 @@ class Regions {
   void cast(Node* n, std::optional<DType> dtype) {
     static const Symbol kReduced = Symbol::of("aten::_autocast_to_reduced_precision"),
                         kFull = Symbol::of("aten::_autocast_to_full_precision");
-    Builder b = context_.before(n);
+    Builder b(*n->graph(), n);
+    b.setPlaceOf(n);
     std::map<Value*, Value*> known;
     for (size_t i = 0; i < n->inputCount(); ++i) {
       Value* v = n->input(i);
@@ -242,7 +243,7 @@ class Regions {
     }
   }
 
-  RewriteContext& context_;
+  const OpRegistry& registry_;
   std::vector<std::pair<Block*, Region>> todo_;
   bool changed_ = false;
 };
@@ -255,6 +256,6 @@ bool entersAutocast(const Graph& graph) {
   return enters;
 }
 
-bool castInRegions(Graph& graph, RewriteContext& context) { return Regions(context).run(graph); }
+bool castInRegions(Graph& graph, const OpRegistry& registry) { return Regions(registry).run(graph); }
 
 }  // namespace tscompile
