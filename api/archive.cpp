@@ -4,11 +4,14 @@
 #include "frontend/archive/torch_archive.h"
 #include "frontend/files/file_io.h"
 #include "frontend/files/file_kind.h"
+#include "frontend/source/autocast_regions.h"
 #include "frontend/source/library.h"
 #include "frontend/source/syntax.h"
 #include "ir/values/error.h"
 #include "ir/values/literal.h"
 #include "ir/values/quantization.h"
+#include "passes/catalog.h"
+#include "passes/lowering/call_targets.h"
 #include "runtime/interpreter/program.h"
 #include "runtime/ops/quantized/packed_params.h"
 
@@ -46,7 +49,7 @@ class ArchiveLoader {
     IValue object = valueOf(root, nullptr);
     if (!object.isObject() || failed_) return fail(root, "the file holds no module");
     requestMethods();
-    if (!library_.compile() || !restoreStates()) return false;
+    if (!library_.compile() || !restoreStates() || !castInRegions()) return false;
     for (const auto& m : rootInfo()->methods)
       for (const Argument& a : library_.schemaOf(*m).arguments)
         if (a.defaultValue) out.defaults[m->name].emplace(a.name, *a.defaultValue);
@@ -289,6 +292,35 @@ class ArchiveLoader {
       if (!program || !(*program)->run(inputs, {}, diagnostics_)) return false;
     }
     return true;
+  }
+
+  // ---- autocast ----
+
+  // What runs inside of a region depends on it, so calls are inlined where there are regions.
+  bool castInRegions() {
+    std::vector<Graph*> graphs;
+    CallTargets targets;
+    auto add = [&](Graph* graph) {
+      if (graph && entersAutocast(*graph)) graphs.push_back(graph);
+    };
+    for (const auto& info : library_.classes())
+      for (const auto& m : info->methods) {
+        if (m->graph) targets.methods[info->type].emplace(m->name, m->graph.get());
+        add(m->graph.get());
+      }
+    for (MethodInfo* f : library_.calledFunctions()) {
+      if (f->graph) targets.functions.emplace(library_.callName(*f), f->graph.get());
+      add(f->graph.get());
+    }
+    size_t before = diagnostics_.errorCount();
+    for (Graph* graph : graphs) {
+      RewriteContext context(*graph, registry_, diagnostics_);
+      context.module = &targets;
+      targets.maxNodes = library_.limits().nodes;
+      loweringDatabase().query(Query().including({"inline_calls"})).run(context, {});
+      tscompile::castInRegions(*graph, registry_);
+    }
+    return diagnostics_.errorCount() == before;
   }
 
   // ---- the dump ----

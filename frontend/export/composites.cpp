@@ -60,6 +60,12 @@ constexpr CompositeText kComposites[] = {
   %none : NoneType = prim::Constant()
   %y, %mean, %rstd = aten::native_batch_norm(%input, %weight, %bias, %none, %none, %training, %momentum, %eps)
   return (%y, %mean, %rstd))"},
+    {"aten::rrelu_with_noise_functional(Tensor self, Tensor noise, Scalar lower=0.125, Scalar "
+     "upper=0.33333333333333331, bool training=False, "
+     "Generator? generator=None) -> (Tensor, Tensor)",
+     R"(
+  %y = aten::rrelu_with_noise(%self, %noise, %lower, %upper, %training, %generator)
+  return (%y, %noise))"},
     {"aten::native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> "
      "(Tensor, Tensor, Tensor)",
      R"(

@@ -173,6 +173,11 @@ class Prefixes(nn.Module):
         return associative_scan(lambda a, b: a * b + a, x, 0, combine_mode="generic")
 
 
+class Leaky(nn.Module):
+    def forward(self, x):
+        return torch.nn.functional.rrelu(x, 0.1, 0.3)
+
+
 def scene(module, args, kwargs=None, dynamic=None, decomposed=False):
     torch.manual_seed(0)
     return module().eval(), args, kwargs or {}, dynamic, decomposed
@@ -203,6 +208,7 @@ SCENES = {
     "quantized": scene(Quantized, (x43,)),
     "sums": scene(Sums, (torch.tensor([[1, 2, 3], [4, 5, 6]]),), dynamic=({0: Dim("batch"), 1: Dim("tokens", max=127)},)),
     "sums_fixed": scene(Sums, (torch.tensor([[1, 2, 3], [4, 5, 6]]),)),
+    "leaky_decomposed": scene(Leaky, (x22,), decomposed=True),
     "heads": scene(Heads, (torch.cos(torch.arange(24.0)).reshape(2, 3, 4),)),
 }
 

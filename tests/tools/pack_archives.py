@@ -10,7 +10,8 @@ import sys
 
 import numpy
 
-DTYPES = {"float32": "f32", "float64": "f64", "int64": "i64", "int32": "i32", "uint8": "u8", "bool": "bool"}
+DTYPES = {"float32": "f32", "float64": "f64", "int64": "i64", "int32": "i32", "uint8": "u8", "bool": "bool",
+          "bfloat16": "bf16"}
 
 
 def rows(array):

@@ -36,6 +36,14 @@ void deviceIndex(Arguments a, IValue& r) {
 
 // ---- modes and effects ----
 
+// Of regions of autocast that name none.
+void autocastDType(Arguments a, IValue& r) {
+  std::optional<Device> device = deviceFromText(stringOf(*a[0]));
+  if (!device) failRun("unknown device '" + stringOf(*a[0]).substr(0, 80) + "'");
+  const bool isCpu = deviceText(Device{device->kind, -1}) == "cpu";
+  r = static_cast<int64_t>(isCpu ? DType::BFloat16 : DType::Float16);
+}
+
 void isGradEnabled(KernelCall& call) { call.setResult(call.context().gradEnabled); }
 void setGradEnabled(KernelCall& call) { call.context().gradEnabled = boolOf(call.argument(0)); }
 void manualSeed(KernelCall& call) { call.context().random().seed(static_cast<uint64_t>(intOf(call.argument(0)))); }
@@ -111,6 +119,7 @@ struct Entry {
 constexpr Entry kTable[] = {
     {"aten::is_autocast_enabled", answer<false>},
     {"aten::is_autocast_cpu_enabled", answer<false>},
+    {"aten::get_autocast_dtype", autocastDType},
     {"aten::is_scripting", answer<true>},
     {"aten::_get_tracing_state", answer<false>},
     {"aten::_nnpack_available", answer<false>},
