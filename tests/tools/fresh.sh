@@ -42,5 +42,6 @@ git clone -q "$source" "$work/root/src"
 for command in "$@"; do
   echo "== ./dev $command on a bare Debian" >&2
   env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
+    ${DEV_WERROR:+DEV_WERROR="$DEV_WERROR"} \
     chroot "$work/root" /bin/bash -c "cd /src && ./dev $command"
 done
