@@ -246,7 +246,7 @@ def runs():
     yield case("growing_string", '%s : str = prim::Constant[value="ab"]()\n  %max : int = prim::Constant[value=9223372036854775807]()\n  %y : str = prim::Loop(%max, %true, %s)\n'
                "    block0(%i : int, %a : str):\n      %b : str = aten::add(%a, %a)\n      -> (%true, %b)", code=6, options=("--limit-time", patience))
     yield case("list_times_huge", "%l : int[] = prim::ListConstruct(%c1)\n  %y : int[] = aten::mul(%l, %1e9)", code=6)
-    yield case("wrong_dtype", "%y : Tensor = aten::bitwise_not(%x)", code=4)
+    yield case("wrong_dtype", "%y : Tensor = aten::bitwise_not(%x)", code=8)
     yield case("inverse_of_wide", "%y : Tensor = aten::inverse(%x)")
 
 

@@ -137,8 +137,6 @@ std::string_view advice(FileKind kind) {
     case FileKind::TorchCheckpoint:
     case FileKind::LegacyCheckpoint:
       return "a checkpoint holds weights, and no model: save the model by torch.export.save or torch.jit.save";
-    case FileKind::Safetensors:
-      return "it holds weights, and no model: save the model by torch.export.save or torch.jit.save";
     case FileKind::Pickle:
     case FileKind::TorchPackage:
       return "export_torchscript.py makes graph text and safetensors of PyTorch models";
@@ -184,9 +182,12 @@ std::string_view describe(FileKind kind) {
   return kTexts[static_cast<size_t>(kind)];
 }
 
-void reportFileKind(const std::string& path, std::string_view expected, FileKind found, Diagnostics& diagnostics) {
+void reportFileKind(const std::string& path, std::string_view expected, FileKind found, Diagnostics& diagnostics,
+                    bool wantsModel) {
   Diagnostic& d = diagnostics.fileError(path, {}, fmt::format("expected {}, found {}", expected, describe(found)));
   if (std::string_view a = advice(found); !a.empty()) d.note(std::string(a));
+  if (wantsModel && found == FileKind::Safetensors)
+    d.note("it holds weights, and no model: save the model by torch.export.save or torch.jit.save");
 }
 
 }  // namespace tscompile

@@ -23,7 +23,8 @@ FileKind detectFileKind(std::string_view firstBytes);
 std::string_view describe(FileKind kind);
 
 // Says that `path` is not what it should be: "expected a safetensors file, found an ONNX model", with advice where
-// there is some.
-void reportFileKind(const std::string& path, std::string_view expected, FileKind found, Diagnostics& diagnostics);
+// there is some; `wantsModel`: what holds weights alone is told so.
+void reportFileKind(const std::string& path, std::string_view expected, FileKind found, Diagnostics& diagnostics,
+                    bool wantsModel = false);
 
 }  // namespace tscompile
