@@ -169,6 +169,18 @@ class Folder {
            (type->is(TypeKind::Class) && type->name().starts_with("__torch__.torch.classes."));
   }
 
+  bool isReturned(const Value* v) const {
+    for (const Use& u : v->uses())
+      if (u.user == graph_.returnNode()) return true;
+    return false;
+  }
+  // Whether the caller gets a view and what it shows: as constants they would be two.
+  bool callerSeesBoth(Node* n) {
+    auto tensorIsReturned = [&](const Value* v) { return v->type()->isTensor() && isReturned(v); };
+    return std::any_of(n->outputs().begin(), n->outputs().end(), tensorIsReturned) && !context_.facts.isFresh(n) &&
+           std::any_of(n->inputs().begin(), n->inputs().end(), [&](const Use& u) { return tensorIsReturned(u.value); });
+  }
+
   std::optional<std::vector<IValue>> evaluate(Node* n) {
     if (!context_.evaluator || n->kind() == sym::Constant || n->hasBlocks() || isIdentityTest(n)) return std::nullopt;
     // Memory that nobody has written yet: every run may find something else there.
@@ -188,7 +200,7 @@ class Folder {
       used |= o->hasUses();
       if (mayBeCompared(o->type())) return std::nullopt;
     }
-    if (!used || !context_.facts.isPure(n)) return std::nullopt;
+    if (!used || !context_.facts.isPure(n) || callerSeesBoth(n)) return std::nullopt;
     for (const Use& u : n->inputs())
       if (mayChange(u.value)) return std::nullopt;
     for (const Value* o : n->outputs())

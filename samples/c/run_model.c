@@ -5,7 +5,6 @@
  */
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 #include <tscompile.h>
 
 static int failed(tscompile_error* error) {
