@@ -148,7 +148,7 @@ class CopyReader {
 
   void readSides(size_t at, AttentionLayer& layer) {
     const AttentionShape& s = layer.shape;
-    if (s.headsPerKey == 1) shareHeads(at, layer);
+    if (s.headsPerKey == 1) shareHeads(layer);
     const int64_t keyHeads = s.inner / s.headsPerKey;
     readSide(at, 0, layer.q, {s.outer, s.inner, s.queries, s.depth});
     readSide(at, 1, layer.k, {s.outer, keyHeads, s.keys, s.depth});
@@ -156,7 +156,7 @@ class CopyReader {
   }
 
   // Heads that were repeated for groups of queries become heads that groups share.
-  void shareHeads(size_t at, AttentionLayer& layer) {
+  void shareHeads(AttentionLayer& layer) {
     const int64_t group = repeats(layer.inputs[1], layer.k.inner);
     if (group == 1 || group != repeats(layer.inputs[2], layer.v.inner) || layer.shape.inner % group != 0) return;
     Side k = layer.k, v = layer.v;
