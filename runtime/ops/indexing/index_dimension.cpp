@@ -1,4 +1,5 @@
 // Indexing one dimension with a vector: index_select, index_fill, index_copy, index_add, index_reduce.
+#include "ir/support/text.h"
 #include "runtime/engine/layers/indexing_layer.h"
 #include "runtime/ops/moved_types.h"
 #include "runtime/ops/ops.h"
@@ -114,9 +115,7 @@ void checkSource(const InferCall& call, bool allowInt32) {
 }
 
 std::string spaced(const Dims& sizes) {
-  std::string text;
-  for (int64_t s : sizes) text += (text.empty() ? "" : " ") + std::to_string(s);
-  return text;
+  return join(sizes, " ", [](int64_t s) { return std::to_string(s); });
 }
 
 void inferIndexAdd(InferCall& call) {

@@ -1,6 +1,7 @@
 // Pooling: max_pool, avg_pool, their adaptive forms, max_unpool, fractional_max_pool.
 #include "runtime/reference/pooling.h"
 
+#include "ir/support/text.h"
 #include "ir/values/size_expression.h"
 #include "runtime/call/kernel_call.h"
 #include "runtime/engine/layers/row_layers.h"
@@ -69,9 +70,7 @@ int64_t symbolicPooledSize(int64_t in, const Pooling& p, size_t i) {
 
 // Sizes as PyTorch writes them: 1x3x3.
 std::string crossed(DimSpan sizes) {
-  std::string text;
-  for (int64_t s : sizes) text += (text.empty() ? "" : "x") + std::to_string(s);
-  return text;
+  return join(sizes, "x", [](int64_t s) { return std::to_string(s); });
 }
 
 void requireOutput(const InferCall& call, const TensorInfo& x, DimSpan in, const Dims& out) {
