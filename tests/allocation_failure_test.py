@@ -9,6 +9,7 @@ Of each scenario N points are tried in both ways (default: 12); 0: all of them. 
 import argparse
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -99,7 +100,18 @@ class Sweep:
             return
         if done.returncode == 0 and (name in ("generate", "inspect") or done.stdout == stdout):
             return  # what failed could be done without
+        if done.returncode == 0 and "left to the interpreter" in words and nearly(done.stdout, stdout):
+            return  # which rounds otherwise
         self.failures.append(f"{name} {fault}: exit {done.returncode}: {words[-300:]!r}")
+
+
+NUMBER = rb"-?\d+\.\d+(?:e[-+]\d+)?"
+
+
+def nearly(a, b):
+    """Whether two outputs differ in the last digits of their numbers at most."""
+    pairs = zip(re.findall(NUMBER, a), re.findall(NUMBER, b))
+    return re.sub(NUMBER, b"", a) == re.sub(NUMBER, b"", b) and all(abs(float(x) - float(y)) < 1e-5 for x, y in pairs)
 
 
 def main():
