@@ -79,14 +79,8 @@ TEST_F(DecoderFiles, ExportsSayHowLongTextsMayBe) {
   EXPECT_NE(messages().find("torch.export takes dynamic_shapes="), std::string::npos) << messages();
 }
 
-// A table that only some ids make use of: nothing says how long it is.
 TEST_F(DecoderFiles, TextsAreAsLongAsTheModelRunsToTheToken) {
-  Decoder d;
-  d.mixing = "  %z : Tensor = aten::add(%x.ids, %x.positions, %1)\n  %x : Tensor = aten::cumsum(%z, %1, %none)\n";
-  d.positions =
-      "  %flat : Tensor = aten::cumsum(%input_ids, %1, %none)\n  %zero : Tensor = aten::mul(%flat, %0)\n"
-      "  %at : Tensor = aten::add(%position_ids, %zero, %1)\n"
-      "  %x.positions : Tensor = aten::embedding(%places, %at, %m1, %no, %no)\n";
+  const Decoder d = decoderOfUncountedPlaces();
   ASSERT_TRUE(builds(d)) << messages();
   EXPECT_EQ(readBuiltModel(folder_, diagnostics_)->config.maxSeqLen, kPositions);
 }

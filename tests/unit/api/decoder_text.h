@@ -75,4 +75,15 @@ inline const std::string kCounted =
 inline const std::string kRows =
     "  %at.m : Tensor = aten::arange(%s, %none, %none, %none, %none)\n  %row : Tensor = aten::unsqueeze(%at.m, %1)\n";
 
+// Positions come from a table of which only some ids make use: nothing says how long texts may be.
+inline Decoder decoderOfUncountedPlaces() {
+  Decoder d;
+  d.mixing = "  %z : Tensor = aten::add(%x.ids, %x.positions, %1)\n  %x : Tensor = aten::cumsum(%z, %1, %none)\n";
+  d.positions =
+      "  %flat : Tensor = aten::cumsum(%input_ids, %1, %none)\n  %zero : Tensor = aten::mul(%flat, %0)\n"
+      "  %at : Tensor = aten::add(%position_ids, %zero, %1)\n"
+      "  %x.positions : Tensor = aten::embedding(%places, %at, %m1, %no, %no)\n";
+  return d;
+}
+
 }  // namespace tscompile::test

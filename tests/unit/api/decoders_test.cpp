@@ -497,12 +497,7 @@ TEST_F(Decoders, TokensMayComeBeforeTexts) {
 }
 
 TEST_F(Decoders, WithoutBlocksTextsAreAsLongAsTheModelRuns) {
-  Decoder d;
-  d.mixing = "  %z : Tensor = aten::add(%x.ids, %x.positions, %1)\n  %x : Tensor = aten::cumsum(%z, %1, %none)\n";
-  d.positions =
-      "  %flat : Tensor = aten::cumsum(%input_ids, %1, %none)\n  %zero : Tensor = aten::mul(%flat, %0)\n"
-      "  %at : Tensor = aten::add(%position_ids, %zero, %1)\n"
-      "  %x.positions : Tensor = aten::embedding(%places, %at, %m1, %no, %no)\n";
+  const Decoder d = decoderOfUncountedPlaces();
   ASSERT_TRUE(builds(d)) << messages();
   auto model = LanguageModel::load(folder_, {}, diagnostics_);
   ASSERT_TRUE(model) << messages();
