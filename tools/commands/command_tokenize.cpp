@@ -117,7 +117,7 @@ int runTokenize(const Options& options, Session& session) {
   for (const SaidOption& said : options.said)
     if (!isEncoded && (said.name == "--no-frame" || said.name == "--plain"))
       throw UsageError{said.name + " is for texts: --text or --file is missing"};
-  return Tokenization(options.own.of<TokenizeCommand>(), session).run(options.arguments[0]);
+  return Tokenization(command, session).run(options.arguments[0]);
 }
 
 }  // namespace

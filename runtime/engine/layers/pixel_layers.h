@@ -1,4 +1,4 @@
-// Layers in front of convolutions and behind them that move elements between channels, frames and pixels.
+// Layers before and after convolutions that move elements between channels, frames and pixels.
 #pragma once
 
 #include "runtime/engine/network/convert_call.h"
@@ -9,7 +9,7 @@
 
 namespace tscompile {
 
-// Volumes -> one image of two for each depth of the result, with the depths of the kernel as
+// Volumes -> an image for each depth of the result, with the depths of the kernel as
 // channels: [N][C][D][H][W] -> [N * outDepth][C * kernelDepth][H][W].
 class FramesLayer : public Layer {
  public:

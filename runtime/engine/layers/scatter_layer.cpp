@@ -135,7 +135,7 @@ void addScatter(ConvertCall& call, How how) {
   if (!isF32(x)) return convertToKernel(call, kNotF32);
   if (x.numel() == 0 || index.numel() == 0) return convertToKernel(call, kEmpty);
   if (x.rank() == 0 || index.rank() != x.rank()) return convertToKernel(call, "a tensor has no dimensions");
-  if (index.dtype() != DType::Int64) return convertToKernel(call, "an index is no tensor of numbers");
+  if (index.dtype() != DType::Int64) return convertToKernel(call, "its index is not int64");
   const bool hasSource = call.argument(3).isTensor();
   if (hasSource && (!isF32(call.tensor(3)) || call.tensor(3).rank() != x.rank()))
     return convertToKernel(call, "the source is broadcast");
