@@ -7,7 +7,7 @@
 namespace tscompile {
 namespace {
 
-constexpr int64_t kChannels = 64;  // of a piece of work
+constexpr int64_t kScanChannels = 64;  // of a piece of work
 
 struct SelectiveScan {
   int64_t dim = 0, states = 0, deltaRank = 0, heads = 1, groups = 1, chunk = 256;
@@ -105,18 +105,18 @@ struct SelectiveScan {
     Floats a(r.input(4)), d(r.input(6)), bias(r.input(3));
     Weights weights{a.data(), d.data(), bias.data()};
     std::vector<RequestRows> requests = readRequests(r, kRequests, packed, r.input(1).size(0));
-    int64_t blocks = (headWidth() + kChannels - 1) / kChannels, pieces = headCount() * blocks;
+    int64_t blocks = (headWidth() + kScanChannels - 1) / kScanChannels, pieces = headCount() * blocks;
     r.parallelFor(requests.size() * static_cast<size_t>(pieces), 1, [&](size_t begin, size_t end) {
       for (size_t i = begin; i < end; ++i) {
         int64_t piece = static_cast<int64_t>(i) % pieces;
-        scan(r, requests[i / static_cast<size_t>(pieces)], piece / blocks, piece % blocks * kChannels, weights);
+        scan(r, requests[i / static_cast<size_t>(pieces)], piece / blocks, piece % blocks * kScanChannels, weights);
       }
     });
   }
 
-  // Channels [first, first + kChannels) of a head of a request.
+  // Channels [first, first + kScanChannels) of a head of a request.
   void scan(const tsc::Run& r, const RequestRows& q, int64_t head, int64_t first, const Weights& w) const {
-    int64_t count = std::min(kChannels, headWidth() - first), column = head * headWidth() + first;
+    int64_t count = std::min(kScanChannels, headWidth() - first), column = head * headWidth() + first;
     int64_t groupColumn = head / (headCount() / groupCount()) * states, width = 2 * groupCount() * states;
     tsc::Tensor x = r.input(0), y = r.output(0), state = r.output(1);
     const int64_t stride = (count + kBlock - 1) / kBlock * kBlock;
@@ -129,11 +129,11 @@ struct SelectiveScan {
       if (!isMamba2) std::copy_n(w.a + n * dim + first, count, a.data() + n * stride);
     }
     if (isMamba2) std::fill(a.begin(), a.end(), w.a[head]);
-    alignas(64) float row[kChannels] = {}, dt[kChannels] = {}, dx[kChannels] = {}, out[kChannels];
+    alignas(64) float row[kScanChannels] = {}, dt[kScanChannels] = {}, dx[kScanChannels] = {}, out[kScanChannels];
     ScanStep step{states, stride, a.data(), isMamba2, dt, dx, b.data(), c.data(), h.data(), out};
     for (int64_t t = 0; t < q.room; ++t) {
       int64_t token = q.first + t;
-      std::fill_n(out, kChannels, 0.0f);
+      std::fill_n(out, kScanChannels, 0.0f);
       if (t < q.length) {
         loadFloats(x, token * dim + column, count, row);
         loadFloats(r.input(5), token * width + groupColumn, states, b.data());
