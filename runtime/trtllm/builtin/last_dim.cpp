@@ -67,10 +67,10 @@ struct CumsumLastDim {
   }
   std::string decompose(const tsc::Tensors& in) const {
     GraphText g;
-    std::string x = g.input("x");
+    ValueText x = g.input("x");
     int type = in.input(0).dtype();
     bool isInteger = type == TSC_I32;
-    std::string sums = g.op("aten::cumsum", {isInteger ? x : g.toFloat(x), -1, nullptr});
+    ValueText sums = g.op("aten::cumsum", {isInteger ? x : g.toFloat(x), -1, nullptr});
     return g.finish({g.to(sums, type)});
   }
 };
@@ -134,9 +134,9 @@ struct TopkLastDim {
   }
   std::string decompose(const tsc::Tensors& in) const {
     GraphText g;
-    std::string x = g.input("x");
+    ValueText x = g.input("x");
     int type = in.input(0).dtype();
-    std::string wide = type == TSC_I32 ? x : g.toFloat(x);
+    ValueText wide = type == TSC_I32 ? x : g.toFloat(x);
     auto [values, order] = g.two("aten::sort", {wide, true, -1, largest});
     return g.finish({g.to(g.slice(values, -1, 0, k), type), g.to(g.slice(order, -1, 0, k), TSC_I32)});
   }

@@ -105,29 +105,28 @@ struct MambaConv1d {
 
   std::string decompose(const tsc::Tensors& in) const {
     GraphText g;
-    std::vector<std::string> names =
-        g.inputs(in, {"x", "state", "weight", "bias", "types", "last", "lengths", "slots"});
+    std::vector<ValueText> names = g.inputs(in, {"x", "state", "weight", "bias", "types", "last", "lengths", "slots"});
     RequestText requests(g, packed, names[0], names[4], names[5], names[7]);
-    std::string x = g.toFloat(g.slice(requests.padded(names[0]), -1, before, before + dim));
-    std::string rows = g.op("aten::cat", {g.tensors({requests.statesOf(g.toFloat(names[1]), 3), x}), 1});
-    std::string weight = g.view(g.toFloat(names[2]), {taps, dim}), y;
+    ValueText x = g.toFloat(g.slice(requests.padded(names[0]), -1, before, before + dim));
+    ValueText rows = g.op("aten::cat", {g.tensors({requests.statesOf(g.toFloat(names[1]), 3), x}), 1});
+    ValueText weight = g.view(g.toFloat(names[2]), {taps, dim}), y;
     for (int64_t j = 0; j < taps; ++j) {
-      std::string end = g.typed("int", "aten::add", {requests.longest(), j});
-      std::string term = g.mul(g.slice(rows, 1, j, end), g.select(weight, 0, j));
+      ValueText end = g.typed("int", "aten::add", {requests.longest(), j});
+      ValueText term = g.mul(g.slice(rows, 1, j, end), g.select(weight, 0, j));
       y = j ? g.add(y, term) : term;
     }
     if (!names[3].empty()) y = g.add(y, g.toFloat(names[3]));
     if (silu) y = g.op("aten::silu", {y});
     y = requests.unpadded(y);
     // The last rows of each request.
-    std::string last;
+    ValueText last;
     if (requests.lengths().empty()) {
       last = g.slice(rows, 1, requests.longest(), nullptr);
     } else {
-      std::string at = g.add(g.unsqueeze(requests.lengths(), 1), g.unsqueeze(g.range(taps - 1), 0));
+      ValueText at = g.add(g.unsqueeze(requests.lengths(), 1), g.unsqueeze(g.range(taps - 1), 0));
       last = g.index(rows, {g.unsqueeze(g.range(requests.count()), 1), at});
     }
-    std::string state = requests.statesBack(names[1], last, names[1]);
+    ValueText state = requests.statesBack(names[1], last, names[1]);
     return g.finish({g.to(y, type == TSC_NONE ? in.input(0).dtype() : type), state});
   }
 };

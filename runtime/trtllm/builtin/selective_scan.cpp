@@ -164,45 +164,44 @@ struct SelectiveScan {
 
   std::string decompose(const tsc::Tensors& in) const {
     GraphText g;
-    std::vector<std::string> names =
+    std::vector<ValueText> names =
         g.inputs(in, {"x", "state", "delta", "bias", "A", "BC", "D", "types", "last", "lengths", "slots", "z"});
     RequestText requests(g, packed, names[0], names[7], names[8], names[10]);
     auto wide = [&](size_t i) { return g.toFloat(names[i]); };
     // States as [requests, heads, dstate, width]; numbers of tokens as [requests, tokens, heads, 1, width or 1].
     int64_t h = headCount(), each = isMamba2 ? 1 : dim;
-    auto perHead = [&](const std::string& t, int64_t width) {
+    auto perHead = [&](ValueText t, int64_t width) {
       return g.view(t, {requests.count(), requests.longest(), h, 1, width});
     };
-    std::string x = requests.padded(wide(0)), delta = requests.padded(wide(2)), bc = requests.padded(wide(5));
+    ValueText x = requests.padded(wide(0)), delta = requests.padded(wide(2)), bc = requests.padded(wide(5));
     if (!names[3].empty()) delta = g.add(delta, wide(3));
     if (softplus) delta = g.op("aten::softplus", {delta, 1, 20});
-    std::string dt = perHead(delta, each), xs = perHead(x, headWidth()), dx = g.mul(dt, xs);
-    std::string a = isMamba2 ? g.view(wide(4), {h, 1, 1}) : g.unsqueeze(wide(4), 0);
+    ValueText dt = perHead(delta, each), xs = perHead(x, headWidth()), dx = g.mul(dt, xs);
+    ValueText a = isMamba2 ? g.view(wide(4), {h, 1, 1}) : g.unsqueeze(wide(4), 0);
     auto ofGroups = [&](int64_t from) {
-      std::string part = g.slice(bc, -1, from, from + groupCount() * states);
+      ValueText part = g.slice(bc, -1, from, from + groupCount() * states);
       part = g.view(part, {requests.count(), requests.longest(), groupCount(), 1, states});
       part = g.op("aten::expand", {part, g.ints({-1, -1, -1, h / groupCount(), -1}), false});
       return g.view(part, {requests.count(), requests.longest(), h, states, 1});
     };
-    std::string b = ofGroups(0), c = ofGroups(groupCount() * states);
-    std::string start =
-        g.view(requests.statesOf(wide(1), isMamba2 ? 4 : 3), {requests.count(), h, states, headWidth()});
+    ValueText b = ofGroups(0), c = ofGroups(groupCount() * states);
+    ValueText start = g.view(requests.statesOf(wide(1), isMamba2 ? 4 : 3), {requests.count(), h, states, headWidth()});
     // y is filled token by token.
-    std::string ys = g.op("aten::zeros_like", {xs, nullptr, nullptr, nullptr, nullptr, nullptr});
-    std::vector<std::string> ends = g.loop(requests.longest(), {start, ys}, [&](auto& s, auto& carried) {
-      std::string decay = g.op("aten::exp", {g.mul(g.select(dt, 1, s), a)});
-      std::string next = g.add(g.mul(decay, carried[0]), g.mul(g.select(b, 1, s), g.select(dx, 1, s)));
-      std::string active = requests.isActive(s);
+    ValueText ys = g.op("aten::zeros_like", {xs, nullptr, nullptr, nullptr, nullptr, nullptr});
+    std::vector<ValueText> ends = g.loop(requests.longest(), {start, ys}, [&](auto& s, auto& carried) {
+      ValueText decay = g.op("aten::exp", {g.mul(g.select(dt, 1, s), a)});
+      ValueText next = g.add(g.mul(decay, carried[0]), g.mul(g.select(b, 1, s), g.select(dx, 1, s)));
+      ValueText active = requests.isActive(s);
       if (!active.empty()) next = g.where(g.unsqueeze(g.unsqueeze(active, 2), 3), next, carried[0]);
-      std::string y = g.op("aten::sum", {g.mul(g.select(c, 1, s), next), g.ints({2}), true, nullptr});
+      ValueText y = g.op("aten::sum", {g.mul(g.select(c, 1, s), next), g.ints({2}), true, nullptr});
       return std::vector{next, g.op("aten::select_scatter", {carried[1], y, 1, s})};
     });
-    std::string y = ends[1];
+    ValueText y = ends[1];
     if (!names[6].empty()) y = g.add(y, g.mul(isMamba2 ? g.view(wide(6), {h, 1, 1}) : wide(6), xs));
     y = g.view(y, {requests.count(), requests.longest(), dim});
     if (gated) y = g.mul(y, g.op("aten::silu", {requests.padded(wide(11))}));
     y = requests.unpadded(y);
-    std::string last = isMamba2 ? ends[0] : g.op("aten::squeeze", {ends[0], 1});
+    ValueText last = isMamba2 ? ends[0] : g.op("aten::squeeze", {ends[0], 1});
     return g.finish(
         {g.to(y, type == TSC_NONE ? in.input(0).dtype() : type), requests.statesBack(names[1], last, names[1])});
   }
