@@ -27,9 +27,9 @@ constexpr Descr kDescrs[] = {
     {"c8", DType::Complex64}, {"c16", DType::Complex128},
 };
 
-class HeaderReader {
+class NpyHeaderReader {
  public:
-  HeaderReader(const FilePart& file, size_t begin, size_t end, Diagnostics& diagnostics)
+  NpyHeaderReader(const FilePart& file, size_t begin, size_t end, Diagnostics& diagnostics)
       : file_(file), text_(file.bytes.substr(0, end)), at_(begin), diagnostics_(diagnostics) {}
 
   // `{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }` and blanks.
@@ -58,20 +58,20 @@ class HeaderReader {
   Diagnostics& diagnostics_;
 };
 
-bool HeaderReader::expected(std::string_view what) {
+bool NpyHeaderReader::expected(std::string_view what) {
   skipBlanks();
   std::string found = at_ < text_.size() ? fmt::format("'{}'", text_[at_]) : "its end";
   return fail(at_, fmt::format("the header should have {} here, found {}", what, found));
 }
 
-bool HeaderReader::take(char c) {
+bool NpyHeaderReader::take(char c) {
   skipBlanks();
   if (at_ >= text_.size() || text_[at_] != c) return false;
   ++at_;
   return true;
 }
 
-bool HeaderReader::readString(std::string_view& out) {
+bool NpyHeaderReader::readString(std::string_view& out) {
   skipBlanks();
   char quote = at_ < text_.size() ? text_[at_] : ' ';
   if (quote != '\'' && quote != '"') return expected("a string");
@@ -82,7 +82,7 @@ bool HeaderReader::readString(std::string_view& out) {
   return true;
 }
 
-bool HeaderReader::read(NpyHeader& header) {
+bool NpyHeaderReader::read(NpyHeader& header) {
   unsigned seen = 0;
   if (!expect('{')) return false;
   while (!take('}')) {
@@ -98,7 +98,7 @@ bool HeaderReader::read(NpyHeader& header) {
   return at_ == text_.size() || fail(at_, "the header goes on after its dict");
 }
 
-bool HeaderReader::readEntry(NpyHeader& header, unsigned& seen) {
+bool NpyHeaderReader::readEntry(NpyHeader& header, unsigned& seen) {
   skipBlanks();
   size_t start = at_;
   std::string_view key;
@@ -111,7 +111,7 @@ bool HeaderReader::readEntry(NpyHeader& header, unsigned& seen) {
   return bit == 1 ? readDType(header) : bit == 2 ? readOrder(header) : readShape(header);
 }
 
-bool HeaderReader::readDType(NpyHeader& header) {
+bool NpyHeaderReader::readDType(NpyHeader& header) {
   skipBlanks();
   size_t start = at_;
   if (at_ < text_.size() && text_[at_] == '[')
@@ -132,7 +132,7 @@ bool HeaderReader::readDType(NpyHeader& header) {
   return unsupported("arrays of this dtype");
 }
 
-bool HeaderReader::readOrder(NpyHeader& header) {
+bool NpyHeaderReader::readOrder(NpyHeader& header) {
   skipBlanks();
   for (bool value : {true, false})
     if (std::string_view word = value ? "True"sv : "False"sv; text_.substr(at_, word.size()) == word) {
@@ -143,7 +143,7 @@ bool HeaderReader::readOrder(NpyHeader& header) {
   return expected("True or False");
 }
 
-bool HeaderReader::readShape(NpyHeader& header) {
+bool NpyHeaderReader::readShape(NpyHeader& header) {
   if (!expect('(')) return false;
   while (!take(')')) {
     skipBlanks();
@@ -224,7 +224,7 @@ Result<NpyHeader> parseNpyHeader(const FilePart& file, Diagnostics& diagnostics,
                 ErrorKind::Limit);
   NpyHeader header;
   header.dataOffset = begin + length;
-  if (!HeaderReader(file, begin, begin + length, diagnostics).read(header)) return Failed{};
+  if (!NpyHeaderReader(file, begin, begin + length, diagnostics).read(header)) return Failed{};
   return header;
 }
 

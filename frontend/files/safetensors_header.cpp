@@ -51,10 +51,10 @@ const DTypeName* findDType(std::string_view name) {
 constexpr uint64_t kLengthBytes = 8;
 
 // Takes the JSON reader's events. A header has three levels, so nothing deeper is ever entered.
-class HeaderReader {
+class SafetensorsHeaderReader {
  public:
-  HeaderReader(std::string_view json, uint64_t dataBytes, const std::string& path, Diagnostics& diagnostics,
-               const Limits& limits)
+  SafetensorsHeaderReader(std::string_view json, uint64_t dataBytes, const std::string& path, Diagnostics& diagnostics,
+                          const Limits& limits)
       : json_(json),
         dataBytes_(dataBytes),
         path_(path),
@@ -112,7 +112,7 @@ class HeaderReader {
   bool hasMetadata_ = false, metadataNext_ = false;
 };
 
-bool HeaderReader::read(SafetensorsHeader& header) {
+bool SafetensorsHeaderReader::read(SafetensorsHeader& header) {
   if (size_t zero = json_.find('\0'); zero != std::string_view::npos)  // the JSON reader would take it for the end
     return fail(zero, "the header contains a zero byte");
   SeenBytes begin(json_.data(), &seen_), end(json_.data() + json_.size(), &seen_);
@@ -123,13 +123,13 @@ bool HeaderReader::read(SafetensorsHeader& header) {
   return true;
 }
 
-bool HeaderReader::fail(size_t at, std::string message, ErrorKind kind) {
+bool SafetensorsHeaderReader::fail(size_t at, std::string message, ErrorKind kind) {
   diagnostics_.fileError(path_, kLengthBytes + at, std::move(message), kind);
   return false;
 }
 
 // At the quote that opens the tensor's name: the last one that is not escaped.
-bool HeaderReader::failTensor(const Read& r, std::string message, ErrorKind kind) {
+bool SafetensorsHeaderReader::failTensor(const Read& r, std::string message, ErrorKind kind) {
   size_t at = r.nameEnd - 1;
   auto escaped = [&](size_t i) {
     size_t slashes = 0;
@@ -141,7 +141,7 @@ bool HeaderReader::failTensor(const Read& r, std::string message, ErrorKind kind
   return fail(at, tensorText(r.entry.name) + ": " + message, kind);
 }
 
-bool HeaderReader::unexpected(std::string_view found) {
+bool SafetensorsHeaderReader::unexpected(std::string_view found) {
   auto entry = [&](std::string_view wanted) {
     return failTensor(tensors_.back(), fmt::format("expected {}, found {}", wanted, found));
   };
@@ -168,7 +168,7 @@ bool HeaderReader::unexpected(std::string_view found) {
   TS_UNREACHABLE();
 }
 
-bool HeaderReader::number_unsigned(uint64_t number) {
+bool SafetensorsHeaderReader::number_unsigned(uint64_t number) {
   if (where_ != Where::Sizes && where_ != Where::Offsets) return unexpected("a number");
   Read& r = tensors_.back();
   if (where_ == Where::Sizes) {
@@ -184,7 +184,7 @@ bool HeaderReader::number_unsigned(uint64_t number) {
   return true;
 }
 
-bool HeaderReader::string(std::string& text) {
+bool SafetensorsHeaderReader::string(std::string& text) {
   if (where_ == Where::Metadata) {
     if (!metadata_.emplace(metadataKey_, text).second)
       return fail(seen(), fmt::format("__metadata__ has the key '{}' twice", abbreviate(metadataKey_, 200)));
@@ -195,7 +195,7 @@ bool HeaderReader::string(std::string& text) {
   return true;
 }
 
-bool HeaderReader::start_object(size_t) {
+bool SafetensorsHeaderReader::start_object(size_t) {
   if (where_ == Where::Start) {
     where_ = Where::Tensors;
   } else if (where_ == Where::Tensors) {
@@ -206,7 +206,7 @@ bool HeaderReader::start_object(size_t) {
   return true;
 }
 
-bool HeaderReader::key(std::string& name) {
+bool SafetensorsHeaderReader::key(std::string& name) {
   if (name.size() > limits_.identifierBytes)
     return fail(seen(), fmt::format("a name has more than {} bytes", limits_.identifierBytes), ErrorKind::Limit);
   if (where_ == Where::Metadata) {
@@ -241,7 +241,7 @@ bool HeaderReader::key(std::string& name) {
   return true;
 }
 
-bool HeaderReader::end_object() {
+bool SafetensorsHeaderReader::end_object() {
   if (where_ == Where::Tensors) {
     where_ = Where::End;
     return true;
@@ -251,7 +251,7 @@ bool HeaderReader::end_object() {
   return good;
 }
 
-bool HeaderReader::start_array(size_t) {
+bool SafetensorsHeaderReader::start_array(size_t) {
   if (wants(Where::Entry, Field::Sizes))
     where_ = Where::Sizes;
   else if (wants(Where::Entry, Field::Offsets))
@@ -261,14 +261,14 @@ bool HeaderReader::start_array(size_t) {
   return true;
 }
 
-bool HeaderReader::end_array() {
+bool SafetensorsHeaderReader::end_array() {
   if (where_ == Where::Offsets && tensors_.back().offsetCount != 2)
     return failTensor(tensors_.back(), "data_offsets has fewer than two numbers");
   where_ = Where::Entry;
   return true;
 }
 
-bool HeaderReader::parse_error(size_t position, const std::string&, const nlohmann::detail::exception&) {
+bool SafetensorsHeaderReader::parse_error(size_t position, const std::string&, const nlohmann::detail::exception&) {
   size_t at = std::min(position > 0 ? position - 1 : 0, json_.size());
   for (size_t i = 0, n; i <= at && i < json_.size(); i += n)
     if ((n = utf8Length(json_.substr(i))) == 0) return fail(i, "the header is not UTF-8");
@@ -277,7 +277,7 @@ bool HeaderReader::parse_error(size_t position, const std::string&, const nlohma
               fmt::format("the header is not JSON: unexpected '{}'", json_.substr(at, utf8Length(json_.substr(at)))));
 }
 
-bool HeaderReader::checkEntry(const Read& r) {
+bool SafetensorsHeaderReader::checkEntry(const Read& r) {
   constexpr std::string_view kFields[] = {"dtype", "shape", "data_offsets"};
   for (unsigned f = 0; f < 3; ++f)
     if (!(r.fields & 1u << f)) return failTensor(r, fmt::format("it has no {}", kFields[f]));
@@ -294,7 +294,7 @@ bool HeaderReader::checkEntry(const Read& r) {
   return true;
 }
 
-bool HeaderReader::checkNames() {
+bool SafetensorsHeaderReader::checkNames() {
   std::vector<size_t> order(tensors_.size());
   std::iota(order.begin(), order.end(), size_t{0});
   auto name = [&](size_t i) -> const std::string& { return tensors_[i].entry.name; };
@@ -305,7 +305,7 @@ bool HeaderReader::checkNames() {
   return true;
 }
 
-bool HeaderReader::checkTiling() {
+bool SafetensorsHeaderReader::checkTiling() {
   std::stable_sort(tensors_.begin(), tensors_.end(), [](const Read& a, const Read& b) {
     return a.entry.begin != b.entry.begin ? a.entry.begin < b.entry.begin : a.entry.end < b.entry.end;
   });
@@ -370,7 +370,8 @@ Result<SafetensorsHeader> parseSafetensorsHeader(std::string_view start, uint64_
   if (length == 0 || start[kLengthBytes] != '{') return fail("the header does not begin with '{'");
   SafetensorsHeader header;
   header.dataOffset = kLengthBytes + length;
-  HeaderReader reader(start.substr(kLengthBytes, length), fileSize - header.dataOffset, path, diagnostics, limits);
+  SafetensorsHeaderReader reader(start.substr(kLengthBytes, length), fileSize - header.dataOffset, path, diagnostics,
+                                 limits);
   if (!reader.read(header)) return Failed{};
   return header;
 }

@@ -84,7 +84,7 @@ uint64_t checksumOfPages(std::string_view bytes) {
 
 namespace {
 
-constexpr uint64_t kHeaderBytes = 32, kEntryBytes = 40, kNameBytes = 16, kSumOffset = 24;
+constexpr uint64_t kHeaderBytes = 32, kSectionEntryBytes = 40, kNameBytes = 16, kSumOffset = 24;
 constexpr uint32_t kMostSections = 64;
 
 uint64_t aligned(uint64_t at) { return (at + kSectionAlignment - 1) / kSectionAlignment * kSectionAlignment; }
@@ -97,7 +97,7 @@ T numberAt(std::string_view bytes, uint64_t at) {
 }
 
 template <class T>
-void appendNumber(T value, std::string& out) {
+void appendLittleEndian(T value, std::string& out) {
   for (size_t i = 0; i < sizeof(T); ++i) out += static_cast<char>(value >> 8 * i);
 }
 
@@ -117,7 +117,7 @@ class Reader {
   Result<SectionFile> read() {
     SectionFile out;
     if (!header(out)) return Failed{};
-    uint64_t end = kHeaderBytes + kEntryBytes * count_;
+    uint64_t end = kHeaderBytes + kSectionEntryBytes * count_;
     for (uint32_t i = 0; i < count_; ++i)
       if (!section(i, end, out)) return Failed{};
     if (end != bytes_.size()) return fail(end, "there are bytes after the last section");
@@ -142,7 +142,7 @@ class Reader {
     out.version = numberAt<uint32_t>(bytes_, 8);
     count_ = numberAt<uint32_t>(bytes_, 12);
     uint64_t size = numberAt<uint64_t>(bytes_, 16);
-    uint64_t tableEnd = kHeaderBytes + kEntryBytes * uint64_t{count_};
+    uint64_t tableEnd = kHeaderBytes + kSectionEntryBytes * uint64_t{count_};
     if (count_ > kMostSections) {
       fail(12, fmt::format("the engine file is damaged: it claims to have {} sections", count_));
       return false;
@@ -167,7 +167,7 @@ class Reader {
 
   // `end` is where the last section ended.
   bool section(uint32_t index, uint64_t& end, SectionFile& out) {
-    uint64_t entry = kHeaderBytes + kEntryBytes * index;
+    uint64_t entry = kHeaderBytes + kSectionEntryBytes * index;
     std::string_view name = bytes_.substr(entry, kNameBytes);
     name = name.substr(0, std::min(name.find('\0'), name.size()));
     uint64_t begin = numberAt<uint64_t>(bytes_, entry + kNameBytes);
@@ -210,7 +210,7 @@ Result<SectionFile> parseSectionFile(std::string_view bytes, const std::string& 
 bool putSectionFile(uint32_t version, const std::vector<SectionPieces>& sections,
                     const std::function<bool(std::string_view)>& sink) {
   TS_CHECK(sections.size() <= kMostSections);
-  uint64_t end = kHeaderBytes + kEntryBytes * sections.size();
+  uint64_t end = kHeaderBytes + kSectionEntryBytes * sections.size();
   std::string table;
   std::vector<uint64_t> gaps;
   for (const SectionPieces& s : sections) {
@@ -224,18 +224,18 @@ bool putSectionFile(uint32_t version, const std::vector<SectionPieces>& sections
     gaps.push_back(aligned(end) - end);
     table += s.name;
     table.append(kNameBytes - s.name.size(), '\0');
-    appendNumber(aligned(end), table);
-    appendNumber(size, table);
-    appendNumber(sum.value(), table);
+    appendLittleEndian(aligned(end), table);
+    appendLittleEndian(size, table);
+    appendLittleEndian(sum.value(), table);
     end = aligned(end) + size;
   }
   std::string header(kSectionFileMagic);
-  appendNumber(version, header);
-  appendNumber(static_cast<uint32_t>(sections.size()), header);
-  appendNumber(end, header);
+  appendLittleEndian(version, header);
+  appendLittleEndian(static_cast<uint32_t>(sections.size()), header);
+  appendLittleEndian(end, header);
   std::string placeOfSum(sizeof(uint64_t), '\0');
   uint64_t sum = headerSum(header + placeOfSum + table);
-  appendNumber(sum, header);
+  appendLittleEndian(sum, header);
   if (!sink(header) || !sink(table)) return false;
   for (size_t i = 0; i < sections.size(); ++i) {
     if (!sink(std::string(gaps[i], '\0'))) return false;

@@ -14,7 +14,7 @@ using namespace std::string_view_literals;
 
 constexpr std::string_view kLocal = "PK\3\4"sv, kEntry = "PK\1\2"sv, kEnd = "PK\5\6"sv, kEnd64 = "PK\6\6"sv,
                            kLocator64 = "PK\6\7"sv;
-constexpr size_t kLocalBytes = 30, kEntryBytes = 46, kEndBytes = 22, kEnd64Bytes = 56, kLocatorBytes = 20;
+constexpr size_t kLocalBytes = 30, kDirectoryEntryBytes = 46, kEndBytes = 22, kEnd64Bytes = 56, kLocatorBytes = 20;
 constexpr uint64_t kSee64 = 0xffffffff;  // "the value is in the zip64 field"
 constexpr uint16_t kSizesFollow = 8;
 
@@ -116,10 +116,11 @@ std::string_view ZipReader::extraField(std::string_view extra, uint16_t id) cons
 }
 
 bool ZipReader::readEntry(uint64_t& at, uint64_t end, ZipMember& m) {
-  if (!fits(at, kEntryBytes, end) || b_.substr(at, 4) != kEntry)
+  if (!fits(at, kDirectoryEntryBytes, end) || b_.substr(at, 4) != kEntry)
     return fail(at, "the archive's directory is damaged here");
   size_t name = number(b_, at + 28, 2), extra = number(b_, at + 30, 2), comment = number(b_, at + 32, 2);
-  if (!fits(at + kEntryBytes, name + extra + comment, end)) return fail(at, "the archive's directory is damaged here");
+  if (!fits(at + kDirectoryEntryBytes, name + extra + comment, end))
+    return fail(at, "the archive's directory is damaged here");
   m.entryOffset = at;
   m.flags = static_cast<uint16_t>(number(b_, at + 8, 2));
   m.method = static_cast<uint16_t>(number(b_, at + 10, 2));
@@ -127,16 +128,16 @@ bool ZipReader::readEntry(uint64_t& at, uint64_t end, ZipMember& m) {
   m.packedBytes = number(b_, at + 20, 4);
   m.bytes = number(b_, at + 24, 4);
   m.headerOffset = number(b_, at + 42, 4);
-  m.name = b_.substr(at + kEntryBytes, name);
+  m.name = b_.substr(at + kDirectoryEntryBytes, name);
   // Of the values that do not fit, the zip64 field has those that were replaced, in this order.
-  std::string_view wide = extraField(b_.substr(at + kEntryBytes + name, extra), 1);
+  std::string_view wide = extraField(b_.substr(at + kDirectoryEntryBytes + name, extra), 1);
   for (uint64_t* value : {&m.bytes, &m.packedBytes, &m.headerOffset}) {
     if (*value != kSee64) continue;
     if (wide.size() < 8) return fail(at, fmt::format("the sizes of member '{}' are missing", abbreviate(m.name, 200)));
     *value = number(wide, 0, 8);
     wide.remove_prefix(8);
   }
-  at += kEntryBytes + name + extra + comment;
+  at += kDirectoryEntryBytes + name + extra + comment;
   return true;
 }
 

@@ -8,7 +8,6 @@ namespace tscompile {
 namespace {
 
 const Symbol kExpand = Symbol::of("aten::expand"), kExpandAs = Symbol::of("aten::expand_as"),
-             kFull = Symbol::of("aten::full"), kZeros = Symbol::of("aten::zeros"), kOnes = Symbol::of("aten::ones"),
              kSize = Symbol::of("aten::size");
 
 // The sizes that tensors of these sizes are broadcast to; nothing if they do not fit.
@@ -84,10 +83,10 @@ Replacement sinkBoth(Site& site) {
 }
 
 // f(full(s, v)) -> expand(f(full([], v)), s)
-Replacement ofFull(Site& site) {
+Replacement elementwiseOfFull(Site& site) {
   std::vector<size_t> tensors = site.tensorInputs(site.node);
-  Node* full = tensors.size() == 1 ? site.producer(site.input(tensors[0])) : nullptr;
-  if (!full || (full->kind() != kFull && full->kind() != kZeros && full->kind() != kOnes)) return {};
+  Node* full = tensors.size() == 1 ? site.filling(site.input(tensors[0])) : nullptr;
+  if (!full) return {};
   std::optional<size_t> rank = site.facts.rank(full->output());
   if (!rank || *rank == 0 || !site.facts.isUnseen(site.output())) return {};
   std::vector<Value*> small = site.inputsOf(full), inputs = site.inputsOf(site.node);
@@ -127,7 +126,8 @@ std::vector<NamedRewrite> broadcastRewrites() {
        always},
       {"canonicalize", elementwiseRewrite("elemwise_alloc", sinkBoth),
        "two operands are joined before both are expanded", always},
-      {"canonicalize", elementwiseRewrite("alloc_unary", ofFull), "of a filled tensor one element is computed", always},
+      {"canonicalize", elementwiseRewrite("alloc_unary", elementwiseOfFull),
+       "of a filled tensor one element is computed", always},
       {"canonicalize",
        siteRewrite("fill_to_alloc", {"aten::expand_as", "aten::full_like", "aten::zeros_like", "aten::ones_like"},
                    bySize),

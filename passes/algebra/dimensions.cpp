@@ -68,7 +68,7 @@ Replacement mergePermutations(Site& site) {
 }
 
 // relu(x).t() -> relu(x.t())
-Replacement lift(Site& site) {
+Replacement liftTransposition(Site& site) {
   Node* f = site.soleProducer(site.input(0));
   if (!f || !site.isElementwise(f)) return {};
   std::optional<size_t> rank = site.facts.rank(f->output());
@@ -157,7 +157,7 @@ std::vector<NamedRewrite> dimensionRewrites() {
        "two permutations are one",
        {"default", "fast_compile", "fast_run"}},
       {"canonicalize",
-       siteRewrite("dimshuffle_lift", kinds, lift),
+       siteRewrite("dimshuffle_lift", kinds, liftTransposition),
        "permutations move in front of elementwise operators",
        {"fast_run"}},
       {"canonicalize",

@@ -13,18 +13,21 @@ Node* Site::producer(const Value* value, Symbol kind) {
   return n->kind() != sym::Constant && isQuiet(n) ? n : nullptr;
 }
 
+Node* Site::filling(const Value* value) {
+  Node* n = producer(value);
+  return n && (n->kind() == kFull || n->kind() == kZeros || n->kind() == kOnes) ? n : nullptr;
+}
+
 std::optional<double> Site::uniform(const Value* value) {
-  static const Symbol kZeros = Symbol::of("aten::zeros"), kOnes = Symbol::of("aten::ones"),
-                      kFull = Symbol::of("aten::full");
   if (std::optional<double> n = facts.number(value)) return n;
   const IValue* v = GraphFacts::constant(value);
   if (!v || !v->isTensor()) {
-    const Node* n = producer(value);
+    const Node* n = filling(value);
     if (n && n->kind() == kZeros) return 0;
     if (n && n->kind() == kOnes) return 1;
     // A whole number that every dtype holds.
-    std::optional<int64_t> filling = n && n->kind() == kFull ? facts.integer(n->input(1)) : std::nullopt;
-    return filling == 0 || filling == 1 ? std::optional(static_cast<double>(*filling)) : std::nullopt;
+    std::optional<int64_t> number = n ? facts.integer(n->input(1)) : std::nullopt;
+    return number == 0 || number == 1 ? std::optional(static_cast<double>(*number)) : std::nullopt;
   }
   constexpr int64_t kMost = 4096;
   Tensor t = v->toTensor();

@@ -11,6 +11,10 @@
 
 namespace tscompile {
 
+// Operators that fill a tensor with one number.
+inline const Symbol kFull = Symbol::of("aten::full"), kZeros = Symbol::of("aten::zeros"),
+                    kOnes = Symbol::of("aten::ones");
+
 // Whether the operator computes each element of its result from the same element of its tensor inputs, broadcast to one
 // shape.
 bool isElementwise(const Node* n, GraphFacts& facts);
@@ -38,6 +42,8 @@ class Site {
 
   // The number that a constant is, or that every element of a constant has, or of zeros, ones and the like.
   std::optional<double> uniform(const Value* value);
+  // The node that fills a tensor with one number, if one makes the value: full, zeros, ones.
+  Node* filling(const Value* value);
   // Whether dtype and sizes of both are known and equal.
   bool sameType(const Value* a, const Value* b) { return sameDType(a, b) && sameSizes(a, b); }
   bool sameDType(const Value* a, const Value* b) {

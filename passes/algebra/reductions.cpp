@@ -151,7 +151,7 @@ std::optional<IValue> filling(Site& site, const Node* n) {
 }
 
 // sum(full([3, 4], v), [0]) -> full([4], 3 * v)
-Replacement ofFull(Site& site, const Reduction& r) {
+Replacement reductionOfFull(Site& site, const Reduction& r) {
   Node* full = site.producer(r.x);
   std::optional<IValue> v = full ? filling(site, full) : std::nullopt;
   std::optional<Dims> before = site.facts.sizes(r.x), after = site.facts.sizes(site.output());
@@ -229,10 +229,10 @@ std::vector<NamedRewrite> reductionRewrites() {
       {phase, siteRewrite("reduce_join", all, only<ofStack, true>),
        "a reduction of a stack is elementwise, where that is exact", always},
       {phase, siteRewrite("reduce_join_floats", all, only<ofStack, false>), "a sum of a stack is elementwise", loose},
-      {phase, siteRewrite("sum_alloc", all, only<ofFull, true>), "a reduction of a filled tensor, where that is exact",
-       always},
-      {phase, siteRewrite("sum_alloc_floats", all, only<ofFull, false>), "a sum of a filled tensor is a product",
-       loose},
+      {phase, siteRewrite("sum_alloc", all, only<reductionOfFull, true>),
+       "a reduction of a filled tensor, where that is exact", always},
+      {phase, siteRewrite("sum_alloc_floats", all, only<reductionOfFull, false>),
+       "a sum of a filled tensor is a product", loose},
       {phase, siteRewrite("sum_mul_by_scalar", {aten::sum}, ofScaled), "a factor is taken out of a sum", loose},
       {phase, siteRewrite("sum_div_dimshuffle", {aten::sum}, ofQuotient), "a divisor is taken out of a sum", loose},
   };

@@ -8,8 +8,7 @@ namespace tscompile {
 namespace {
 
 const Symbol kSelect = Symbol::of("aten::select"), kSlice = Symbol::of("aten::slice"),
-             kStack = Symbol::of("aten::stack"), kFull = Symbol::of("aten::full"), kZeros = Symbol::of("aten::zeros"),
-             kOnes = Symbol::of("aten::ones"), kMatmul = Symbol::of("aten::matmul"), kLen = Symbol::of("aten::len"),
+             kStack = Symbol::of("aten::stack"), kMatmul = Symbol::of("aten::matmul"), kLen = Symbol::of("aten::len"),
              kMm = Symbol::of("aten::mm"), kMv = Symbol::of("aten::mv"), kGetItem = Symbol::of("aten::__getitem__");
 
 constexpr int64_t kEnd = std::numeric_limits<int64_t>::max();
@@ -137,7 +136,7 @@ Replacement mergeTwo(Site& site) {
 }
 
 // relu(x)[i] -> relu(x[i])
-Replacement lift(Site& site) {
+Replacement liftPart(Site& site) {
   Node* f = isPart(site, site.node) ? site.soleProducer(site.input(0)) : nullptr;
   if (!f || !site.isElementwise(f) || site.facts.graphLooksAtMemory()) return {};
   std::vector<Value*> inputs = site.inputsOf(f);
@@ -164,8 +163,8 @@ Replacement lift(Site& site) {
 
 // full([4, 5], v)[1:3] -> full([2, 5], v)
 Replacement partOfFull(Site& site) {
-  Node* full = isPart(site, site.node) ? site.producer(site.input(0)) : nullptr;
-  if (!full || (full->kind() != kFull && full->kind() != kZeros && full->kind() != kOnes)) return {};
+  Node* full = isPart(site, site.node) ? site.filling(site.input(0)) : nullptr;
+  if (!full) return {};
   std::optional<Dims> sizes = site.facts.sizes(site.output());
   if (!sizes || site.facts.graphLooksAtMemory()) return {};
   std::vector<Value*> inputs = site.inputsOf(full);
@@ -223,7 +222,7 @@ std::vector<NamedRewrite> subtensorRewrites() {
        always},
       {"canonicalize", siteRewrite("subtensor_merge", parts, mergeTwo), "a part of a slice is a part of the whole",
        always},
-      {"canonicalize", siteRewrite("subtensor_lift", parts, lift),
+      {"canonicalize", siteRewrite("subtensor_lift", parts, liftPart),
        "elementwise operators compute only the part that is used", always},
       {"canonicalize", siteRewrite("subtensor_of_alloc", parts, partOfFull),
        "a part of a filled tensor is a smaller one", always},

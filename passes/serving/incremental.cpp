@@ -405,9 +405,9 @@ class Incremental {
 
 // Sizes that are the number of tokens are asked of the ids, and what attention hides of itself becomes a mask: both
 // then ask for no rows.
-class Preparation {
+class StepPreparation {
  public:
-  Preparation(Graph& graph, RewriteContext& context, const Entrance& entrance)
+  StepPreparation(Graph& graph, RewriteContext& context, const Entrance& entrance)
       : graph_(graph), context_(context), dim_(entrance.tokensFirst ? 0 : 1) {
     for (size_t i = 0; i < entrance.inputs.size(); ++i)
       if (entrance.inputs[i] == ServingInput::Ids) ids_ = graph.input(i);
@@ -473,7 +473,7 @@ Result<IncrementalModel> makeIncremental(const Graph& graph, const OpRegistry& r
     diagnostics.error(own->range, "logits are no tensor among what is returned", ErrorKind::Unsupported);
     return Failed{};
   }
-  Preparation(*own, context, entrance).run();
+  StepPreparation(*own, context, entrance).run();
   return Incremental(*own, context, entrance, words, longest).run(logits);
 }
 

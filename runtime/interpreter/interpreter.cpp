@@ -109,9 +109,9 @@ const Instruction* scalar2(Machine& m, const Instruction* in) {
 }
 
 // Pointers to the inputs of an instruction; few enough stay on the stack.
-class Arguments {
+class GatheredArguments {
  public:
-  Arguments(Machine& m, const Instruction* in) {
+  GatheredArguments(Machine& m, const Instruction* in) {
     if (in->inputs > kInline) many_.resize(in->inputs);
     pointers_ = in->inputs > kInline ? many_.data() : few_;
     for (uint32_t i = 0; i < in->inputs; ++i) pointers_[i] = m.slots + in->slots[i];
@@ -126,13 +126,13 @@ class Arguments {
 };
 
 const Instruction* scalarN(Machine& m, const Instruction* in) {
-  Arguments arguments(m, in);
+  GatheredArguments arguments(m, in);
   in->scalar(arguments.data(), m.slots[in->output()]);
   return in + 1;
 }
 
 const Instruction* callOp(Machine& m, const Instruction* in) {
-  Arguments arguments(m, in);
+  GatheredArguments arguments(m, in);
   m.context.checkInterrupt();
   if (in->outputs == 1) [[likely]] {
     IValue result;

@@ -62,7 +62,7 @@ double decayedTopP(const SamplingConfig& config, TokenSpan generated) {
   return p;
 }
 
-bool endsWith(TokenSpan text, TokenSpan word) {
+bool endsWithWord(TokenSpan text, TokenSpan word) {
   return text.size() >= word.size() && std::equal(word.begin(), word.end(), text.end() - word.size());
 }
 
@@ -105,7 +105,7 @@ class LogitSteps {
   }
   void badWords() {
     for (const std::vector<TokenId>& word : config_.badWords)
-      if (endsWith(history_, TokenSpan(word).first(word.size() - 1))) ban(word.back());
+      if (endsWithWord(history_, TokenSpan(word).first(word.size() - 1))) ban(word.back());
   }
 
  private:
@@ -191,7 +191,7 @@ bool endsText(const SamplingConfig& config, TokenSpan generated) {
     return true;
   return static_cast<int64_t>(generated.size()) >= config.minLength &&
          std::any_of(config.stopWords.begin(), config.stopWords.end(),
-                     [&](const std::vector<TokenId>& word) { return endsWith(generated, word); });
+                     [&](const std::vector<TokenId>& word) { return endsWithWord(generated, word); });
 }
 
 std::optional<std::span<const double>> Sampler::process(const SamplingConfig& config, std::span<const float> logits,

@@ -68,7 +68,7 @@ void multiplySmall(const Product<T>& p, const T* a, const T* b, T* c) {
 }
 
 // y = beta * y + alpha * A @ x for a matrix of m rows and k columns, which is stored transposed if `transposed`.
-// Elements of y are `stride` apart.
+// Elements of y are `stride` apart. Not for complex numbers, which the compiler would spend seconds on.
 template <class T>
 void multiplyVector(int64_t m, int64_t k, T alpha, const T* a, bool transposed, int64_t lda, const T* x, T beta, T* y,
                     int64_t stride) {
@@ -94,8 +94,10 @@ void multiplyOne(const Product<T>& p, const T* a, const T* b, T* c) {
   bool columnOfB = p.n == 1 && (p.transposeB || p.ldb == 1 || p.k == 1),
        rowOfA = p.m == 1 && (!p.transposeA || p.lda == 1 || p.k == 1);
   if (p.m * p.n * p.k < 400) return multiplySmall(p, a, b, c);
-  if (columnOfB) return multiplyVector(p.m, p.k, p.alpha, a, p.transposeA, p.lda, b, p.beta, c, p.ldc);
-  if (rowOfA) return multiplyVector(p.n, p.k, p.alpha, b, !p.transposeB, p.ldb, a, p.beta, c, int64_t{1});
+  if constexpr (std::is_floating_point_v<T>) {
+    if (columnOfB) return multiplyVector(p.m, p.k, p.alpha, a, p.transposeA, p.lda, b, p.beta, c, p.ldc);
+    if (rowOfA) return multiplyVector(p.n, p.k, p.alpha, b, !p.transposeB, p.ldb, a, p.beta, c, int64_t{1});
+  }
   // In panels of rows, so that a run can be interrupted.
   constexpr int64_t kWork = int64_t{1} << 31;
   int64_t panel = std::max<int64_t>(kWork / std::max<int64_t>(p.n * p.k, 1) / 64 * 64, 64);

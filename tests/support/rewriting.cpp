@@ -108,6 +108,9 @@ class ShortReader {
 
 std::string shortGraph(std::string_view text) { return ShortReader(text).read(); }
 std::unique_ptr<Graph> shortly(std::string_view text) { return graphOf(shortGraph(text)); }
+NodeRewrite rule(std::string name, std::string_view from, std::string_view to) {
+  return patternRewrite(std::move(name), patternOf(shortGraph(from)), patternOf(shortGraph(to)));
+}
 
 std::string shortText(const Graph& graph) {
   std::map<const Value*, std::string> texts;

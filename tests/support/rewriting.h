@@ -18,6 +18,9 @@ Pattern patternOf(std::string_view text);
 // A pattern or graph in short: "%x, %y: f(g(%x, %y), %y)" with test:: operators.
 std::string shortGraph(std::string_view text);
 std::unique_ptr<Graph> shortly(std::string_view text);  // the graph of that
+// The rewrite of one short pattern by another.
+NodeRewrite rule(std::string name, std::string_view from, std::string_view to);
+inline const Symbol kF = Symbol::of("test::f"), kG = Symbol::of("test::g"), kH = Symbol::of("test::h");
 
 struct PlanResult {
   std::string text;  // of the graph afterwards, in short: "h(z, y)"

@@ -31,7 +31,7 @@ struct DiffCommand {
 constexpr size_t kInterpreter = SIZE_MAX;
 
 // One line of a graph, engines opened.
-struct Row {
+struct PrintedLine {
   const Node* node = nullptr;  // null for the inputs; a return for the outputs of a graph or block
   std::string text;            // with names
   size_t line = 0;
@@ -39,7 +39,7 @@ struct Row {
 };
 
 struct Outline {
-  std::vector<Row> rows;
+  std::vector<PrintedLine> rows;
   size_t engines = 0;
 };
 
@@ -129,7 +129,7 @@ struct Comparison {
 
 // ---- names that do not count: rows that are alike, then values that correspond ----
 
-std::string textWithoutNames(const Row& r) {
+std::string textWithoutNames(const PrintedLine& r) {
   if (!r.node) return "graph";
   std::string out(r.node->kind().text());
   appendAttributes(*r.node, true, 3, out);
@@ -182,8 +182,8 @@ class Comparer {
  private:
   void byRows(const Graph& a, const Graph& b) {
     std::vector<std::string> x, y;
-    for (const Row& r : a_.rows) x.push_back(ignoreNames_ ? textWithoutNames(r) : r.text);
-    for (const Row& r : b_.rows) y.push_back(ignoreNames_ ? textWithoutNames(r) : r.text);
+    for (const PrintedLine& r : a_.rows) x.push_back(ignoreNames_ ? textWithoutNames(r) : r.text);
+    for (const PrintedLine& r : b_.rows) y.push_back(ignoreNames_ ? textWithoutNames(r) : r.text);
     auto pairs = commonItems(x.size(), y.size(), [&](size_t i, size_t j) { return x[i] == y[j]; });
     if (ignoreNames_) {
       Correspondence values;
@@ -229,7 +229,7 @@ class Comparer {
     keepOnly(pairs);
   }
 
-  static std::string keyOf(const Row& r) {
+  static std::string keyOf(const PrintedLine& r) {
     std::string_view text = r.text;
     return std::string(text.substr(std::min(text.find_first_not_of(' '), text.size())));
   }
@@ -254,7 +254,7 @@ std::string sideName(size_t engine) {
 
 size_t nodeCount(const Outline& o) {
   return static_cast<size_t>(
-      std::count_if(o.rows.begin(), o.rows.end(), [](const Row& r) { return r.node && !r.node->isReturn(); }));
+      std::count_if(o.rows.begin(), o.rows.end(), [](const PrintedLine& r) { return r.node && !r.node->isReturn(); }));
 }
 
 // "1 weight differs", "2 settings and 1 weight differ".
@@ -285,7 +285,7 @@ void writeText(const Comparer& c, std::span<const EngineChange> settings, std::s
   size_t i = 0, j = 0;
   while (i < r.removed.size() || j < r.added.size()) {
     bool first = j == r.added.size() || (i < r.removed.size() && r.removed[i] <= r.added[j]);
-    const Row& row = first ? c.a().rows[r.removed[i++]] : c.b().rows[r.added[j++]];
+    const PrintedLine& row = first ? c.a().rows[r.removed[i++]] : c.b().rows[r.added[j++]];
     out << fmt::format("{}{:<5} {}\n", first ? '-' : '+', row.line, row.text);
   }
   for (auto [x, y] : r.moved)
@@ -329,7 +329,7 @@ struct DiffReport {
   std::vector<DiffLine> moved() const {
     std::vector<DiffLine> out;
     for (auto [x, y] : comparer.result().moved) {
-      const Row& row = comparer.b().rows[y];
+      const PrintedLine& row = comparer.b().rows[y];
       out.push_back({row.line, row.text, sideName(comparer.a().rows[x].engine), sideName(row.engine)});
     }
     return out;

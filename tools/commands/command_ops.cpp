@@ -64,7 +64,7 @@ bool takesTensor(const Operator& op) {
   return false;
 }
 
-struct Row {
+struct OperatorRow {
   std::string name, text;
   const Operator* op = nullptr;
 
@@ -82,7 +82,7 @@ struct Row {
 };
 
 struct OperatorList {
-  const std::vector<Row>& operators;
+  const std::vector<OperatorRow>& operators;
 
   template <class Visit>
   void fields(Visit&& visit) const {
@@ -91,21 +91,22 @@ struct OperatorList {
   }
 };
 
-std::vector<Row> listRows(const OpsCommand& command, const std::vector<std::string>& patterns) {
+std::vector<OperatorRow> listRows(const OpsCommand& command, const std::vector<std::string>& patterns) {
   const OpRegistry& registry = allOps();
-  std::vector<Row> rows;
+  std::vector<OperatorRow> rows;
   for (Symbol kind : registry.kinds(!command.all))
     for (const Operator* op : registry.overloads(kind))
       if ((command.all || op->isImplemented()) && wanted(patterns, op->fullName()))
         rows.push_back({op->fullName(), schemaText(op->schema()), op});
   for (Symbol kind : structureKinds())
     if (wanted(patterns, kind.text())) rows.push_back({std::string(kind.text()), std::string(kind.text()), nullptr});
-  std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.name < b.name; });
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const OperatorRow& a, const OperatorRow& b) { return a.name < b.name; });
   return rows;
 }
 
 int list(const Options& options, Session& session) {
-  std::vector<Row> rows = listRows(options.own.of<OpsCommand>(), options.arguments);
+  std::vector<OperatorRow> rows = listRows(options.own.of<OpsCommand>(), options.arguments);
   if (rows.empty()) {
     std::string message = "no operator matches '" + abbreviate(options.arguments[0], 80) + "'";
     std::string nearest = allOps().nearestKind(options.arguments[0]);
@@ -114,7 +115,7 @@ int list(const Options& options, Session& session) {
   if (session.common.json) {
     writeJson(session.out, OperatorList{rows});
   } else {
-    for (const Row& row : rows) {
+    for (const OperatorRow& row : rows) {
       session.out << row.text;
       if (!row.op)
         session.out << "  (structure)";

@@ -44,11 +44,12 @@ const Library& library() {
 }
 
 // Without the library, and for sizes that it cannot take. One product for all orders, as each takes the compiler
-// seconds: transposed operands are copied.
+// seconds: transposed operands are copied. Eigen's product itself, whose expressions would bring products with vectors.
 template <class T>
 void eigenGemm(bool transposeA, bool transposeB, int64_t m, int64_t n, int64_t k, T alpha, const T* a, int64_t lda,
                const T* b, int64_t ldb, T beta, T* c, int64_t ldc) {
-  using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+  constexpr int kRows = Eigen::RowMajor;
+  using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, kRows>;
   using Stride = Eigen::OuterStride<>;
   using Operand = Eigen::Map<const Matrix, 0, Stride>;
   Matrix copyA, copyB;
@@ -63,7 +64,11 @@ void eigenGemm(bool transposeA, bool transposeB, int64_t m, int64_t n, int64_t k
     out.setZero();
   else
     out *= beta;
-  out.noalias() += alpha * x * y;
+  if (k == 0) return;
+  using Product = Eigen::internal::general_matrix_matrix_product<int64_t, T, kRows, false, T, kRows, false, kRows, 1>;
+  Eigen::internal::gemm_blocking_space<kRows, T, T, Eigen::Dynamic, Eigen::Dynamic, Eigen::Dynamic, 1, false> blocking(
+      m, n, k, 1, true);
+  Product::run(m, n, k, x.data(), x.outerStride(), y.data(), y.outerStride(), c, 1, ldc, alpha, blocking, nullptr);
 }
 
 template <class T, class Gemm>

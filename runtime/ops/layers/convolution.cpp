@@ -34,7 +34,7 @@ constexpr Layout kSlowTranspose{
 constexpr Layout kDepthwise{.bias = 3, .stride = 4, .padding = 5, .dilation = 6, .kernelSize = 2, .isDepthwise = true};
 
 // A list of one number stands for all spatial dimensions.
-Dims spread(const InferCall& call, const Dims& list, size_t spatial, const char* what) {
+Dims convolutionSizes(const InferCall& call, const Dims& list, size_t spatial, const char* what) {
   call.require(list.size() == spatial || list.size() == 1,
                "expected {} to be a single integer value or a list of {} values to match "
                "the convolution dimensions, but got {}",
@@ -67,7 +67,8 @@ void requirePadding(const InferCall& call, int64_t padding) {
 }
 
 Dims spatialArgument(const InferCall& call, int at, size_t spatial, int64_t otherwise, const char* what) {
-  return at < 0 ? Dims(spatial, otherwise) : spread(call, call.integers(static_cast<size_t>(at)), spatial, what);
+  return at < 0 ? Dims(spatial, otherwise)
+                : convolutionSizes(call, call.integers(static_cast<size_t>(at)), spatial, what);
 }
 
 void describePadding(const InferCall& call, size_t at, const TensorInfo& weight, Convolution& c) {
@@ -75,7 +76,7 @@ void describePadding(const InferCall& call, size_t at, const TensorInfo& weight,
   c.extra = Dims(spatial, 0);
   const IValue* padding = call.constant(at);
   if (!padding || !padding->isString()) {
-    c.shape.padding = spread(call, call.integers(at), spatial, "padding");
+    c.shape.padding = convolutionSizes(call, call.integers(at), spatial, "padding");
     return;
   }
   c.shape.padding = Dims(spatial, 0);

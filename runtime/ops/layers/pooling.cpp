@@ -31,7 +31,7 @@ DimSpan spatialSizes(const InferCall& call, const TensorInfo& x, size_t spatial)
 }
 
 // A list of one number stands for all dimensions.
-Dims spread(const InferCall& call, const Dims& list, size_t spatial, const char* what) {
+Dims poolingSizes(const InferCall& call, const Dims& list, size_t spatial, const char* what) {
   call.require(list.size() == spatial || list.size() == 1,
                "{} must be a single integer or a list of {} integers, but got {}", what, spatial, dimsText(list));
   return list.size() == spatial ? list : Dims(spatial, list[0]);
@@ -87,11 +87,12 @@ Pooling describe(const InferCall& call, size_t spatial, size_t dilationAt, size_
   TensorInfo x = call.rankedTensor(0);
   DimSpan in = spatialSizes(call, x, spatial);
   Pooling p;
-  p.kernel = spread(call, call.integers(1), spatial, "kernel_size");
+  p.kernel = poolingSizes(call, call.integers(1), spatial, "kernel_size");
   Dims stride = call.integers(2);
-  p.stride = stride.empty() ? p.kernel : spread(call, stride, spatial, "stride");
-  p.padding = spread(call, call.integers(3), spatial, "padding");
-  p.dilation = dilationAt == kNowhere ? Dims(spatial, 1) : spread(call, call.integers(dilationAt), spatial, "dilation");
+  p.stride = stride.empty() ? p.kernel : poolingSizes(call, stride, spatial, "stride");
+  p.padding = poolingSizes(call, call.integers(3), spatial, "padding");
+  p.dilation =
+      dilationAt == kNowhere ? Dims(spatial, 1) : poolingSizes(call, call.integers(dilationAt), spatial, "dilation");
   p.ceil = call.flag(ceilAt);
   for (size_t i = 0; i < spatial; ++i) {
     call.require(p.stride[i] != 0, "stride should not be zero");
@@ -170,7 +171,7 @@ template <size_t kSpatial>
 void inferAdaptivePool(InferCall& call) {
   TensorInfo x = call.rankedTensor(0);
   spatialSizes(call, x, kSpatial, std::max(x.rank(), kSpatial) - kSpatial);
-  Dims out = spread(call, call.sizes(1), kSpatial, "output_size");
+  Dims out = poolingSizes(call, call.sizes(1), kSpatial, "output_size");
   for (int64_t o : out)
     call.require(o >= 0 || !call.isRun(), "elements of output_size must be greater than or equal to 0, but got {}",
                  dimsText(out));
@@ -205,8 +206,8 @@ template <size_t kSpatial>
 void inferFractional(InferCall& call) {
   TensorInfo x = call.rankedTensor(0), samples = call.rankedTensor(3);
   DimSpan in = spatialSizes(call, x, kSpatial);
-  Dims kernel = spread(call, call.integers(1), kSpatial, "kernel_size"),
-       out = spread(call, call.integers(2), kSpatial, "output_size");
+  Dims kernel = poolingSizes(call, call.integers(1), kSpatial, "kernel_size"),
+       out = poolingSizes(call, call.integers(2), kSpatial, "output_size");
   for (size_t i = 0; i < kSpatial; ++i) {
     call.require(kernel[i] > 0 && out[i] > 0,
                  "kernel_size and output_size must be greater than zero, but got {} and {}", dimsText(kernel),
@@ -252,7 +253,7 @@ void fractionalKernel(KernelCall& call) {
   DenseResult out(call.out());
   auto spatial = [](const Tensor& t) { return inThree(t.sizes().subspan(t.sizes().size() - kSpatial)); };
   Dims in = spatial(x), size = spatial(out.tensor()),
-       kernel = inThree(spread(infer, call.integers(1), kSpatial, "kernel_size"));
+       kernel = inThree(poolingSizes(infer, call.integers(1), kSpatial, "kernel_size"));
   int64_t planeIn = in[0] * in[1] * in[2], planeOut = size[0] * size[1] * size[2], planes = x.numel() / planeIn;
   int64_t channels = x.size(x.rank() - static_cast<int>(kSpatial) - 1);
   withFloating(x.dtype(), [&](auto sample) {

@@ -130,7 +130,7 @@ void dequantizeByGrid(Call& call) {
 
 // (input, least, most, eps, dtype)
 template <bool kSymmetric, class Call>
-void chooseGrid(Call& call) {
+void chooseGridKernel(Call& call) {
   Math m(call);
   const double range = static_cast<double>(call.integer(2) - call.integer(1));
   const IValue zero = Tensor::zeros(call.tensor(0).dtype(), Dims{});
@@ -303,10 +303,10 @@ void registerQuantizedDecomposedOps(OpRegistry& ops) {
                                           "quantized_decomposed::dequantize_per_tensor.tensor2"};
   for (std::string_view schema : kDequantize)
     add(schema, inferToNumbers<5, 6>, dequantizeByGrid<KernelCall>, dequantizeByGrid<ConvertCall>);
-  add("quantized_decomposed::choose_qparams.tensor", inferGrid, chooseGrid<false, KernelCall>,
-      chooseGrid<false, ConvertCall>);
-  add("quantized_decomposed::choose_qparams_symmetric.tensor", inferGrid, chooseGrid<true, KernelCall>,
-      chooseGrid<true, ConvertCall>);
+  add("quantized_decomposed::choose_qparams.tensor", inferGrid, chooseGridKernel<false, KernelCall>,
+      chooseGridKernel<false, ConvertCall>);
+  add("quantized_decomposed::choose_qparams_symmetric.tensor", inferGrid, chooseGridKernel<true, KernelCall>,
+      chooseGridKernel<true, ConvertCall>);
   add("quantized_decomposed::quantize_per_channel", inferToSteps<6, Widest::Float32>, quantizeChannels<KernelCall>,
       quantizeChannels<ConvertCall>);
   add("quantized_decomposed::dequantize_per_channel", inferToNumbers<6, 7>, dequantizeChannels<KernelCall>,

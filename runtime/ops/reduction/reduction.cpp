@@ -177,7 +177,7 @@ void nanMeanKernel(KernelCall& call) {
 
 // Floats are multiplied in double.
 template <class T>
-struct Product {
+struct ProductReduction {
   using In = T;
   using Part = T;
   using Acc = T;
@@ -207,11 +207,11 @@ void prodKernel(KernelCall& call) {
   switch (computeTypeOf(r.out.dtype())) {
     case Compute::F32:
     case Compute::F64:
-      return reduceInto(in, r.dims, r.out, Product<double>());
+      return reduceInto(in, r.dims, r.out, ProductReduction<double>());
     case Compute::C128:
-      return reduceInto(in, r.dims, r.out, Product<C128>());
+      return reduceInto(in, r.dims, r.out, ProductReduction<C128>());
     default:
-      return reduceInto(in, r.dims, r.out, Product<int64_t>());
+      return reduceInto(in, r.dims, r.out, ProductReduction<int64_t>());
   }
 }
 

@@ -66,7 +66,7 @@ void cumulativeKernel(KernelCall& call) {
 
 // ---- cummax, cummin ----
 
-void inferExtremes(InferCall& call) {
+void inferCumulativeExtremes(InferCall& call) {
   TensorInfo t = call.tensor(0);
   if (t.hasRank) call.dim(1, t.rank());
   call.result(t);
@@ -91,7 +91,7 @@ void cumulativeExtreme(const T* in, int64_t n, T* values, int64_t* indices) {
 }
 
 template <bool kLargest>
-void extremesKernel(KernelCall& call) {
+void cumulativeExtremesKernel(KernelCall& call) {
   Tensor in = call.tensor(0), values = call.out(0), indices = call.out(1);
   int64_t dim = call.dim(1, in.rank());
   withRealCompute(in.dtype(), [&](auto sample) {
@@ -146,8 +146,8 @@ void registerScanOps(OpRegistry& ops) {
            .convert = convertRunningTotal<true>,
            .dtypes = kAllTypes,
            .inplace = InPlace::Direct});
-  ops.add({.schema = "aten::cummax", .infer = inferExtremes, .kernel = extremesKernel<true>});
-  ops.add({.schema = "aten::cummin", .infer = inferExtremes, .kernel = extremesKernel<false>});
+  ops.add({.schema = "aten::cummax", .infer = inferCumulativeExtremes, .kernel = cumulativeExtremesKernel<true>});
+  ops.add({.schema = "aten::cummin", .infer = inferCumulativeExtremes, .kernel = cumulativeExtremesKernel<false>});
   for (auto schema : {"aten::logcumsumexp", "aten::_logcumsumexp"})
     ops.add({.schema = schema, .infer = inferLogCumulative, .kernel = logCumulativeKernel, .dtypes = kFloatingTypes});
 }

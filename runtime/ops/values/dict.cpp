@@ -16,11 +16,11 @@ const IValue& valueOf(const IValue& dict, const IValue& key) {
 
 // ---- items ----
 
-void getItem(Arguments a, IValue& r) {
+void getDictItem(Arguments a, IValue& r) {
   IValue value = valueOf(*a[0], *a[1]);
   r = std::move(value);
 }
-void setItem(Arguments a, IValue&) { changedDict(*a[0]).set(*a[1], *a[2]); }
+void setDictItem(Arguments a, IValue&) { changedDict(*a[0]).set(*a[1], *a[2]); }
 void get(Arguments a, IValue& r) {
   IValue* value = dictOf(*a[0]).find(*a[1]);
   IValue found = value ? *value : IValue();
@@ -38,12 +38,12 @@ void setDefault(Arguments a, IValue& r) {
   if (!value) changedDict(*a[0]).set(*a[1], found);
   r = std::move(found);
 }
-void contains(Arguments a, IValue& r) { r = dictOf(*a[0]).find(*a[1]) != nullptr; }
+void isInDict(Arguments a, IValue& r) { r = dictOf(*a[0]).find(*a[1]) != nullptr; }
 
 void erase(Arguments a, IValue&) {
   if (!changedDict(*a[0]).erase(*a[1])) failKey(*a[1]);
 }
-void pop(Arguments a, IValue& r) {
+void popFromDict(Arguments a, IValue& r) {
   DictValue& dict = changedDict(*a[0]);
   IValue value = valueOf(*a[0], *a[1]);
   dict.erase(*a[1]);
@@ -68,14 +68,14 @@ void popItem(Arguments a, IValue& r) {
 
 // ---- whole dicts ----
 
-void length(Arguments a, IValue& r) { r = static_cast<int64_t>(dictOf(*a[0]).size()); }
-void clear(Arguments a, IValue&) { changedDict(*a[0]).clear(); }
+void dictLength(Arguments a, IValue& r) { r = static_cast<int64_t>(dictOf(*a[0]).size()); }
+void clearDict(Arguments a, IValue&) { changedDict(*a[0]).clear(); }
 
 void addItems(DictValue& dict, const DictValue& more) {
   if (&dict != &more) more.forEach([&](const IValue& key, const IValue& value) { dict.set(key, value); });
 }
 void update(Arguments a, IValue&) { addItems(changedDict(*a[0]), dictOf(*a[1])); }
-void copy(Arguments a, IValue& r) {
+void copyDict(Arguments a, IValue& r) {
   const DictValue& dict = dictOf(*a[0]);
   auto out = Ref<DictValue>::make(dict.keyType, dict.valueType);
   addItems(*out, dict);
@@ -115,7 +115,7 @@ void items(Arguments a, IValue& r) {
   listOfItems(dict, tupleType(pair), r, [](const IValue& key, const IValue& value) { return tuple({key, value}); });
 }
 
-struct Entry {
+struct DictMethod {
   const char* kind;
   const char* prefix;  // of the overload's name; the key type follows
   ScalarFunction function;
@@ -123,22 +123,22 @@ struct Entry {
   TraitSet traits = {};
 };
 using Use = ContainerUse;
-constexpr Entry kTable[] = {
-    {"aten::__getitem__", "Dict_", getItem, Use::Take},
-    {"aten::_set_item", "", setItem, Use::Put},
+constexpr DictMethod kDictMethods[] = {
+    {"aten::__getitem__", "Dict_", getDictItem, Use::Take},
+    {"aten::_set_item", "", setDictItem, Use::Put},
     {"aten::get", "", get, Use::Take},
     {"aten::get", "default_", getOr, Use::Take},
     {"aten::setdefault", "", setDefault, Use::Take},
-    {"aten::__contains__", "", contains, Use::None, {Trait::DependsOnElements}},
+    {"aten::__contains__", "", isInDict, Use::None, {Trait::DependsOnElements}},
     {"aten::Delete", "Dict_", erase},
-    {"aten::pop", "Dict_", pop, Use::Take},
+    {"aten::pop", "Dict_", popFromDict, Use::Take},
     {"aten::pop", "Dict_default_", popOr, Use::Take},
     {"aten::popitem", "", popItem, Use::Rebuild},
-    {"aten::len", "Dict_", length, Use::None, {Trait::ReadsGeometry}},
-    {"aten::clear", "", clear},
+    {"aten::len", "Dict_", dictLength, Use::None, {Trait::ReadsGeometry}},
+    {"aten::clear", "", clearDict},
     {"aten::update", "", update, Use::PutAll},
-    {"aten::copy", "Dict_", copy, Use::Rebuild},
-    {"aten::dict", "Dict_", copy, Use::Rebuild},
+    {"aten::copy", "Dict_", copyDict, Use::Rebuild},
+    {"aten::dict", "Dict_", copyDict, Use::Rebuild},
     {"aten::dict", "", fromItems, Use::Rebuild},
     {"aten::keys", "", keys, Use::Rebuild},
     {"aten::values", "", values, Use::Rebuild},
@@ -148,7 +148,7 @@ constexpr Entry kTable[] = {
 }  // namespace
 
 void registerDictOps(OpRegistry& ops) {
-  for (const Entry& e : kTable)
+  for (const DictMethod& e : kDictMethods)
     for (const char* key : {"str", "int", "bool", "float", "complex", "Tensor"}) {
       std::string schema = std::string(e.kind) + "." + e.prefix + key;
       ops.add(

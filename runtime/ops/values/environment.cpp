@@ -54,7 +54,7 @@ void warn(KernelCall& call) {
 void timePoint(Arguments, IValue& r) {
   r = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
-void nothing(Arguments, IValue&) {}
+void doNothing(Arguments, IValue&) {}
 
 // ---- optional values, selection ----
 
@@ -111,12 +111,12 @@ void joined(KernelCall& call) {
 constexpr char kCat[] = "aten::cat";
 constexpr char kStack[] = "aten::stack";
 
-struct Entry {
+struct EnvironmentFunction {
   const char* schema;
   ScalarFunction function;
   TraitSet traits = {};
 };
-constexpr Entry kTable[] = {
+constexpr EnvironmentFunction kEnvironmentFunctions[] = {
     {"aten::is_autocast_enabled", answer<false>},
     {"aten::is_autocast_cpu_enabled", answer<false>},
     {"aten::get_autocast_dtype", autocastDType},
@@ -138,13 +138,14 @@ constexpr Entry kTable[] = {
 }  // namespace
 
 void registerEnvironmentOps(OpRegistry& ops) {
-  for (const Entry& e : kTable) ops.add({.schema = e.schema, .scalar = e.function, .traits = e.traits});
+  for (const EnvironmentFunction& e : kEnvironmentFunctions)
+    ops.add({.schema = e.schema, .scalar = e.function, .traits = e.traits});
   ops.add({.schema = "aten::has_torch_function", .kernel = answerNoForAll});
   ops.add({.schema = "aten::is_grad_enabled", .kernel = isGradEnabled});
   ops.add({.schema = "aten::set_grad_enabled", .kernel = setGradEnabled, .traits = {Trait::SideEffects}});
   ops.add({.schema = "aten::manual_seed", .kernel = manualSeed, .traits = {Trait::SideEffects}});
   ops.add({.schema = "aten::warn", .kernel = warn, .traits = {Trait::SideEffects}});
-  ops.add({.schema = "prim::AddStatValue", .scalar = nothing, .traits = {Trait::SideEffects}});
+  ops.add({.schema = "prim::AddStatValue", .scalar = doNothing, .traits = {Trait::SideEffects}});
   ops.add({.schema = "prim::TimePoint", .scalar = timePoint, .traits = {Trait::Random}});
   ops.add({.schema = "prim::AutogradAnyNonZero", .kernel = anyDefined});
   ops.add({.schema = "prim::AutogradAllNonZero", .kernel = allAre<true>});

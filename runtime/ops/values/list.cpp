@@ -32,13 +32,13 @@ size_t indexIn(const Items& items, const IValue& index) {
 
 // ---- elements ----
 
-void getItem(Arguments a, IValue& r) {
+void getListItem(Arguments a, IValue& r) {
   const Items& items = listOf(*a[0]).items;
   // The result may be the slot that holds the list.
   IValue item = items[indexIn(items, *a[1])];
   r = std::move(item);
 }
-void setItem(Arguments a, IValue& r) {
+void setListItem(Arguments a, IValue& r) {
   Items& items = changedList(*a[0]).items;
   items[indexIn(items, *a[1])] = *a[2];
   r = *a[0];
@@ -65,13 +65,13 @@ IValue take(const IValue& from, const IValue& index, const char* ifEmpty) {
   items.erase(at);
   return item;
 }
-void pop(Arguments a, IValue& r) { r = take(*a[0], *a[1], "pop from empty list"); }
+void popFromList(Arguments a, IValue& r) { r = take(*a[0], *a[1], "pop from empty list"); }
 void deleteItem(Arguments a, IValue&) { take(*a[0], *a[1], "pop index out of range"); }
 
 // ---- whole lists ----
 
-void length(Arguments a, IValue& r) { r = static_cast<int64_t>(listOf(*a[0]).items.size()); }
-void clear(Arguments a, IValue&) { Items().swap(changedList(*a[0]).items); }
+void listLength(Arguments a, IValue& r) { r = static_cast<int64_t>(listOf(*a[0]).items.size()); }
+void clearList(Arguments a, IValue&) { Items().swap(changedList(*a[0]).items); }
 void reverse(Arguments a, IValue&) {
   Items& items = changedList(*a[0]).items;
   std::reverse(items.begin(), items.end());
@@ -87,13 +87,13 @@ void addInPlace(Arguments a, IValue& r) {
   extend(a, r);
   r = *a[0];
 }
-void copy(Arguments a, IValue& r) {
+void copyList(Arguments a, IValue& r) {
   const ListValue& list = listOf(*a[0]);
   auto out = newList(list.elementType, list.items.size());
   addItems(*out, list);
   r = IValue(std::move(out));
 }
-void add(Arguments a, IValue& r) {
+void addLists(Arguments a, IValue& r) {
   const ListValue& x = listOf(*a[0]);
   const ListValue& y = listOf(*a[1]);
   auto out = newList(x.elementType, x.items.size() + y.items.size());
@@ -101,7 +101,7 @@ void add(Arguments a, IValue& r) {
   addItems(*out, y);
   r = IValue(std::move(out));
 }
-void slice(Arguments a, IValue& r) {
+void sliceList(Arguments a, IValue& r) {
   const ListValue& list = listOf(*a[0]);
   Slice s = sliceOf(*a[1], *a[2], *a[3], list.items.size());
   auto out = newList(list.elementType, static_cast<size_t>(s.count));
@@ -160,7 +160,7 @@ size_t find(const Items& items, const IValue& wanted) {
     if (itemsEqual(items[i], wanted)) return i;
   return items.size();
 }
-void contains(Arguments a, IValue& r) {
+void isInList(Arguments a, IValue& r) {
   const Items& items = listOf(*a[0]).items;
   r = find(items, *a[1]) != items.size();
 }
@@ -170,7 +170,7 @@ void index(Arguments a, IValue& r) {
   if (i == items.size()) failRun("'" + shortText(*a[1], 80) + "' is not in list");
   r = static_cast<int64_t>(i);
 }
-void count(Arguments a, IValue& r) {
+void countInList(Arguments a, IValue& r) {
   const Items& items = listOf(*a[0]).items;
   r = static_cast<int64_t>(
       std::count_if(items.begin(), items.end(), [&](const IValue& v) { return itemsEqual(v, *a[1]); }));
@@ -186,7 +186,7 @@ void remove(Arguments a, IValue&) {
 
 void sort(Arguments a, IValue&) { sortItems(changedList(*a[0]).items, boolOf(*a[1])); }
 void sorted(Arguments a, IValue& r) {
-  copy(a, r);
+  copyList(a, r);
   sortItems(r.toList().items, false);
 }
 
@@ -240,19 +240,19 @@ void sumComplex(Arguments a, IValue& r) {
   for (const IValue& v : listOf(*a[0]).items) sum += complexOf(v);
   r = IValue(sum);
 }
-bool isTrue(const IValue& v) {
+bool isTrueItem(const IValue& v) {
   return v.isString() ? !v.toString().empty() : v.isFloat() ? v.toFloat() != 0 : intOf(v) != 0;
 }
 void any(Arguments a, IValue& r) {
   const Items& items = listOf(*a[0]).items;
-  r = std::any_of(items.begin(), items.end(), isTrue);
+  r = std::any_of(items.begin(), items.end(), isTrueItem);
 }
 void all(Arguments a, IValue& r) {
   const Items& items = listOf(*a[0]).items;
-  r = std::all_of(items.begin(), items.end(), isTrue);
+  r = std::all_of(items.begin(), items.end(), isTrueItem);
 }
 
-struct Entry {
+struct ListMethod {
   const char* kind;
   ScalarFunction function;
   std::initializer_list<const char*> overloads;
@@ -262,30 +262,30 @@ struct Entry {
 // What a list holds need not be known: tensors in it may have no elements yet.
 constexpr TraitSet kMoves{Trait::ReadsGeometry};
 using Use = ContainerUse;
-const Entry kTable[] = {
-    {"aten::__getitem__", getItem, {"t"}, Use::Take, kMoves},
-    {"aten::select", getItem, {"t"}, Use::Take, kMoves},
-    {"aten::_set_item", setItem, {"t"}, Use::Put, kMoves},
+const ListMethod kListMethods[] = {
+    {"aten::__getitem__", getListItem, {"t"}, Use::Take, kMoves},
+    {"aten::select", getListItem, {"t"}, Use::Take, kMoves},
+    {"aten::_set_item", setListItem, {"t"}, Use::Put, kMoves},
     {"aten::append", append, {"t"}, Use::Put, kMoves},
     {"aten::insert", insert, {"t"}, Use::Put, kMoves},
-    {"aten::pop", pop, {"t"}, Use::Take, kMoves},
+    {"aten::pop", popFromList, {"t"}, Use::Take, kMoves},
     {"aten::Delete", deleteItem, {"t"}, Use::None, kMoves},
-    {"aten::len", length, {"t", "any"}, Use::None, kMoves},
-    {"aten::clear", clear, {"t"}, Use::None, kMoves},
+    {"aten::len", listLength, {"t", "any"}, Use::None, kMoves},
+    {"aten::clear", clearList, {"t"}, Use::None, kMoves},
     {"aten::reverse", reverse, {"t"}, Use::None, kMoves},
     {"aten::extend", extend, {"t"}, Use::PutAll, kMoves},
     {"aten::add_", addInPlace, {"t"}, Use::PutAll, kMoves},
-    {"aten::copy", copy, {"t"}, Use::Rebuild, kMoves},
-    {"aten::list", copy, {"t"}, Use::Rebuild, kMoves},
+    {"aten::copy", copyList, {"t"}, Use::Rebuild, kMoves},
+    {"aten::list", copyList, {"t"}, Use::Rebuild, kMoves},
     {"aten::list", charactersOf, {""}},
-    {"aten::add", add, {"t"}, Use::Rebuild, kMoves},
-    {"aten::slice", slice, {"t"}, Use::Rebuild, kMoves},
+    {"aten::add", addLists, {"t"}, Use::Rebuild, kMoves},
+    {"aten::slice", sliceList, {"t"}, Use::Rebuild, kMoves},
     {"aten::mul", mulLeft, {"left_t"}, Use::Rebuild, kMoves},
     {"aten::mul", mulRight, {"right_"}, Use::Rebuild, kMoves},
     {"aten::mul_", mulInPlace, {"t"}, Use::None, kMoves},
-    {"aten::__contains__", contains, {"int_list", "str_list", "float_list"}, Use::None, {Trait::DependsOnElements}},
+    {"aten::__contains__", isInList, {"int_list", "str_list", "float_list"}, Use::None, {Trait::DependsOnElements}},
     {"aten::index", index, {"list_int", "list_float", "list_bool", "list_str", "list_Tensor"}},
-    {"aten::count", count, {"int", "float", "bool", "str", "Tensor"}},
+    {"aten::count", countInList, {"int", "float", "bool", "str", "Tensor"}},
     {"aten::remove", remove, {"int", "float", "bool", "str", "Tensor"}},
     {"aten::sort", sort, {"int", "float", "bool", "str", "Tensor", "any"}},
     {"aten::sorted", sorted, {"int", "float", "bool", "str", "Tensor", "any"}, Use::Rebuild},
@@ -307,7 +307,7 @@ const Entry kTable[] = {
 }  // namespace
 
 void registerListOps(OpRegistry& ops) {
-  for (const Entry& e : kTable)
+  for (const ListMethod& e : kListMethods)
     for (const char* overload : e.overloads) {
       std::string schema = e.kind;
       if (*overload) schema.append(".").append(overload);

@@ -33,7 +33,7 @@ void strideInt(Arguments a, IValue& r) { r = entryOf(tensorOf(*a[0]).strides(), 
 void dim(Arguments a, IValue& r) { r = static_cast<int64_t>(tensorOf(*a[0]).rank()); }
 void numel(Arguments a, IValue& r) { r = tensorOf(*a[0]).numel(); }
 void storageOffset(Arguments a, IValue& r) { r = tensorOf(*a[0]).offset(); }
-void length(Arguments a, IValue& r) {
+void tensorLength(Arguments a, IValue& r) {
   const TensorImpl& t = tensorOf(*a[0]);
   if (t.rank() == 0) failRun("len() of a 0-d tensor");
   r = t.sizes()[0];
@@ -88,7 +88,7 @@ void always(Arguments a, IValue& r) {
   tensorOf(*a[0]);
   r = kAnswer;
 }
-void nothing(Arguments, IValue& r) { r = IValue(); }
+void returnNone(Arguments, IValue& r) { r = IValue(); }
 void self(Arguments a, IValue& r) { r = handleOf(*a[0]); }
 void requireGrad(Arguments a, IValue& r) {
   Tensor t = handleOf(*a[0]);
@@ -118,14 +118,14 @@ const ListValue& intListOf(const IValue& v) {
     if (!item.isInt()) failRun("expected a list of integers");
   return v.toList();
 }
-Dims sizesOf(const IValue& v) {
+Dims checkedSizesOf(const IValue& v) {
   Dims sizes;
   for (const IValue& item : intListOf(v).items) sizes.push_back(item.toInt());
   return sizes;
 }
 
 void listToTensor(Arguments a, IValue& r) {
-  Dims sizes = sizesOf(*a[0]);
+  Dims sizes = checkedSizesOf(*a[0]);
   Tensor wide = Tensor::of<int64_t>(Dims{static_cast<int64_t>(sizes.size())}, std::span<const int64_t>(sizes));
   r = convertTensor(wide, DType::Int32);
 }
@@ -159,7 +159,7 @@ constexpr Query kQueries[] = {
     {"aten::dim", dim, kSizes},
     {"aten::numel", numel, kSizes},
     {"aten::sym_numel", numel, kSizes},
-    {"aten::len.Tensor", length, kReads},
+    {"aten::len.Tensor", tensorLength, kReads},
     {"aten::storage_offset", storageOffset, {Trait::ReadsStrides}},
     {"aten::sym_storage_offset", storageOffset, {Trait::ReadsStrides}},
     {"aten::is_contiguous", isContiguous, kStrides},
@@ -178,8 +178,8 @@ constexpr Query kQueries[] = {
     {"aten::_version", always<int64_t{0}>, kReads},
     {"aten::output_nr", always<int64_t{0}>, kReads},
     {"aten::is_leaf", always<true>, kReads},
-    {"aten::retain_grad", nothing, kMarks},
-    {"prim::name", nothing},
+    {"aten::retain_grad", returnNone, kMarks},
+    {"prim::name", returnNone},
     {"prim::grad", undefined},
     {"aten::requires_grad_", requireGrad, kMarks},
     {"aten::pin_memory", self, kMaySelf},

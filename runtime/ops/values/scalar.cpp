@@ -190,41 +190,43 @@ enum Overloads : unsigned {
   kIntComplex = 8,  // int_complex, complex_int
 };
 
-struct Entry {
+struct NumberOperator {
   const char* kind;
   ScalarFunction ints, floats, any;  // `any`: of the other overloads
   unsigned overloads;
 };
 
 template <auto kInts, auto kFloats, class Op>
-constexpr Entry entry(const char* kind, unsigned overloads) {
+constexpr NumberOperator numberOperator(const char* kind, unsigned overloads) {
   return {kind, intOperator<kInts>, floatOperator<kFloats>, onNumbers<Op>, overloads};
 }
 // Operators whose cases go by the tags; those that loops use have addresses that the interpreter knows.
 template <class Op>
-constexpr Entry entry(const char* kind, unsigned overloads) {
+constexpr NumberOperator numberOperator(const char* kind, unsigned overloads) {
   return {kind, onNumbers<Op>, onNumbers<Op>, onNumbers<Op>, overloads};
 }
 
 constexpr unsigned kOrder = kMixed | kScalars;
-constexpr Entry kBinary[] = {
-    entry<wrapAdd, std::plus<double>{}, Add>("aten::add", kMixed | kScalars | kComplex | kIntComplex),
-    entry<wrapSub, std::minus<double>{}, Sub>("aten::sub", kMixed | kScalars | kComplex | kIntComplex),
-    entry<wrapMul, std::multiplies<double>{}, Mul>("aten::mul", kMixed | kScalars | kComplex | kIntComplex),
-    entry<Div>("aten::div", kScalars),
-    entry<FloorDiv>("aten::floordiv", kMixed | kScalars),
-    entry<Remainder>("aten::remainder", kMixed | kScalars),
-    entry<Pow>("aten::pow", kMixed),
-    entry<Min>("prim::min", kMixed | kScalars),
-    entry<Max>("prim::max", kMixed | kScalars),
-    entry<std::less<int64_t>{}, std::less<double>{}, Ordered<std::less<>>>("aten::lt", kOrder),
-    entry<std::less_equal<int64_t>{}, std::less_equal<double>{}, Ordered<std::less_equal<>>>("aten::le", kOrder),
-    entry<std::greater<int64_t>{}, std::greater<double>{}, Ordered<std::greater<>>>("aten::gt", kOrder),
-    entry<std::greater_equal<int64_t>{}, std::greater_equal<double>{}, Ordered<std::greater_equal<>>>("aten::ge",
+constexpr NumberOperator kBinary[] = {
+    numberOperator<wrapAdd, std::plus<double>{}, Add>("aten::add", kMixed | kScalars | kComplex | kIntComplex),
+    numberOperator<wrapSub, std::minus<double>{}, Sub>("aten::sub", kMixed | kScalars | kComplex | kIntComplex),
+    numberOperator<wrapMul, std::multiplies<double>{}, Mul>("aten::mul", kMixed | kScalars | kComplex | kIntComplex),
+    numberOperator<Div>("aten::div", kScalars),
+    numberOperator<FloorDiv>("aten::floordiv", kMixed | kScalars),
+    numberOperator<Remainder>("aten::remainder", kMixed | kScalars),
+    numberOperator<Pow>("aten::pow", kMixed),
+    numberOperator<Min>("prim::min", kMixed | kScalars),
+    numberOperator<Max>("prim::max", kMixed | kScalars),
+    numberOperator<std::less<int64_t>{}, std::less<double>{}, Ordered<std::less<>>>("aten::lt", kOrder),
+    numberOperator<std::less_equal<int64_t>{}, std::less_equal<double>{}, Ordered<std::less_equal<>>>("aten::le",
                                                                                                       kOrder),
-    entry<std::equal_to<int64_t>{}, std::equal_to<double>{}, Equality<std::equal_to<>>>("aten::eq", kOrder | kComplex),
-    entry<std::not_equal_to<int64_t>{}, std::not_equal_to<double>{}, Equality<std::not_equal_to<>>>("aten::ne",
-                                                                                                    kOrder | kComplex),
+    numberOperator<std::greater<int64_t>{}, std::greater<double>{}, Ordered<std::greater<>>>("aten::gt", kOrder),
+    numberOperator<std::greater_equal<int64_t>{}, std::greater_equal<double>{}, Ordered<std::greater_equal<>>>(
+        "aten::ge", kOrder),
+    numberOperator<std::equal_to<int64_t>{}, std::equal_to<double>{}, Equality<std::equal_to<>>>("aten::eq",
+                                                                                                 kOrder | kComplex),
+    numberOperator<std::not_equal_to<int64_t>{}, std::not_equal_to<double>{}, Equality<std::not_equal_to<>>>(
+        "aten::ne", kOrder | kComplex),
 };
 
 struct Plain {
@@ -306,7 +308,7 @@ void divmodMixed(KernelCall& call) {
 }  // namespace
 
 void registerScalarOps(OpRegistry& ops) {
-  for (const Entry& e : kBinary) {
+  for (const NumberOperator& e : kBinary) {
     auto add = [&](const char* overload, ScalarFunction f) {
       std::string schema = e.kind;
       if (*overload) schema.append(".").append(overload);

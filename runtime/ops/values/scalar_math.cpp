@@ -121,29 +121,34 @@ void onScalar(Arguments a, IValue& r) {
     r = static_cast<double>(static_cast<float>(r.toFloat()));
 }
 
-struct Entry {
+struct FunctionOfOne {
   const char* kind;
   ScalarFunction ints, floats, scalars, complex;
 };
 template <class Op>
-constexpr Entry entry(const char* kind) {
+constexpr FunctionOfOne functionOfOne(const char* kind) {
   if constexpr (kHasComplex<Op>)
     return {kind, onInt<Op>, onFloat<Op>, onScalar<Op>, onComplex<Op>};
   else
     return {kind, onInt<Op>, onFloat<Op>, onScalar<Op>, nullptr};
 }
-constexpr Entry kUnary[] = {
-    entry<Exp>("aten::exp"),         entry<Log>("aten::log"),     entry<Log10>("aten::log10"),
-    entry<Sqrt>("aten::sqrt"),       entry<Sin>("aten::sin"),     entry<Cos>("aten::cos"),
-    entry<Tan>("aten::tan"),         entry<Asin>("aten::asin"),   entry<Acos>("aten::acos"),
-    entry<Atan>("aten::atan"),       entry<Sinh>("aten::sinh"),   entry<Cosh>("aten::cosh"),
-    entry<Tanh>("aten::tanh"),       entry<Asinh>("aten::asinh"), entry<Acosh>("aten::acosh"),
-    entry<Atanh>("aten::atanh"),     entry<Log1p>("aten::log1p"), entry<Expm1>("aten::expm1"),
-    entry<Erf>("aten::erf"),         entry<Erfc>("aten::erfc"),   entry<Gamma>("aten::gamma"),
-    entry<LogGamma>("aten::lgamma"), entry<Fabs>("aten::fabs"),   entry<Degrees>("aten::degrees"),
-    entry<Radians>("aten::radians"), entry<Round>("aten::round"), entry<Angle>("aten::angle"),
-    entry<Neg>("aten::neg"),         entry<Abs>("prim::abs"),     entry<Floor>("aten::floor"),
-    entry<Ceil>("aten::ceil"),
+constexpr FunctionOfOne kFunctionsOfOne[] = {
+    functionOfOne<Exp>("aten::exp"),         functionOfOne<Log>("aten::log"),
+    functionOfOne<Log10>("aten::log10"),     functionOfOne<Sqrt>("aten::sqrt"),
+    functionOfOne<Sin>("aten::sin"),         functionOfOne<Cos>("aten::cos"),
+    functionOfOne<Tan>("aten::tan"),         functionOfOne<Asin>("aten::asin"),
+    functionOfOne<Acos>("aten::acos"),       functionOfOne<Atan>("aten::atan"),
+    functionOfOne<Sinh>("aten::sinh"),       functionOfOne<Cosh>("aten::cosh"),
+    functionOfOne<Tanh>("aten::tanh"),       functionOfOne<Asinh>("aten::asinh"),
+    functionOfOne<Acosh>("aten::acosh"),     functionOfOne<Atanh>("aten::atanh"),
+    functionOfOne<Log1p>("aten::log1p"),     functionOfOne<Expm1>("aten::expm1"),
+    functionOfOne<Erf>("aten::erf"),         functionOfOne<Erfc>("aten::erfc"),
+    functionOfOne<Gamma>("aten::gamma"),     functionOfOne<LogGamma>("aten::lgamma"),
+    functionOfOne<Fabs>("aten::fabs"),       functionOfOne<Degrees>("aten::degrees"),
+    functionOfOne<Radians>("aten::radians"), functionOfOne<Round>("aten::round"),
+    functionOfOne<Angle>("aten::angle"),     functionOfOne<Neg>("aten::neg"),
+    functionOfOne<Abs>("prim::abs"),         functionOfOne<Floor>("aten::floor"),
+    functionOfOne<Ceil>("aten::ceil"),
 };
 
 // ---- functions of two numbers, as floats ----
@@ -169,12 +174,12 @@ double copySign(double a, double b) { return std::copysign(a, b); }
 double floatMod(double a, double b) { return std::fmod(a, b); }
 double nearestRemainder(double a, double b) { return std::remainder(a, b); }
 
-struct Binary {
+struct FunctionOfTwo {
   const char* kind;
   ScalarFunction function;
   std::initializer_list<const char*> overloads;
 };
-const Binary kBinary[] = {
+const FunctionOfTwo kFunctionsOfTwo[] = {
     {"aten::atan2", onTwo<arcTangent>, {"int", "float", "int_float", "float_int", "Scalar_Scalar"}},
     {"aten::log", onTwo<logarithm>, {"int_int", "float_float", "int_float", "float_int", "Scalar_Scalar"}},
     {"aten::log", logComplex, {"complex_complex", "int_complex", "complex_int", "float_complex", "complex_float"}},
@@ -244,11 +249,11 @@ void frexp(KernelCall& call) {
   call.setResult(1, std::isfinite(mantissa) ? exponent : 0);
 }
 
-struct Plain {
+struct NumberQuery {
   const char* schema;
   ScalarFunction function;
 };
-constexpr Plain kPlain[] = {
+constexpr NumberQuery kNumberQueries[] = {
     {"aten::isnan.float", testFloat<isNan>},
     {"aten::isnan.complex", isNanComplex},
     {"aten::isinf.float", testFloat<isInf>},
@@ -267,15 +272,15 @@ void registerScalarMathOps(OpRegistry& ops) {
     if (*overload) schema.append(".").append(overload);
     ops.add({.schema = Symbol::of(schema).text(), .scalar = f});
   };
-  for (const Entry& e : kUnary) {
+  for (const FunctionOfOne& e : kFunctionsOfOne) {
     add(e.kind, "int", e.ints);
     add(e.kind, "float", e.floats);
     add(e.kind, "Scalar", e.scalars);
     if (e.complex) add(e.kind, "complex", e.complex);
   }
-  for (const Binary& b : kBinary)
+  for (const FunctionOfTwo& b : kFunctionsOfTwo)
     for (const char* overload : b.overloads) add(b.kind, overload, b.function);
-  for (const Plain& p : kPlain) ops.add({.schema = p.schema, .scalar = p.function});
+  for (const NumberQuery& p : kNumberQueries) ops.add({.schema = p.schema, .scalar = p.function});
   ops.add({.schema = "aten::modf", .kernel = modf});
   ops.add({.schema = "aten::frexp", .kernel = frexp});
 }

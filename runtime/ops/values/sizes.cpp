@@ -72,13 +72,13 @@ void unsqueezed(Arguments a, IValue& r) {
   r = intList(sizes);
 }
 
-struct Entry {
+struct SizeFunction {
   const char* schema;
   ScalarFunction function;
   TraitSet traits = {};
 };
 constexpr TraitSet kGiven{Trait::MayShare};  // the list that it was given
-constexpr Entry kTable[] = {
+constexpr SizeFunction kSizeFunctions[] = {
     {"aten::Size", same, kGiven},
     {"aten::_infer_size", broadcastTwo},
     {"aten::broadcast_shapes", broadcastTwo},
@@ -92,7 +92,7 @@ constexpr Entry kTable[] = {
 }  // namespace
 
 void registerSizesOps(OpRegistry& ops) {
-  for (const Entry& e : kTable) ops.add({.schema = e.schema, .scalar = e.function, .traits = e.traits});
+  for (const SizeFunction& e : kSizeFunctions) ops.add({.schema = e.schema, .scalar = e.function, .traits = e.traits});
   ops.add({.schema = "prim::BroadcastSizes", .kernel = broadcastAll});
 }
 

@@ -89,7 +89,7 @@ void endsWithPart(Arguments a, IValue& r) {
   r = partOf(text, rangeOf(*a[2], *a[3], text.size())).ends_with(stringOf(*a[1]));
 }
 // Matches count if they begin before the end.
-void count(Arguments a, IValue& r) {
+void countInText(Arguments a, IValue& r) {
   View text = stringOf(*a[0]), part = stringOf(*a[1]);
   Range range = rangeOf(*a[2], *a[3], text.size());
   int64_t found = 0;
@@ -303,7 +303,7 @@ void partitionLast(KernelCall& call) {
 
 // ---- building ----
 
-void add(Arguments a, IValue& r) {
+void addTexts(Arguments a, IValue& r) {
   const std::string& x = stringOf(*a[0]);
   const std::string& y = stringOf(*a[1]);
   constexpr size_t kSmall = 4096;
@@ -365,13 +365,13 @@ void replace(Arguments a, IValue& r) {
 // ---- characters by index ----
 
 void length(Arguments a, IValue& r) { r = static_cast<int64_t>(stringOf(*a[0]).size()); }
-void getItem(Arguments a, IValue& r) {
+void getCharacter(Arguments a, IValue& r) {
   const std::string& text = stringOf(*a[0]);
   int64_t i = positionOf(intOf(*a[1]), text.size());
   if (i < 0) failRun("string index out of range");
   r = IValue(std::string(1, text[static_cast<size_t>(i)]));
 }
-void slice(Arguments a, IValue& r) {
+void sliceText(Arguments a, IValue& r) {
   const std::string& text = stringOf(*a[0]);
   Slice s = sliceOf(*a[1], *a[2], *a[3], text.size());
   std::string out;
@@ -390,18 +390,18 @@ void percentFormat(KernelCall& call) {
   call.setResult(formatPercent(stringOf(call.argument(0)), call.argument(1)));
 }
 
-struct Entry {
+struct TextMethod {
   const char* schema;
   ScalarFunction function;
 };
-constexpr Entry kTable[] = {
+constexpr TextMethod kTextMethods[] = {
     {"aten::find", findIn<false>},
     {"aten::rfind", findIn<true>},
     {"aten::index.str", indexIn<false>},
     {"aten::rindex", indexIn<true>},
     {"aten::startswith", startsWithPart},
     {"aten::endswith", endsWithPart},
-    {"aten::count", count},
+    {"aten::count", countInText},
     {"aten::isalpha", allAre<isAlpha>},
     {"aten::isdigit", allAre<isDigit>},
     {"aten::isdecimal", allAre<isDigit>},
@@ -429,20 +429,20 @@ constexpr Entry kTable[] = {
     {"aten::split.str", split},
     {"aten::rsplit", splitFromRight},
     {"aten::splitlines", splitLines},
-    {"aten::add.str", add},
+    {"aten::add.str", addTexts},
     {"aten::join", join},
     {"aten::replace", replace},
     {"aten::len.str", length},
-    {"aten::__getitem__.str", getItem},
-    {"prim::StringIndex", getItem},
-    {"aten::slice.str", slice},
+    {"aten::__getitem__.str", getCharacter},
+    {"prim::StringIndex", getCharacter},
+    {"aten::slice.str", sliceText},
     {"aten::str", str},
 };
 
 }  // namespace
 
 void registerTextOps(OpRegistry& ops) {
-  for (const Entry& e : kTable) ops.add({.schema = e.schema, .scalar = e.function});
+  for (const TextMethod& e : kTextMethods) ops.add({.schema = e.schema, .scalar = e.function});
   ops.add({.schema = "aten::partition", .kernel = partitionFirst});
   ops.add({.schema = "aten::rpartition", .kernel = partitionLast});
   ops.add({.schema = "aten::format", .kernel = format});

@@ -71,25 +71,24 @@ struct BertAttention {
 
   std::string decompose(const tsc::Tensors& t) const {
     GraphText g;
-    std::string qkv = g.input("qkv"), lengths = g.input("input_lengths");
+    ValueText qkv = g.input("qkv"), lengths = g.input("input_lengths");
     if (t.input(Longest).present()) g.input("max_input_length");
-    std::string bias = relative ? g.toFloat(g.input("relative_attention_bias")) : "";
+    ValueText bias = relative ? g.toFloat(g.input("relative_attention_bias")) : ValueText();
     // [B, heads, S, D]; packed tokens are one sequence.
-    std::string x = g.toFloat(qkv);
+    ValueText x = g.toFloat(qkv);
     if (packed) x = g.unsqueeze(x, 0);
-    std::string batch = g.size(x, 0), tokens = g.size(x, 1);
+    ValueText batch = g.size(x, 0), tokens = g.size(x, 1);
     x = g.view(x, {batch, tokens, 3, heads, size});
     auto part = [&](int which) { return g.op("aten::transpose", {g.select(x, 2, which), 1, 2}); };
-    std::string scores =
+    ValueText scores =
         g.mul(g.matmul(part(0), g.transposed(part(1))), 1 / (qScaling * std::sqrt(static_cast<double>(size))));
-    std::string at = g.op("aten::arange", {tokens, nullptr, nullptr, nullptr, nullptr}), positions = at, hidden,
-                padding;
-    auto columns = [&](const std::string& v) { return g.unsqueeze(v, 0); };
-    auto rows = [&](const std::string& v) { return g.unsqueeze(v, 1); };
+    ValueText at = g.op("aten::arange", {tokens, nullptr, nullptr, nullptr, nullptr}), positions = at, hidden, padding;
+    auto columns = [&](ValueText v) { return g.unsqueeze(v, 0); };
+    auto rows = [&](ValueText v) { return g.unsqueeze(v, 1); };
     if (packed) {
-      std::string ends = g.op("aten::cumsum", {lengths, 0, nullptr});
-      std::string past = g.op("aten::ge", {rows(at), columns(ends)});
-      std::string sequence = g.op("aten::sum", {past, g.ints({1}), false, nullptr});
+      ValueText ends = g.op("aten::cumsum", {lengths, 0, nullptr});
+      ValueText past = g.op("aten::ge", {rows(at), columns(ends)});
+      ValueText sequence = g.op("aten::sum", {past, g.ints({1}), false, nullptr});
       positions = g.sub(at, g.op("aten::index_select", {g.sub(ends, lengths), 0, sequence}));
       hidden = g.op("aten::ne", {rows(sequence), columns(sequence)});
     } else {
@@ -98,7 +97,7 @@ struct BertAttention {
     }
     if (relative) scores = g.add(scores, biasText(g, bias, rows(positions), columns(positions)));
     scores = g.op("aten::masked_fill", {scores, hidden, -1e38});
-    std::string y = g.matmul(g.op("aten::softmax", {scores, -1, nullptr}), part(2));
+    ValueText y = g.matmul(g.op("aten::softmax", {scores, -1, nullptr}), part(2));
     y = g.view(g.op("aten::transpose", {y, 1, 2}), {batch, tokens, heads * size});
     if (packed) y = g.op("aten::squeeze", {y, 0});
     if (!packed) y = g.op("aten::masked_fill", {y, g.unsqueeze(padding, -1), 0.0});
@@ -124,27 +123,27 @@ struct BertAttention {
   }
 
   // [H, tokens, tokens] for the positions of queries [tokens, 1] and keys [1, tokens].
-  std::string biasText(GraphText& g, const std::string& bias, const std::string& query, const std::string& key) const {
-    std::string tokens = g.size(query, 0);
-    std::string index, flat = bias;
+  ValueText biasText(GraphText& g, ValueText bias, ValueText query, ValueText key) const {
+    ValueText tokens = g.size(query, 0);
+    ValueText index, flat = bias;
     if (maxDistance == 0) {
       index = g.add(g.mul(query, g.size(bias, 2)), key);
       flat = g.view(bias, {heads, -1});
     } else {
-      auto whole = [&](const std::string& a, int64_t by) { return g.typed("int", "aten::floordiv", {a, by}); };
-      std::string distance = g.sub(query, key), far = g.op("aten::abs", {distance});
-      std::string half = whole(g.size(bias, 1), 2), exact = whole(half, 2);
-      std::string base = g.to(g.op("aten::clamp_min", {far, 1}), TSC_F64);
+      auto whole = [&](ValueText a, int64_t by) { return g.typed("int", "aten::floordiv", {a, by}); };
+      ValueText distance = g.sub(query, key), far = g.op("aten::abs", {distance});
+      ValueText half = whole(g.size(bias, 1), 2), exact = whole(half, 2);
+      ValueText base = g.to(g.op("aten::clamp_min", {far, 1}), TSC_F64);
       // log(distance / exact) / log(max_distance / exact) of what is left of the buckets.
-      std::string share = g.div(g.op("aten::log", {g.div(base, exact)}),
-                                g.typed("float", "aten::log", {g.typed("float", "aten::div", {maxDistance, exact})}));
-      std::string left = g.typed("int", "aten::sub", {half, exact});
-      std::string logarithmic = g.add(g.to(g.mul(share, left), TSC_I64), exact);
+      ValueText share = g.div(g.op("aten::log", {g.div(base, exact)}),
+                              g.typed("float", "aten::log", {g.typed("float", "aten::div", {maxDistance, exact})}));
+      ValueText left = g.typed("int", "aten::sub", {half, exact});
+      ValueText logarithmic = g.add(g.to(g.mul(share, left), TSC_I64), exact);
       logarithmic = g.op("aten::clamp_max", {logarithmic, g.typed("int", "aten::sub", {half, 1})});
-      std::string bucket = g.where(g.op("aten::lt", {far, exact}), far, logarithmic);
+      ValueText bucket = g.where(g.op("aten::lt", {far, exact}), far, logarithmic);
       index = g.add(bucket, g.mul(g.op("aten::lt", {distance, 0}), half));
     }
-    std::string picked = g.op("aten::index_select", {flat, 1, g.view(index, {-1})});
+    ValueText picked = g.op("aten::index_select", {flat, 1, g.view(index, {-1})});
     return g.view(picked, {heads, tokens, tokens});
   }
 };

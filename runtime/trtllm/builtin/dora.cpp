@@ -64,13 +64,13 @@ struct Dora {
 
   std::string decompose(const tsc::Tensors& in) const {
     GraphText g;
-    std::vector<std::string> names = g.inputs(in, {"x", "magnitudes", "enabled", "types", "lengths"});
-    std::string x = g.toFloat(names[kX]), m = g.toFloat(names[kMagnitudes]);
+    std::vector<ValueText> names = g.inputs(in, {"x", "magnitudes", "enabled", "types", "lengths"});
+    ValueText x = g.toFloat(names[kX]), m = g.toFloat(names[kMagnitudes]);
     if (!names[kEnabled].empty()) {
       std::vector<GraphText::Argument> parts;
       int64_t at = 0;
       for (size_t i = 0; i < widths.size(); at += widths[i++]) {
-        std::string off =
+        ValueText off =
             g.op("aten::eq", {g.slice(names[kEnabled], 1, static_cast<int64_t>(i), static_cast<int64_t>(i) + 1), 0});
         parts.emplace_back(g.op("aten::masked_fill", {g.slice(m, 1, at, at + widths[i]), off, 1}));
       }
@@ -78,12 +78,12 @@ struct Dora {
     }
     if (packed) {
       // A row of 1 for tokens of nobody.
-      std::string count = g.size(m, 0), lengths = g.toLong(names[kLengths]);
+      ValueText count = g.size(m, 0), lengths = g.toLong(names[kLengths]);
       if (!names[kTypes].empty())
         lengths = g.op("aten::masked_fill", {lengths, g.op("aten::ne", {names[kTypes], 0}), 1});
-      std::string ends = g.op("aten::cumsum", {lengths, 0, nullptr}), tokens = g.range(g.size(x, 0));
-      std::string past = g.op("aten::ge", {g.unsqueeze(tokens, 1), g.unsqueeze(ends, 0)});
-      std::string whose = g.op("aten::sum", {past, g.ints({1}), false, 4});
+      ValueText ends = g.op("aten::cumsum", {lengths, 0, nullptr}), tokens = g.range(g.size(x, 0));
+      ValueText past = g.op("aten::ge", {g.unsqueeze(tokens, 1), g.unsqueeze(ends, 0)});
+      ValueText whose = g.op("aten::sum", {past, g.ints({1}), false, 4});
       m = g.index(g.op("aten::constant_pad_nd", {m, g.ints({0, 0, 0, 1}), 1}), {whose});
     } else {
       m = g.unsqueeze(m, 1);

@@ -82,10 +82,10 @@ struct Gemm {
 
   std::string decompose(const tsc::Tensors& t) const {
     GraphText g;
-    std::string a = g.input("A"), b = g.input("B");
+    ValueText a = g.input("A"), b = g.input("B");
     tsc_dtype given = t.input(0).dtype();
     if (given != TSC_F64 && given != TSC_F32) a = g.toFloat(a), b = g.toFloat(b);
-    std::string y = g.op("aten::tensordot", {a, b, g.ints({transa ? 0 : -1}), g.ints({transb ? -1 : 0})});
+    ValueText y = g.op("aten::tensordot", {a, b, g.ints({transa ? 0 : -1}), g.ints({transb ? -1 : 0})});
     if (alpha != 1) y = g.mul(y, alpha);
     return g.finish({g.to(y, resultOf(given))});
   }

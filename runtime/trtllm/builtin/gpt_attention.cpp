@@ -9,7 +9,7 @@
 namespace tscompile {
 namespace {
 
-constexpr uint32_t kTypes = tsc::kF32 | tsc::kF16 | tsc::kBF16;
+constexpr uint32_t kAttentionTypes = tsc::kF32 | tsc::kF16 | tsc::kBF16;
 
 // An input: its name, what the mathematics calls it, what it may be.
 struct Input {
@@ -21,10 +21,10 @@ struct Input {
 using In = GptAttentionInputs;
 constexpr uint32_t kI32 = tsc::kI32;
 const std::array kInputs = {
-    Input{"qkv", &In::qkv, kTypes,
+    Input{"qkv", &In::qkv, kAttentionTypes,
           "[B, S, (H + 2 Hkv) D], or [T, ..] of packed tokens; with k and v: the queries alone"},
-    Input{"k", &In::k, kTypes, "keys [.., Hkv D], with unfuse_qkv_gemm"},
-    Input{"v", &In::v, kTypes, "values [.., Hkv D], with unfuse_qkv_gemm"},
+    Input{"k", &In::k, kAttentionTypes, "keys [.., Hkv D], with unfuse_qkv_gemm"},
+    Input{"v", &In::v, kAttentionTypes, "values [.., Hkv D], with unfuse_qkv_gemm"},
     Input{"attention_mask", &In::attentionMask, tsc::kBool, "[tokens, keys], of custom_mask"},
     Input{"attention_packed_mask", &In::attentionPackedMask, kI32, "[tokens, words], 32 columns a word"},
     Input{"sequence_length", &In::sequenceLength, kI32, "[B] tokens up to now, the new ones included"},
@@ -35,9 +35,10 @@ const std::array kInputs = {
     Input{"cache_indirection", &In::cacheIndirection, kI32, "[B, beams, longest] the beam that a past token is of"},
     Input{"host_request_types", &In::hostRequestTypes, kI32, "[B] 0: prompt, 1: generation"},
     Input{"kv_cache_block_offsets", &In::kvCacheBlockOffsets, kI32, "[B, 2, blocks]"},
-    Input{"kv_cache_pool", &In::kvCachePool, kTypes | tsc::kI8 | tsc::kU8, "blocks of [Hkv, tokens_per_block, D]"},
+    Input{"kv_cache_pool", &In::kvCachePool, kAttentionTypes | tsc::kI8 | tsc::kU8,
+          "blocks of [Hkv, tokens_per_block, D]"},
     Input{"host_kv_cache_pool_mapping", &In::hostKvCachePoolMapping, kI32, "[layers, 2]"},
-    Input{"past_key_value", &In::pastKeyValue, kTypes | tsc::kI8 | tsc::kU8, "[B, 2, Hkv, longest, D]"},
+    Input{"past_key_value", &In::pastKeyValue, kAttentionTypes | tsc::kI8 | tsc::kU8, "[B, 2, Hkv, longest, D]"},
     Input{"kv_cache_quantization_scale", &In::kvCacheQuantizationScale, tsc::kF32, "[1]"},
     Input{"kv_cache_dequantization_scale", &In::kvCacheDequantizationScale, tsc::kF32, "[1]"},
     Input{"attention_output_quantization_scale", &In::attentionOutputQuantizationScale, tsc::kF32, "[1]"},
@@ -45,10 +46,10 @@ const std::array kInputs = {
     Input{"rotary_cos_sin", &In::rotaryCosSin, tsc::kF32, "[positions, rotary], pairs"},
     Input{"alibi_slopes", &In::alibiSlopes, tsc::kF32, "[H]"},
     Input{"relative_attention_bias", &In::relativeAttentionBias, tsc::kF32, "[H, S, S], or [H, buckets]"},
-    Input{"cross_kv", &In::crossKv, kTypes, "[.., 2 Hkv D]"},
+    Input{"cross_kv", &In::crossKv, kAttentionTypes, "[.., 2 Hkv D]"},
     Input{"encoder_input_lengths", &In::encoderInputLengths, kI32, "[B]"},
     Input{"host_context_lengths", &In::hostContextLengths, kI32, "[B], of packed tokens"},
-    Input{"qkv_bias", &In::qkvBias, kTypes, "[(H + 2 Hkv) D]"},
+    Input{"qkv_bias", &In::qkvBias, kAttentionTypes, "[(H + 2 Hkv) D]"},
     Input{"long_rope_rotary_inv_freq", &In::longRopeRotaryInvFreq, tsc::kF32, "[rotary / 2]"},
     Input{"long_rope_rotary_cos_sin", &In::longRopeRotaryCosSin, tsc::kF32, "[positions, rotary], pairs"},
     Input{"mrope_rotary_cos_sin", &In::mropeRotaryCosSin, tsc::kF32, "[B, positions, rotary], pairs"},
@@ -162,8 +163,8 @@ struct GptAttention : GptAttentionParams {
       auto port = d.input(in.name, in.dtypes, in.doc);
       if (in.name != "qkv") port.optional();
     }
-    d.output("context", kTypes | tsc::kU8, "[.., H D] as qkv");
-    d.output("kv_cache", kTypes | tsc::kI8 | tsc::kU8, "the cache with the new keys and values");
+    d.output("context", kAttentionTypes | tsc::kU8, "[.., H D] as qkv");
+    d.output("kv_cache", kAttentionTypes | tsc::kI8 | tsc::kU8, "the cache with the new keys and values");
   }
 
   template <class E>

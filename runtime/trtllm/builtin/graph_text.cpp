@@ -3,92 +3,144 @@
 #include <fmt/core.h>
 
 namespace tscompile {
-namespace {
 
-std::string joined(const std::vector<std::string>& names) {
+std::pair<const char*, std::string> GraphText::Argument::constant() const {
+  switch (kind_) {
+    case Kind::Int:
+      return {"int", std::to_string(integer_)};
+    case Kind::Bool:
+      return {"bool", integer_ ? "1" : "0"};
+    case Kind::Float: {
+      std::string text = fmt::format("{:.17g}", number_);
+      return {"float", text.find_first_of(".en") == std::string::npos ? text + "." : text};
+    }
+    case Kind::Text:
+      return {"str", fmt::format("\"{}\"", text_)};
+    default:
+      return {"NoneType", ""};
+  }
+}
+
+ValueText GraphText::name(std::string name) {
+  names_.push_back(std::move(name));
+  return ValueText(names_.size());
+}
+ValueText GraphText::name() { return name(fmt::format("%{}", ++count_)); }
+
+// "%1, %2", or with a type "%1 : Tensor, %2 : Tensor".
+std::string GraphText::joined(const std::vector<ValueText>& values, std::string_view type) const {
   std::string out;
-  for (const std::string& n : names) out += (out.empty() ? "" : ", ") + n;
+  for (ValueText v : values) {
+    out += (out.empty() ? "" : ", ") + nameOf(v);
+    if (!type.empty()) out.append(" : ").append(type);
+  }
   return out;
 }
 
-}  // namespace
-
-GraphText::Argument::Argument(double value) : type_("float"), text_(fmt::format("{:.17g}", value)) {
-  if (text_.find_first_of(".en") == std::string::npos) text_ += ".";
-}
-
-std::string GraphText::input(std::string_view name) {
-  std::string value = fmt::format("%{}", name);
-  inputs_ += (inputs_.empty() ? "" : ", ") + value + " : Tensor";
+ValueText GraphText::input(std::string_view theName) {
+  ValueText value = name(fmt::format("%{}", theName));
+  inputs_ += (inputs_.empty() ? "" : ", ") + nameOf(value) + " : Tensor";
   return value;
 }
 
-std::string GraphText::resolve(const Argument& a) {
-  if (a.type_.empty()) return a.text_;
-  std::string& value = known_[std::string(a.type_) + a.text_];
+std::vector<ValueText> GraphText::inputs(const tsc::Tensors& given, std::initializer_list<std::string_view> names) {
+  std::vector<ValueText> values;
+  for (std::string_view name : names) {
+    const size_t i = values.size();
+    values.push_back(i < given.inputs() && given.input(i).present() ? input(name) : ValueText());
+  }
+  return values;
+}
+
+ValueText GraphText::resolve(const Argument& a) {
+  if (a.kind_ == Argument::Kind::Value) return ValueText(a.index_);
+  auto [type, text] = a.constant();
+  ValueText& value = known_[type + text];
   if (value.empty()) {
     value = name();
-    constants_ += fmt::format("  {} : {} = prim::Constant{}()\n", value, a.type_,
-                              a.text_.empty() ? "" : "[value=" + a.text_ + "]");
+    constants_ += fmt::format("  {} : {} = prim::Constant{}()\n", nameOf(value), type,
+                              text.empty() ? "" : "[value=" + text + "]");
   }
   return value;
 }
 
-std::string GraphText::joinedArguments(Arguments arguments) {
-  std::vector<std::string> values;
+std::string GraphText::joinedArguments(std::span<const Argument> arguments) {
+  std::vector<ValueText> values;
   for (const Argument& a : arguments) values.push_back(resolve(a));
   return joined(values);
 }
 
-std::string GraphText::typed(std::string_view type, std::string_view kind, Arguments arguments) {
-  std::string result = name();
-  body_ += fmt::format("{}{} : {} = {}({})\n", indent_, result, type, kind, joinedArguments(arguments));
+ValueText GraphText::op(std::string_view kind, Arguments arguments) { return typed("Tensor", kind, arguments); }
+ValueText GraphText::typed(std::string_view type, std::string_view kind, Arguments arguments) {
+  ValueText result = name();
+  std::string joined = joinedArguments(arguments);
+  body_ += fmt::format("{}{} : {} = {}({})\n", indent_, nameOf(result), type, kind, joined);
   return result;
 }
-
-std::pair<std::string, std::string> GraphText::two(std::string_view kind, Arguments arguments) {
-  std::string first = name(), second = name();
-  body_ +=
-      fmt::format("{}{} : Tensor, {} : Tensor = {}({})\n", indent_, first, second, kind, joinedArguments(arguments));
+std::pair<ValueText, ValueText> GraphText::two(std::string_view kind, Arguments arguments) {
+  ValueText first = name(), second = name();
+  std::string joined = joinedArguments(arguments);
+  body_ += fmt::format("{}{} : Tensor, {} : Tensor = {}({})\n", indent_, nameOf(first), nameOf(second), kind, joined);
   return {first, second};
 }
-
-std::string GraphText::list(std::string_view type, const std::vector<Argument>& items) {
-  std::vector<std::string> values;
-  for (const Argument& a : items) values.push_back(resolve(a));
-  std::string result = name();
-  body_ += fmt::format("{}{} : {} = prim::ListConstruct({})\n", indent_, result, type, joined(values));
+ValueText GraphText::list(std::string_view type, std::span<const Argument> items) {
+  std::string joined = joinedArguments(items);
+  ValueText result = name();
+  body_ += fmt::format("{}{} : {} = prim::ListConstruct({})\n", indent_, nameOf(result), type, joined);
   return result;
 }
+ValueText GraphText::tensors(std::span<const Argument> items) { return list("Tensor[]", items); }
+ValueText GraphText::ints(Arguments items) { return list("int[]", items); }
 
-std::vector<std::string> GraphText::openLoop(const Argument& count, const std::vector<std::string>& carried) {
-  std::vector<std::string> arguments{resolve(count), resolve(true)}, inside, typedResults, parameters;
-  std::string index = name();
-  parameters.push_back(index + " : int");
+// ---- operators that decompositions are full of ----
+
+ValueText GraphText::add(Argument a, Argument b) { return op("aten::add", {a, b, 1}); }
+ValueText GraphText::sub(Argument a, Argument b) { return op("aten::sub", {a, b, 1}); }
+ValueText GraphText::mul(Argument a, Argument b) { return op("aten::mul", {a, b}); }
+ValueText GraphText::div(Argument a, Argument b) { return op("aten::div", {a, b}); }
+ValueText GraphText::slice(Argument a, int dim, Argument from, Argument to) {
+  return op("aten::slice", {a, dim, from, to, 1});
+}
+ValueText GraphText::unsqueeze(Argument a, int dim) { return op("aten::unsqueeze", {a, dim}); }
+ValueText GraphText::select(Argument a, int dim, Argument i) { return op("aten::select", {a, dim, i}); }
+ValueText GraphText::where(Argument c, Argument a, Argument b) { return op("aten::where", {c, a, b}); }
+ValueText GraphText::matmul(Argument a, Argument b) { return op("aten::matmul", {a, b}); }
+ValueText GraphText::transposed(Argument a) { return op("aten::transpose", {a, -1, -2}); }
+ValueText GraphText::view(Argument a, Arguments sizes) { return op("aten::reshape", {a, ints(sizes)}); }
+ValueText GraphText::size(Argument a, int dim) { return typed("int", "aten::size", {a, dim}); }
+ValueText GraphText::index(Argument a, Arguments by) { return op("aten::index", {a, list("Tensor?[]", by)}); }
+ValueText GraphText::to(Argument a, int dtype) { return op("aten::to", {a, dtype, false, false, nullptr}); }
+ValueText GraphText::toFloat(Argument a) { return to(a, 6); }
+ValueText GraphText::toLong(Argument a) { return to(a, 4); }
+ValueText GraphText::range(Argument count) { return op("aten::arange", {count, 4, nullptr, nullptr, nullptr}); }
+
+// ---- loops and the end ----
+
+std::vector<ValueText> GraphText::openLoop(Argument count, const std::vector<ValueText>& carried) {
+  std::vector<ValueText> arguments{resolve(count), resolve(true)}, inside;
+  ValueText index = name();
   loopResults_.clear();
-  for (const std::string& c : carried) {
+  for (ValueText c : carried) {
     arguments.push_back(c);
     loopResults_.push_back(name());
-    typedResults.push_back(loopResults_.back() + " : Tensor");
     inside.push_back(name());
-    parameters.push_back(inside.back() + " : Tensor");
   }
-  body_ += fmt::format("  {} = prim::Loop({})\n    block0({}):\n", joined(typedResults), joined(arguments),
-                       joined(parameters));
+  body_ += fmt::format("  {} = prim::Loop({})\n    block0({} : int{}{}):\n", joined(loopResults_, "Tensor"),
+                       joined(arguments), nameOf(index), inside.empty() ? "" : ", ", joined(inside, "Tensor"));
   indent_ = "      ";
   inside.push_back(index);
   return inside;
 }
 
-std::vector<std::string> GraphText::closeLoop(const std::vector<std::string>& results) {
-  std::vector<std::string> back{resolve(true)};
+std::vector<ValueText> GraphText::closeLoop(const std::vector<ValueText>& results) {
+  std::vector<ValueText> back{resolve(true)};
   back.insert(back.end(), results.begin(), results.end());
   body_ += fmt::format("      -> ({})\n", joined(back));
   indent_ = "  ";
   return loopResults_;
 }
 
-std::string GraphText::finish(const std::vector<std::string>& results) {
+std::string GraphText::finish(const std::vector<ValueText>& results) {
   return fmt::format("graph({}):\n{}{}  return ({})\n", inputs_, constants_, body_, joined(results));
 }
 

@@ -9,7 +9,7 @@
 namespace tscompile {
 namespace {
 
-constexpr uint32_t kTypes = kFloatsOfPlugins | tsc::kI32;
+constexpr uint32_t kLastDimTypes = kFloatsOfPlugins | tsc::kI32;
 
 template <class F>
 void withRows(tsc_dtype dtype, F&& f) {
@@ -39,8 +39,8 @@ struct CumsumLastDim {
   static void describe(tsc::Description<CumsumLastDim>& d) {
     d.key("tensorrt_llm", "CumsumLastDim", "1", "y[.., i] = x[.., 0] + .. + x[.., i]");
     d.field("input_length", &CumsumLastDim::length, "what the last size must be; 0: any").range(0, INT32_MAX);
-    d.input("x", kTypes, "[.., length]; halves are summed as f32, int32 wraps");
-    d.output("y", kTypes, "as x").sameTypeAs("x");
+    d.input("x", kLastDimTypes, "[.., length]; halves are summed as f32, int32 wraps");
+    d.output("y", kLastDimTypes, "as x").sameTypeAs("x");
   }
   static std::string_view example() {
     return "graph(%x : Float(2, 5)):\n  %y : Tensor = tensorrt_llm::CumsumLastDim(%x)\n  return (%y)\n";
@@ -67,10 +67,10 @@ struct CumsumLastDim {
   }
   std::string decompose(const tsc::Tensors& in) const {
     GraphText g;
-    std::string x = g.input("x");
+    ValueText x = g.input("x");
     int type = in.input(0).dtype();
     bool isInteger = type == TSC_I32;
-    std::string sums = g.op("aten::cumsum", {isInteger ? x : g.toFloat(x), -1, nullptr});
+    ValueText sums = g.op("aten::cumsum", {isInteger ? x : g.toFloat(x), -1, nullptr});
     return g.finish({g.to(sums, type)});
   }
 };
@@ -84,8 +84,8 @@ struct TopkLastDim {
           "the k largest or smallest elements of each row in order; of equal ones, the first; NaN is the largest");
     d.field("k", &TopkLastDim::k, "how many").mandatory().range(1, INT32_MAX);
     d.field("is_largest", &TopkLastDim::largest, "the largest ones, or the smallest");
-    d.input("x", kTypes, "[.., n] with n >= k");
-    d.output("values", kTypes, "[.., k]").sameTypeAs("x");
+    d.input("x", kLastDimTypes, "[.., n] with n >= k");
+    d.output("values", kLastDimTypes, "[.., k]").sameTypeAs("x");
     d.output("indices", tsc::kI32, "[.., k] where they are");
   }
   static std::string_view example() {
@@ -134,9 +134,9 @@ struct TopkLastDim {
   }
   std::string decompose(const tsc::Tensors& in) const {
     GraphText g;
-    std::string x = g.input("x");
+    ValueText x = g.input("x");
     int type = in.input(0).dtype();
-    std::string wide = type == TSC_I32 ? x : g.toFloat(x);
+    ValueText wide = type == TSC_I32 ? x : g.toFloat(x);
     auto [values, order] = g.two("aten::sort", {wide, true, -1, largest});
     return g.finish({g.to(g.slice(values, -1, 0, k), type), g.to(g.slice(order, -1, 0, k), TSC_I32)});
   }

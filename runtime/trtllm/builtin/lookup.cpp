@@ -71,15 +71,15 @@ struct Lookup {
 
   std::string decompose(const tsc::Tensors& in) const {
     GraphText g;
-    std::string ids = g.toLong(g.input("ids")), weight = g.input("weight");
+    ValueText ids = g.toLong(g.input("ids")), weight = g.input("weight");
     bool isScaled = in.inputs() > 2 && in.input(2).present();
-    std::string rows = g.size(weight, 0);
-    std::string local = g.sub(ids, g.typed("int", "aten::mul", {rows, rank}));
-    std::string isHere = g.op("aten::logical_and", {g.op("aten::ge", {local, 0}), g.op("aten::lt", {local, rows})});
-    std::string safe = g.op("aten::masked_fill", {local, g.op("aten::logical_not", {isHere}), 0});
-    std::string y = g.toFloat(g.index(weight, {safe}));
+    ValueText rows = g.size(weight, 0);
+    ValueText local = g.sub(ids, g.typed("int", "aten::mul", {rows, rank}));
+    ValueText isHere = g.op("aten::logical_and", {g.op("aten::ge", {local, 0}), g.op("aten::lt", {local, rows})});
+    ValueText safe = g.op("aten::masked_fill", {local, g.op("aten::logical_not", {isHere}), 0});
+    ValueText y = g.toFloat(g.index(weight, {safe}));
     if (isScaled) {
-      std::string scale = g.toFloat(g.input("scale"));
+      ValueText scale = g.toFloat(g.input("scale"));
       y = g.mul(y, g.unsqueeze(g.index(scale, {safe}), -1));
     }
     y = g.op("aten::masked_fill", {y, g.op("aten::logical_not", {g.unsqueeze(isHere, -1)}), 0});

@@ -152,18 +152,18 @@ struct Lora {
 
   std::string decompose(const tsc::Tensors& in) const {
     GraphText g;
-    std::vector<std::string> names = g.inputs(in, {"x", "types", "ranks", "a", "b", "adapters", "lengths"});
-    std::string x = g.toFloat(names[kX]), a = g.toFloat(names[kA]), b = g.toFloat(names[kB]);
-    std::string ranks = g.toLong(names[kRanks]), requests = g.size(ranks, 0);
-    std::string adapters = names[kAdapters].empty() ? g.range(requests) : g.toLong(names[kAdapters]), isNobodys;
+    std::vector<ValueText> names = g.inputs(in, {"x", "types", "ranks", "a", "b", "adapters", "lengths"});
+    ValueText x = g.toFloat(names[kX]), a = g.toFloat(names[kA]), b = g.toFloat(names[kB]);
+    ValueText ranks = g.toLong(names[kRanks]), requests = g.size(ranks, 0);
+    ValueText adapters = names[kAdapters].empty() ? g.range(requests) : g.toLong(names[kAdapters]), isNobodys;
     if (packed) {
       // Each token is a request of one token.
-      std::string lengths = g.toLong(names[kLengths]);
+      ValueText lengths = g.toLong(names[kLengths]);
       if (!names[kTypes].empty())
         lengths = g.op("aten::masked_fill", {lengths, g.op("aten::ne", {names[kTypes], 0}), 1});
-      std::string ends = g.op("aten::cumsum", {lengths, 0, nullptr}), tokens = g.range(g.size(x, 0));
-      std::string past = g.op("aten::ge", {g.unsqueeze(tokens, 1), g.unsqueeze(ends, 0)});
-      std::string whose = g.op("aten::sum", {past, g.ints({1}), false, 4});
+      ValueText ends = g.op("aten::cumsum", {lengths, 0, nullptr}), tokens = g.range(g.size(x, 0));
+      ValueText past = g.op("aten::ge", {g.unsqueeze(tokens, 1), g.unsqueeze(ends, 0)});
+      ValueText whose = g.op("aten::sum", {past, g.ints({1}), false, 4});
       isNobodys = g.unsqueeze(g.op("aten::eq", {whose, requests}), 1);
       whose = g.op("aten::clamp", {whose, nullptr, g.typed("int", "aten::sub", {requests, 1})});
       ranks = g.op("aten::masked_fill", {g.index(ranks, {whose}), isNobodys, 0});
@@ -172,15 +172,15 @@ struct Lora {
     }
     a = g.index(a, {adapters});
     b = g.index(b, {adapters});
-    std::vector<std::string> results;
+    std::vector<ValueText> results;
     int64_t offset = 0;
     for (size_t m = 0; m < widths.size(); offset += widths[m++]) {
       auto module = static_cast<int64_t>(m);
-      std::string rank = g.unsqueeze(g.select(ranks, 1, module), 1);
-      std::string isUnused = g.op("aten::ge", {g.unsqueeze(g.range(mostRank), 0), rank});
-      std::string low = g.matmul(x, g.transposed(g.select(a, 1, module)));
+      ValueText rank = g.unsqueeze(g.select(ranks, 1, module), 1);
+      ValueText isUnused = g.op("aten::ge", {g.unsqueeze(g.range(mostRank), 0), rank});
+      ValueText low = g.matmul(x, g.transposed(g.select(a, 1, module)));
       low = g.op("aten::masked_fill", {low, g.unsqueeze(isUnused, 1), 0});
-      std::string y = g.matmul(low, g.transposed(g.slice(b, 1, offset, offset + widths[m])));
+      ValueText y = g.matmul(low, g.transposed(g.slice(b, 1, offset, offset + widths[m])));
       if (packed) y = g.op("aten::squeeze", {y, 1});
       results.push_back(g.to(y, type == TSC_NONE ? in.input(0).dtype() : type));
     }

@@ -111,16 +111,16 @@ struct Lru {
 
   std::string decompose(const tsc::Tensors& in) const {
     GraphText g;
-    std::vector<std::string> names = g.inputs(in, {"x", "A", "state", "types", "last", "slots", "y", "y_bias", "gate",
-                                                   "gate_bias", "gate_x", "gate_x_bias", "gate_a", "gate_a_bias"});
+    std::vector<ValueText> names = g.inputs(in, {"x", "A", "state", "types", "last", "slots", "y", "y_bias", "gate",
+                                                 "gate_bias", "gate_x", "gate_x_bias", "gate_a", "gate_a_bias"});
     RequestText requests(g, packed, names[kX], names[kTypes], names[kLast], names[kSlots]);
     auto wide = [&](In i) { return g.toFloat(names[i]); };
     auto padded = [&](In i) { return requests.padded(wide(i)); };
-    auto biased = [&](const std::string& t, In bias) { return names[bias].empty() ? t : g.add(t, wide(bias)); };
-    std::string gateX, gateA;
+    auto biased = [&](ValueText t, In bias) { return names[bias].empty() ? t : g.add(t, wide(bias)); };
+    ValueText gateX, gateA;
     if (fused) {
-      std::string gate = biased(padded(kGate), kGateBias);
-      std::string blocks = g.view(gate, {-1, requests.longest(), dim / block, 2 * block});
+      ValueText gate = biased(padded(kGate), kGateBias);
+      ValueText blocks = g.view(gate, {-1, requests.longest(), dim / block, 2 * block});
       auto half = [&](int64_t from) {
         return g.view(g.slice(blocks, 3, from, from + block), {requests.count(), requests.longest(), dim});
       };
@@ -130,26 +130,26 @@ struct Lru {
       gateX = biased(padded(kGateX), kGateXBias);
       gateA = biased(padded(kGateA), kGateABias);
     }
-    std::string rate = g.mul(g.op("aten::softplus", {wide(kA), 1, 20}), -8.0);
-    std::string logA = g.mul(g.op("aten::sigmoid", {gateA}), rate);
-    std::string decay = g.op("aten::exp", {logA});
+    ValueText rate = g.mul(g.op("aten::softplus", {wide(kA), 1, 20}), -8.0);
+    ValueText logA = g.mul(g.op("aten::sigmoid", {gateA}), rate);
+    ValueText decay = g.op("aten::exp", {logA});
     // sqrt(1 - a^2), exact for small log a as well.
-    std::string root = g.op("aten::sqrt", {g.op("aten::neg", {g.op("aten::expm1", {g.mul(logA, 2.0)})})});
+    ValueText root = g.op("aten::sqrt", {g.op("aten::neg", {g.op("aten::expm1", {g.mul(logA, 2.0)})})});
     if (!names[kTypes].empty()) {
-      std::string fresh = g.unsqueeze(g.unsqueeze(g.op("aten::eq", {names[kTypes], 0}), 1), 2);
-      std::string isFirst = g.unsqueeze(g.op("aten::eq", {g.range(requests.longest()), 0}), 1);
+      ValueText fresh = g.unsqueeze(g.unsqueeze(g.op("aten::eq", {names[kTypes], 0}), 1), 2);
+      ValueText isFirst = g.unsqueeze(g.op("aten::eq", {g.range(requests.longest()), 0}), 1);
       root = g.op("aten::masked_fill", {root, g.op("aten::logical_and", {fresh, isFirst}), 1});
     }
-    std::string added = g.mul(g.mul(padded(kX), g.op("aten::sigmoid", {gateX})), root);
-    std::string all = g.op("aten::zeros_like", {added, nullptr, nullptr, nullptr, nullptr, nullptr});
-    std::vector<std::string> ends =
+    ValueText added = g.mul(g.mul(padded(kX), g.op("aten::sigmoid", {gateX})), root);
+    ValueText all = g.op("aten::zeros_like", {added, nullptr, nullptr, nullptr, nullptr, nullptr});
+    std::vector<ValueText> ends =
         g.loop(requests.longest(), {requests.statesOf(wide(kState), 2), all}, [&](auto& s, auto& carried) {
-          std::string next = g.add(g.mul(g.select(decay, 1, s), carried[0]), g.select(added, 1, s));
-          std::string active = requests.isActive(s);
+          ValueText next = g.add(g.mul(g.select(decay, 1, s), carried[0]), g.select(added, 1, s));
+          ValueText active = requests.isActive(s);
           if (!active.empty()) next = g.where(active, next, carried[0]);
           return std::vector{next, g.op("aten::select_scatter", {carried[1], next, 1, s})};
         });
-    std::string result = ends[1];
+    ValueText result = ends[1];
     if (hasY) result = g.mul(result, g.op("aten::gelu", {biased(padded(kY), kYBias), GraphText::text("tanh")}));
     result = requests.unpadded(result);
     return g.finish({g.to(result, type == TSC_NONE ? in.input(kX).dtype() : type),

@@ -7,7 +7,7 @@
 namespace tscompile {
 namespace {
 
-constexpr int64_t kChannels = 64;  // of a piece of work
+constexpr int64_t kConvChannels = 64;  // of a piece of work
 
 struct MambaConv1d {
   int64_t dim = 0, taps = 0, before = 0, after = 0;
@@ -69,10 +69,10 @@ struct MambaConv1d {
   void run(tsc::Run& r) const {
     Floats weight(r.input(2)), bias(r.input(3));
     std::vector<RequestRows> requests = readRequests(r, kRequests, packed, r.input(1).size(0));
-    int64_t blocks = (dim + kChannels - 1) / kChannels;
+    int64_t blocks = (dim + kConvChannels - 1) / kConvChannels;
     r.parallelFor(requests.size() * static_cast<size_t>(blocks), 1, [&](size_t begin, size_t end) {
       for (size_t i = begin; i < end; ++i)
-        convolve(r, requests[i / static_cast<size_t>(blocks)], static_cast<int64_t>(i) % blocks * kChannels,
+        convolve(r, requests[i / static_cast<size_t>(blocks)], static_cast<int64_t>(i) % blocks * kConvChannels,
                  weight.data(), bias.data());
     });
   }
@@ -80,16 +80,16 @@ struct MambaConv1d {
   // Some channels of a request: its tokens go after those of the state.
   void convolve(const tsc::Run& r, const RequestRows& q, int64_t first, const float* weight, const float* bias) const {
     tsc::Tensor x = r.input(0), y = r.output(0), state = r.output(1);
-    int64_t count = std::min(kChannels, dim - first), kept = taps - 1, columns = before + dim + after;
-    std::vector<float> rows(static_cast<size_t>((kept + q.length) * kChannels));
-    auto row = [&](int64_t i) { return rows.data() + i * kChannels; };
+    int64_t count = std::min(kConvChannels, dim - first), kept = taps - 1, columns = before + dim + after;
+    std::vector<float> rows(static_cast<size_t>((kept + q.length) * kConvChannels));
+    auto row = [&](int64_t i) { return rows.data() + i * kConvChannels; };
     auto stateAt = [&](int64_t i) { return (q.slot * kept + i) * dim + first; };
     for (int64_t i = 0; i < kept && !q.fresh; ++i) loadFloats(state, stateAt(i), count, row(i));
     for (int64_t t = 0; t < q.length; ++t)
       loadFloats(x, (q.first + t) * columns + before + first, count, row(kept + t));
-    float sums[kChannels];
+    float sums[kConvChannels];
     for (int64_t t = 0; t < q.room; ++t) {
-      std::fill_n(sums, kChannels, 0.0f);
+      std::fill_n(sums, kConvChannels, 0.0f);
       if (t < q.length) {
         if (bias) std::copy_n(bias + first, count, sums);
         for (int64_t j = 0; j < taps; ++j) {
@@ -105,29 +105,28 @@ struct MambaConv1d {
 
   std::string decompose(const tsc::Tensors& in) const {
     GraphText g;
-    std::vector<std::string> names =
-        g.inputs(in, {"x", "state", "weight", "bias", "types", "last", "lengths", "slots"});
+    std::vector<ValueText> names = g.inputs(in, {"x", "state", "weight", "bias", "types", "last", "lengths", "slots"});
     RequestText requests(g, packed, names[0], names[4], names[5], names[7]);
-    std::string x = g.toFloat(g.slice(requests.padded(names[0]), -1, before, before + dim));
-    std::string rows = g.op("aten::cat", {g.tensors({requests.statesOf(g.toFloat(names[1]), 3), x}), 1});
-    std::string weight = g.view(g.toFloat(names[2]), {taps, dim}), y;
+    ValueText x = g.toFloat(g.slice(requests.padded(names[0]), -1, before, before + dim));
+    ValueText rows = g.op("aten::cat", {g.tensors({requests.statesOf(g.toFloat(names[1]), 3), x}), 1});
+    ValueText weight = g.view(g.toFloat(names[2]), {taps, dim}), y;
     for (int64_t j = 0; j < taps; ++j) {
-      std::string end = g.typed("int", "aten::add", {requests.longest(), j});
-      std::string term = g.mul(g.slice(rows, 1, j, end), g.select(weight, 0, j));
+      ValueText end = g.typed("int", "aten::add", {requests.longest(), j});
+      ValueText term = g.mul(g.slice(rows, 1, j, end), g.select(weight, 0, j));
       y = j ? g.add(y, term) : term;
     }
     if (!names[3].empty()) y = g.add(y, g.toFloat(names[3]));
     if (silu) y = g.op("aten::silu", {y});
     y = requests.unpadded(y);
     // The last rows of each request.
-    std::string last;
+    ValueText last;
     if (requests.lengths().empty()) {
       last = g.slice(rows, 1, requests.longest(), nullptr);
     } else {
-      std::string at = g.add(g.unsqueeze(requests.lengths(), 1), g.unsqueeze(g.range(taps - 1), 0));
+      ValueText at = g.add(g.unsqueeze(requests.lengths(), 1), g.unsqueeze(g.range(taps - 1), 0));
       last = g.index(rows, {g.unsqueeze(g.range(requests.count()), 1), at});
     }
-    std::string state = requests.statesBack(names[1], last, names[1]);
+    ValueText state = requests.statesBack(names[1], last, names[1]);
     return g.finish({g.to(y, type == TSC_NONE ? in.input(0).dtype() : type), state});
   }
 };

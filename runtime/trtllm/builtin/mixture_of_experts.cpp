@@ -301,23 +301,23 @@ struct MixtureOfExperts {
   // All tokens go through all experts, and most results count nothing.
   std::string decompose(const tsc::Tensors& in) const {
     GraphText g;
-    std::vector<std::string> names =
+    std::vector<ValueText> names =
         g.inputs(in, {"x", "routing", "up", "down", "up_bias", "down_bias", "chosen", "scales"});
-    std::string x = g.toFloat(names[kX]), chosen = names[kChosen], scales = names[kScales];
+    ValueText x = g.toFloat(names[kX]), chosen = names[kChosen], scales = names[kScales];
     if (chosen.empty()) {
-      std::string p = g.op("aten::softmax", {g.toFloat(names[kRouting]), -1, nullptr});
+      ValueText p = g.op("aten::softmax", {g.toFloat(names[kRouting]), -1, nullptr});
       auto [sorted, order] = g.two("aten::sort", {p, true, -1, true});
       scales = g.slice(sorted, -1, 0, perToken);
       chosen = g.slice(order, -1, 0, perToken);
-      std::string sum = g.op("aten::sum", {scales, g.ints({-1}), true, nullptr});
+      ValueText sum = g.op("aten::sum", {scales, g.ints({-1}), true, nullptr});
       if (normalization == Normalization::Renormalize) scales = g.div(scales, sum);
     }
     if (!finalScales) scales = g.op("aten::ones_like", {scales, nullptr, nullptr, nullptr, nullptr, nullptr});
-    std::string up = g.toFloat(names[kUp]), down = g.toFloat(names[kDown]), y;
+    ValueText up = g.toFloat(names[kUp]), down = g.toFloat(names[kDown]), y;
     for (int64_t e = 0; e < ownExperts(); ++e) {
-      std::string isIt = g.op("aten::eq", {chosen, e + expertRank * ownExperts()});
-      std::string weight = g.op("aten::sum", {g.mul(scales, isIt), g.ints({-1}), true, nullptr});
-      std::string h = g.matmul(x, g.transposed(g.select(up, 0, e)));
+      ValueText isIt = g.op("aten::eq", {chosen, e + expertRank * ownExperts()});
+      ValueText weight = g.op("aten::sum", {g.mul(scales, isIt), g.ints({-1}), true, nullptr});
+      ValueText h = g.matmul(x, g.transposed(g.select(up, 0, e)));
       if (biased) h = g.add(h, g.select(g.toFloat(names[kUpBias]), 0, e));
       h = gated() ? g.mul(g.slice(h, -1, 0, inner), activated(g, g.slice(h, -1, inner, 2 * inner))) : activated(g, h);
       h = g.matmul(h, g.transposed(g.select(down, 0, e)));
@@ -326,7 +326,7 @@ struct MixtureOfExperts {
     }
     return g.finish({g.to(y, type == TSC_NONE ? in.input(0).dtype() : type)});
   }
-  std::string activated(GraphText& g, const std::string& x) const {
+  ValueText activated(GraphText& g, ValueText x) const {
     switch (function()) {
       case Activation::Gelu:
         return g.op("aten::gelu", {x, GraphText::text("none")});

@@ -59,10 +59,10 @@ struct NormQuantization {
   }
   std::string decompose(const tsc::Tensors& t) const {
     GraphText g;
-    std::vector<std::string> in = g.inputs(t, {"x", "weight", "bias", "scale", "clamp_val"});
-    std::string y = normText(g, kCentered, g.toFloat(in[X]), eps, in[Weight], in[Bias]);
+    std::vector<ValueText> in = g.inputs(t, {"x", "weight", "bias", "scale", "clamp_val"});
+    ValueText y = normText(g, kCentered, g.toFloat(in[X]), eps, in[Weight], in[Bias]);
     if (clamp) y = clampText(g, y, in[Clamp]);
-    std::vector<std::string> results;
+    std::vector<ValueText> results;
     if (dynamic) {
       auto [q, scales] = perTokenText(g, y);
       results = {q, scales};
@@ -124,10 +124,10 @@ struct FusedLayernorm {
   }
   std::string decompose(const tsc::Tensors& t) const {
     GraphText g;
-    std::vector<std::string> in = g.inputs(t, {"input", "residual", "weight", "bias", "scale"});
+    std::vector<ValueText> in = g.inputs(t, {"input", "residual", "weight", "bias", "scale"});
     tsc_dtype type = t.input(X).dtype();
-    std::string sum = g.add(g.toFloat(in[X]), g.toFloat(in[Residual]));
-    std::string y = normText(g, !rms, sum, eps, in[Weight], in[Bias]);
+    ValueText sum = g.add(g.toFloat(in[X]), g.toFloat(in[Residual]));
+    ValueText y = normText(g, !rms, sum, eps, in[Weight], in[Bias]);
     sum = g.to(sum, type);
     if (quantize == Quantize::None) return g.finish({g.to(y, type), sum});
     if (quantize == Quantize::Tensor) return g.finish({int8Text(g, g.mul(y, g.view(in[Scale], {}))), sum});

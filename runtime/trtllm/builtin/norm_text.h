@@ -15,12 +15,11 @@ inline void expectVector(const tsc::Shapes& s, size_t input, const tsc::Dim& siz
 }
 
 // (x - mean) / sqrt(variance + eps) * weight + bias, or without mean; weight and bias may be "".
-inline std::string normText(GraphText& g, bool centered, std::string x, double eps, const std::string& weight,
-                            const std::string& bias) {
-  std::string last = g.ints({-1});
+inline ValueText normText(GraphText& g, bool centered, ValueText x, double eps, ValueText weight, ValueText bias) {
+  ValueText last = g.ints({-1});
   if (centered) x = g.sub(x, g.op("aten::mean", {x, last, true, nullptr}));
-  std::string squares = g.op("aten::mean", {g.mul(x, x), last, true, nullptr});
-  std::string y = g.mul(x, g.op("aten::rsqrt", {g.add(squares, eps)}));
+  ValueText squares = g.op("aten::mean", {g.mul(x, x), last, true, nullptr});
+  ValueText y = g.mul(x, g.op("aten::rsqrt", {g.add(squares, eps)}));
   if (!weight.empty()) y = g.mul(y, g.toFloat(weight));
   return bias.empty() ? y : g.add(y, g.toFloat(bias));
 }

@@ -68,8 +68,8 @@ struct Norm {
   }
   std::string decompose(const tsc::Tensors& t) const {
     GraphText g;
-    std::vector<std::string> in = g.inputs(t, {"x", "weight", "bias"});
-    std::string y = normText(g, kCentered, g.toFloat(in[0]), eps, in[1], in[2]);
+    std::vector<ValueText> in = g.inputs(t, {"x", "weight", "bias"});
+    ValueText y = normText(g, kCentered, g.toFloat(in[0]), eps, in[1], in[2]);
     return g.finish({g.to(y, type == TSC_NONE ? t.input(0).dtype() : type)});
   }
 };

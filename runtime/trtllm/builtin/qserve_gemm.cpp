@@ -65,24 +65,24 @@ struct QServeGemm {
   }
   std::string decompose(const tsc::Tensors& t) const {
     GraphText g;
-    std::vector<std::string> in = g.inputs(
+    std::vector<ValueText> in = g.inputs(
         t, {"activation", "weight", "s1_scales", "act_scales", "s1_szeros", "act_sums", "s2_scales", "s2_zeros"});
-    std::string a = g.to(in[Activation], TSC_I32);
+    ValueText a = g.to(in[Activation], TSC_I32);
     // remainder and floor_divide give both halves of signed and of unsigned bytes.
-    std::string bytes = g.to(in[Weight], TSC_I32);
-    std::string low = g.op("aten::remainder", {bytes, 16});
-    std::string high = g.op("aten::remainder", {g.op("aten::floor_divide", {bytes, 16}), 16});
-    std::string N = g.size(bytes, 0);
-    std::string w = g.view(g.op("aten::stack", {g.tensors({low, high}), -1}), {N, -1});  // [N, K]
+    ValueText bytes = g.to(in[Weight], TSC_I32);
+    ValueText low = g.op("aten::remainder", {bytes, 16});
+    ValueText high = g.op("aten::remainder", {g.op("aten::floor_divide", {bytes, 16}), 16});
+    ValueText N = g.size(bytes, 0);
+    ValueText w = g.view(g.op("aten::stack", {g.tensors({low, high}), -1}), {N, -1});  // [N, K]
     auto spread = [&](Input i) {
-      std::string all = g.op("aten::repeat_interleave", {g.to(in[i], TSC_I32), group, 0, nullptr});
+      ValueText all = g.op("aten::repeat_interleave", {g.to(in[i], TSC_I32), group, 0, nullptr});
       return g.transposed(g.slice(all, 0, 0, g.size(w, 1)));
     };
     if (group > 0) w = g.add(g.mul(w, spread(S2Scales)), spread(S2Zeros));
-    std::string sums = g.toFloat(g.matmul(a, g.transposed(w)));
+    ValueText sums = g.toFloat(g.matmul(a, g.transposed(w)));
     auto column = [&](Input i) { return g.view(g.toFloat(in[i]), {-1, 1}); };
-    std::string rows = g.view(sums, {-1, N});
-    std::string y = g.mul(g.mul(rows, column(ActScales)), g.toFloat(in[S1Scales]));
+    ValueText rows = g.view(sums, {-1, N});
+    ValueText y = g.mul(g.mul(rows, column(ActScales)), g.toFloat(in[S1Scales]));
     if (group < 0) y = g.sub(y, g.mul(column(ActSums), g.toFloat(in[S1Zeros])));
     return g.finish({g.to(g.op("aten::view_as", {y, sums}), type)});
   }

@@ -47,7 +47,7 @@ struct QuantizeTensor {
   std::string decompose(const tsc::Tensors&) const {
     if (fp8) return "";
     GraphText g;
-    std::string x = g.input("x"), s = g.input("scale");
+    ValueText x = g.input("x"), s = g.input("scale");
     return g.finish({int8Text(g, g.mul(g.toFloat(x), g.view(s, {})))});
   }
 };
@@ -116,10 +116,10 @@ struct QuantizePerToken {
   std::string decompose(const tsc::Tensors&) const {
     if (fp8) return "";
     GraphText g;
-    std::string x = g.toFloat(g.input("x"));
+    ValueText x = g.toFloat(g.input("x"));
     if (clamp) x = clampText(g, x, g.input("clamp_val"));
     auto [q, scale] = perTokenText(g, x);
-    std::vector<std::string> results = {q, scale};
+    std::vector<ValueText> results = {q, scale};
     if (sum) results.push_back(rowSumText(g, x));
     return g.finish(results);
   }

@@ -50,71 +50,70 @@ void expectRequests(const tsc::Shapes& s, const RequestInputs& in, bool packed, 
   }
 }
 
-RequestText::RequestText(GraphText& g, bool packed, std::string x, std::string types, std::string last,
-                         std::string slots)
-    : g_(g), packed_(packed), types_(std::move(types)), slots_(std::move(slots)) {
+RequestText::RequestText(GraphText& g, bool packed, ValueText x, ValueText types, ValueText last, ValueText slots)
+    : g_(g), packed_(packed), types_(types), slots_(slots) {
   if (!packed) {
     count_ = g.size(x, 0);
     longest_ = g.size(x, 1);
-    lengths_ = last.empty() ? "" : upTo(g.toLong(last), longest_);
+    lengths_ = last.empty() ? ValueText() : upTo(g.toLong(last), longest_);
     return;
   }
   tokens_ = g.size(x, 0);
   ends_ = upTo(g.toLong(last), tokens_);
   count_ = g.size(ends_, 0);
-  std::string zero = g.op("aten::zeros", {g.ints({1}), 4, nullptr, nullptr, nullptr});
+  ValueText zero = g.op("aten::zeros", {g.ints({1}), 4, nullptr, nullptr, nullptr});
   starts_ = g.slice(g.op("aten::cat", {g.tensors({zero, ends_}), 0}), 0, 0, -1);
   lengths_ = upTo(g.sub(ends_, starts_), tokens_);
   longest_ = g.typed("int", "aten::Int", {g.op("aten::max", {lengths_})});
 }
 
-std::string RequestText::below(const std::string& numbers, const std::string& count) {
+ValueText RequestText::below(ValueText numbers, ValueText count) {
   return g_.op("aten::index_select", {g_.range(count), 0, numbers});
 }
 
-std::string RequestText::upTo(const std::string& numbers, const std::string& most) {
+ValueText RequestText::upTo(ValueText numbers, ValueText most) {
   return below(numbers, g_.typed("int", "aten::add", {most, 1}));
 }
 
-std::string RequestText::isActive(const std::string& s) {
-  if (lengths_.empty()) return "";
+ValueText RequestText::isActive(ValueText s) {
+  if (lengths_.empty()) return {};
   return g_.unsqueeze(g_.op("aten::gt", {lengths_, s}), 1);
 }
 
-std::string RequestText::padded(const std::string& x) {
+ValueText RequestText::padded(ValueText x) {
   if (!packed_) return x;
-  std::string rows = g_.add(g_.unsqueeze(starts_, 1), g_.unsqueeze(g_.range(longest_), 0));
-  std::string last = g_.typed("int", "aten::sub", {tokens_, 1});
+  ValueText rows = g_.add(g_.unsqueeze(starts_, 1), g_.unsqueeze(g_.range(longest_), 0));
+  ValueText last = g_.typed("int", "aten::sub", {tokens_, 1});
   return g_.index(x, {g_.op("aten::clamp", {rows, nullptr, last})});
 }
 
-std::string RequestText::unpadded(const std::string& y) {
+ValueText RequestText::unpadded(ValueText y) {
   if (!packed_) {
     if (lengths_.empty()) return y;
-    std::string own = g_.op("aten::lt", {g_.unsqueeze(g_.range(longest_), 0), g_.unsqueeze(lengths_, 1)});
+    ValueText own = g_.op("aten::lt", {g_.unsqueeze(g_.range(longest_), 0), g_.unsqueeze(lengths_, 1)});
     return g_.op("aten::masked_fill", {y, g_.op("aten::logical_not", {g_.unsqueeze(own, 2)}), 0});
   }
   // Of each token: whose it is, and which of its tokens.
-  std::string tokens = g_.range(tokens_);
-  std::string past = g_.op("aten::ge", {g_.unsqueeze(tokens, 1), g_.unsqueeze(ends_, 0)});
-  std::string whose = g_.op("aten::sum", {past, g_.ints({1}), false, 4});
-  std::string isNobodys = g_.op("aten::eq", {whose, count_});
-  std::string request = g_.op("aten::clamp", {whose, nullptr, g_.typed("int", "aten::sub", {count_, 1})});
-  std::string place = g_.sub(tokens, g_.index(starts_, {request}));
+  ValueText tokens = g_.range(tokens_);
+  ValueText past = g_.op("aten::ge", {g_.unsqueeze(tokens, 1), g_.unsqueeze(ends_, 0)});
+  ValueText whose = g_.op("aten::sum", {past, g_.ints({1}), false, 4});
+  ValueText isNobodys = g_.op("aten::eq", {whose, count_});
+  ValueText request = g_.op("aten::clamp", {whose, nullptr, g_.typed("int", "aten::sub", {count_, 1})});
+  ValueText place = g_.sub(tokens, g_.index(starts_, {request}));
   place = g_.op("aten::clamp", {place, nullptr, g_.typed("int", "aten::sub", {longest_, 1})});
   return g_.op("aten::masked_fill", {g_.index(y, {request, place}), g_.unsqueeze(isNobodys, 1), 0});
 }
 
-std::string RequestText::statesOf(const std::string& all, int rank) {
-  std::string states = slots_.empty() ? all : g_.index(all, {below(g_.toLong(slots_), g_.size(all, 0))});
+ValueText RequestText::statesOf(ValueText all, int rank) {
+  ValueText states = slots_.empty() ? all : g_.index(all, {below(g_.toLong(slots_), g_.size(all, 0))});
   if (types_.empty()) return states;
-  std::string fresh = g_.op("aten::eq", {types_, 0});
+  ValueText fresh = g_.op("aten::eq", {types_, 0});
   for (int d = 1; d < rank; ++d) fresh = g_.unsqueeze(fresh, d);
   return g_.op("aten::masked_fill", {states, fresh, 0});
 }
 
-std::string RequestText::statesBack(const std::string& all, const std::string& states, const std::string& dtypeLike) {
-  std::string rounded = g_.op("aten::type_as", {states, dtypeLike});
+ValueText RequestText::statesBack(ValueText all, ValueText states, ValueText dtypeLike) {
+  ValueText rounded = g_.op("aten::type_as", {states, dtypeLike});
   if (slots_.empty()) return rounded;
   return g_.op("aten::index_put", {all, g_.list("Tensor?[]", {g_.toLong(slots_)}), rounded, false});
 }

@@ -30,27 +30,27 @@ void expectRequests(const tsc::Shapes& s, const RequestInputs& in, bool packed, 
 class RequestText {
  public:
   // `names` of inputs as the graph has them; empty for absent ones.
-  RequestText(GraphText& g, bool packed, std::string x, std::string types, std::string last, std::string slots);
+  RequestText(GraphText& g, bool packed, ValueText x, ValueText types, ValueText last, ValueText slots);
 
-  std::string padded(const std::string& x);    // of the input's layout
-  std::string unpadded(const std::string& y);  // back, with zeros where no request has a row
+  ValueText padded(ValueText x);    // of the input's layout
+  ValueText unpadded(ValueText y);  // back, with zeros where no request has a row
   // Of the requests: [requests, ..] from the states of all slots, zeros for those that start anew; and back.
-  std::string statesOf(const std::string& all, int rank);
-  std::string statesBack(const std::string& all, const std::string& states, const std::string& dtypeLike);
-  const std::string& lengths() const { return lengths_; }  // [requests]
-  const std::string& longest() const { return longest_; }
-  const std::string& count() const { return count_; }
+  ValueText statesOf(ValueText all, int rank);
+  ValueText statesBack(ValueText all, ValueText states, ValueText dtypeLike);
+  ValueText lengths() const { return lengths_; }  // [requests]
+  ValueText longest() const { return longest_; }
+  ValueText count() const { return count_; }
   // Whether row s of requests is theirs: [requests, 1].
-  std::string isActive(const std::string& s);
+  ValueText isActive(ValueText s);
 
  private:
   // The same numbers, where each is from 0 to less than `count`, or to `most`: others are an error.
-  std::string below(const std::string& numbers, const std::string& count);
-  std::string upTo(const std::string& numbers, const std::string& most);
+  ValueText below(ValueText numbers, ValueText count);
+  ValueText upTo(ValueText numbers, ValueText most);
 
   GraphText& g_;
   bool packed_;
-  std::string types_, slots_, lengths_, starts_, ends_, longest_, count_, tokens_;
+  ValueText types_, slots_, lengths_, starts_, ends_, longest_, count_, tokens_;
 };
 
 }  // namespace tscompile

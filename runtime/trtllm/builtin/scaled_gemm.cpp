@@ -73,8 +73,8 @@ struct LowLatencyGemm {
   std::string decompose(const tsc::Tensors& t) const {
     if (t.input(0).dtype() == TSC_U8 || t.input(1).dtype() == TSC_U8) return "";
     GraphText g;
-    std::string a = g.input("mat1"), b = g.input("mat2");
-    std::string y = g.matmul(g.toFloat(a), g.transposed(g.toFloat(b)));
+    ValueText a = g.input("mat1"), b = g.input("mat2");
+    ValueText y = g.matmul(g.toFloat(a), g.transposed(g.toFloat(b)));
     return g.finish({g.to(g.mul(y, alpha), type)});
   }
 };
@@ -326,12 +326,12 @@ struct GemmSwiglu {
     tsc_dtype result = resultOf(t.input(0).dtype());
     if (t.input(0).dtype() == TSC_U8 || t.input(1).dtype() == TSC_U8 || result == TSC_U8) return "";
     GraphText g;
-    std::string a = g.input("mat1"), b = g.input("mat2"), bias = hasBias ? g.input("bias") : "";
-    std::string u = g.matmul(g.toFloat(a), g.transposed(g.toFloat(b)));
+    ValueText a = g.input("mat1"), b = g.input("mat2"), bias = hasBias ? g.input("bias") : ValueText();
+    ValueText u = g.matmul(g.toFloat(a), g.transposed(g.toFloat(b)));
     if (hasBias) u = g.add(u, g.toFloat(bias));
-    std::string all = g.size(u, -1), half = g.typed("int", "aten::floordiv", {all, 2});
-    std::string gate = g.slice(u, -1, 0, half), up = g.slice(u, -1, half, all);
-    std::string y = g.mul(g.op("aten::silu", {g.mul(gate, scaleGate)}), g.mul(up, scaleUp));
+    ValueText all = g.size(u, -1), half = g.typed("int", "aten::floordiv", {all, 2});
+    ValueText gate = g.slice(u, -1, 0, half), up = g.slice(u, -1, half, all);
+    ValueText y = g.mul(g.op("aten::silu", {g.mul(gate, scaleGate)}), g.mul(up, scaleUp));
     return g.finish({g.to(g.mul(y, scaleOutput), result)});
   }
 

@@ -7,7 +7,7 @@
 namespace tscompile {
 namespace {
 
-constexpr int64_t kChannels = 64;  // of a piece of work
+constexpr int64_t kScanChannels = 64;  // of a piece of work
 
 struct SelectiveScan {
   int64_t dim = 0, states = 0, deltaRank = 0, heads = 1, groups = 1, chunk = 256;
@@ -105,18 +105,18 @@ struct SelectiveScan {
     Floats a(r.input(4)), d(r.input(6)), bias(r.input(3));
     Weights weights{a.data(), d.data(), bias.data()};
     std::vector<RequestRows> requests = readRequests(r, kRequests, packed, r.input(1).size(0));
-    int64_t blocks = (headWidth() + kChannels - 1) / kChannels, pieces = headCount() * blocks;
+    int64_t blocks = (headWidth() + kScanChannels - 1) / kScanChannels, pieces = headCount() * blocks;
     r.parallelFor(requests.size() * static_cast<size_t>(pieces), 1, [&](size_t begin, size_t end) {
       for (size_t i = begin; i < end; ++i) {
         int64_t piece = static_cast<int64_t>(i) % pieces;
-        scan(r, requests[i / static_cast<size_t>(pieces)], piece / blocks, piece % blocks * kChannels, weights);
+        scan(r, requests[i / static_cast<size_t>(pieces)], piece / blocks, piece % blocks * kScanChannels, weights);
       }
     });
   }
 
-  // Channels [first, first + kChannels) of a head of a request.
+  // Channels [first, first + kScanChannels) of a head of a request.
   void scan(const tsc::Run& r, const RequestRows& q, int64_t head, int64_t first, const Weights& w) const {
-    int64_t count = std::min(kChannels, headWidth() - first), column = head * headWidth() + first;
+    int64_t count = std::min(kScanChannels, headWidth() - first), column = head * headWidth() + first;
     int64_t groupColumn = head / (headCount() / groupCount()) * states, width = 2 * groupCount() * states;
     tsc::Tensor x = r.input(0), y = r.output(0), state = r.output(1);
     const int64_t stride = (count + kBlock - 1) / kBlock * kBlock;
@@ -129,11 +129,11 @@ struct SelectiveScan {
       if (!isMamba2) std::copy_n(w.a + n * dim + first, count, a.data() + n * stride);
     }
     if (isMamba2) std::fill(a.begin(), a.end(), w.a[head]);
-    alignas(64) float row[kChannels] = {}, dt[kChannels] = {}, dx[kChannels] = {}, out[kChannels];
+    alignas(64) float row[kScanChannels] = {}, dt[kScanChannels] = {}, dx[kScanChannels] = {}, out[kScanChannels];
     ScanStep step{states, stride, a.data(), isMamba2, dt, dx, b.data(), c.data(), h.data(), out};
     for (int64_t t = 0; t < q.room; ++t) {
       int64_t token = q.first + t;
-      std::fill_n(out, kChannels, 0.0f);
+      std::fill_n(out, kScanChannels, 0.0f);
       if (t < q.length) {
         loadFloats(x, token * dim + column, count, row);
         loadFloats(r.input(5), token * width + groupColumn, states, b.data());
@@ -164,45 +164,44 @@ struct SelectiveScan {
 
   std::string decompose(const tsc::Tensors& in) const {
     GraphText g;
-    std::vector<std::string> names =
+    std::vector<ValueText> names =
         g.inputs(in, {"x", "state", "delta", "bias", "A", "BC", "D", "types", "last", "lengths", "slots", "z"});
     RequestText requests(g, packed, names[0], names[7], names[8], names[10]);
     auto wide = [&](size_t i) { return g.toFloat(names[i]); };
     // States as [requests, heads, dstate, width]; numbers of tokens as [requests, tokens, heads, 1, width or 1].
     int64_t h = headCount(), each = isMamba2 ? 1 : dim;
-    auto perHead = [&](const std::string& t, int64_t width) {
+    auto perHead = [&](ValueText t, int64_t width) {
       return g.view(t, {requests.count(), requests.longest(), h, 1, width});
     };
-    std::string x = requests.padded(wide(0)), delta = requests.padded(wide(2)), bc = requests.padded(wide(5));
+    ValueText x = requests.padded(wide(0)), delta = requests.padded(wide(2)), bc = requests.padded(wide(5));
     if (!names[3].empty()) delta = g.add(delta, wide(3));
     if (softplus) delta = g.op("aten::softplus", {delta, 1, 20});
-    std::string dt = perHead(delta, each), xs = perHead(x, headWidth()), dx = g.mul(dt, xs);
-    std::string a = isMamba2 ? g.view(wide(4), {h, 1, 1}) : g.unsqueeze(wide(4), 0);
+    ValueText dt = perHead(delta, each), xs = perHead(x, headWidth()), dx = g.mul(dt, xs);
+    ValueText a = isMamba2 ? g.view(wide(4), {h, 1, 1}) : g.unsqueeze(wide(4), 0);
     auto ofGroups = [&](int64_t from) {
-      std::string part = g.slice(bc, -1, from, from + groupCount() * states);
+      ValueText part = g.slice(bc, -1, from, from + groupCount() * states);
       part = g.view(part, {requests.count(), requests.longest(), groupCount(), 1, states});
       part = g.op("aten::expand", {part, g.ints({-1, -1, -1, h / groupCount(), -1}), false});
       return g.view(part, {requests.count(), requests.longest(), h, states, 1});
     };
-    std::string b = ofGroups(0), c = ofGroups(groupCount() * states);
-    std::string start =
-        g.view(requests.statesOf(wide(1), isMamba2 ? 4 : 3), {requests.count(), h, states, headWidth()});
+    ValueText b = ofGroups(0), c = ofGroups(groupCount() * states);
+    ValueText start = g.view(requests.statesOf(wide(1), isMamba2 ? 4 : 3), {requests.count(), h, states, headWidth()});
     // y is filled token by token.
-    std::string ys = g.op("aten::zeros_like", {xs, nullptr, nullptr, nullptr, nullptr, nullptr});
-    std::vector<std::string> ends = g.loop(requests.longest(), {start, ys}, [&](auto& s, auto& carried) {
-      std::string decay = g.op("aten::exp", {g.mul(g.select(dt, 1, s), a)});
-      std::string next = g.add(g.mul(decay, carried[0]), g.mul(g.select(b, 1, s), g.select(dx, 1, s)));
-      std::string active = requests.isActive(s);
+    ValueText ys = g.op("aten::zeros_like", {xs, nullptr, nullptr, nullptr, nullptr, nullptr});
+    std::vector<ValueText> ends = g.loop(requests.longest(), {start, ys}, [&](auto& s, auto& carried) {
+      ValueText decay = g.op("aten::exp", {g.mul(g.select(dt, 1, s), a)});
+      ValueText next = g.add(g.mul(decay, carried[0]), g.mul(g.select(b, 1, s), g.select(dx, 1, s)));
+      ValueText active = requests.isActive(s);
       if (!active.empty()) next = g.where(g.unsqueeze(g.unsqueeze(active, 2), 3), next, carried[0]);
-      std::string y = g.op("aten::sum", {g.mul(g.select(c, 1, s), next), g.ints({2}), true, nullptr});
+      ValueText y = g.op("aten::sum", {g.mul(g.select(c, 1, s), next), g.ints({2}), true, nullptr});
       return std::vector{next, g.op("aten::select_scatter", {carried[1], y, 1, s})};
     });
-    std::string y = ends[1];
+    ValueText y = ends[1];
     if (!names[6].empty()) y = g.add(y, g.mul(isMamba2 ? g.view(wide(6), {h, 1, 1}) : wide(6), xs));
     y = g.view(y, {requests.count(), requests.longest(), dim});
     if (gated) y = g.mul(y, g.op("aten::silu", {requests.padded(wide(11))}));
     y = requests.unpadded(y);
-    std::string last = isMamba2 ? ends[0] : g.op("aten::squeeze", {ends[0], 1});
+    ValueText last = isMamba2 ? ends[0] : g.op("aten::squeeze", {ends[0], 1});
     return g.finish(
         {g.to(y, type == TSC_NONE ? in.input(0).dtype() : type), requests.statesBack(names[1], last, names[1])});
   }

@@ -63,11 +63,11 @@ struct SmoothQuantGemm {
 
   std::string decompose(const tsc::Tensors& t) const {
     GraphText g;
-    std::vector<std::string> in = g.inputs(t, {"mat1", "mat2", "scale_tokens", "scale_channels"});
-    std::string sums = g.matmul(g.to(in[0], TSC_I32), g.transposed(g.to(in[1], TSC_I32)));
+    std::vector<ValueText> in = g.inputs(t, {"mat1", "mat2", "scale_tokens", "scale_channels"});
+    ValueText sums = g.matmul(g.to(in[0], TSC_I32), g.transposed(g.to(in[1], TSC_I32)));
     if (type == TSC_I32) return g.finish({sums});
-    std::string y = g.toFloat(sums);
-    std::string rows = g.view(y, {-1, g.size(in[1], 0)});
+    ValueText y = g.toFloat(sums);
+    ValueText rows = g.view(y, {-1, g.size(in[1], 0)});
     rows = g.mul(rows, g.mul(g.view(in[2], {-1, 1}), g.view(in[3], {1, -1})));
     return g.finish({g.to(g.op("aten::view_as", {rows, y}), type)});
   }

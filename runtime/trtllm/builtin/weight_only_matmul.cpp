@@ -21,14 +21,14 @@ tsc::Dim expectWeight(const tsc::Shape& x, const tsc::Shape& w, DType type) {
 }
 
 // The weights as f32 [K, N].
-std::string weightText(GraphText& g, const std::string& w, DType type) {
+ValueText weightText(GraphText& g, ValueText w, DType type) {
   if (type == DType::Int8) return g.toFloat(w);
   // The lower half with its sign is the byte, 16 times as large and cut to 8 bits, over 16; the upper one floor(byte /
   // 16).
-  std::string bytes = g.to(w, TSC_I32);
-  std::string low = g.sub(g.op("aten::remainder", {g.add(bytes, 8), 16}), 8);
-  std::string high = g.op("aten::floor_divide", {bytes, 16});
-  std::string pairs = g.op("aten::stack", {g.tensors({low, high}), -1});
+  ValueText bytes = g.to(w, TSC_I32);
+  ValueText low = g.sub(g.op("aten::remainder", {g.add(bytes, 8), 16}), 8);
+  ValueText high = g.op("aten::floor_divide", {bytes, 16});
+  ValueText pairs = g.op("aten::stack", {g.tensors({low, high}), -1});
   return g.toFloat(g.view(pairs, {g.size(w, 0), -1}));
 }
 
@@ -86,8 +86,8 @@ struct WeightOnlyQuantMatmul {
   }
   std::string decompose(const tsc::Tensors& t) const {
     GraphText g;
-    std::string x = g.input("activation"), w = g.input("weight"), s = g.input("per_channel_scale");
-    std::string y = g.mul(g.matmul(g.toFloat(x), weightText(g, w, weights)), g.toFloat(s));
+    ValueText x = g.input("activation"), w = g.input("weight"), s = g.input("per_channel_scale");
+    ValueText y = g.mul(g.matmul(g.toFloat(x), weightText(g, w, weights)), g.toFloat(s));
     return g.finish({g.to(y, type == TSC_NONE ? t.input(0).dtype() : type)});
   }
 };
@@ -174,18 +174,18 @@ struct WeightOnlyGroupwiseQuantMatmul {
   }
   std::string decompose(const tsc::Tensors& t) const {
     GraphText g;
-    std::vector<std::string> in = g.inputs(t, {"activation", "pre_quant_scale", "weight", "scales", "zeros", "biases"});
+    std::vector<ValueText> in = g.inputs(t, {"activation", "pre_quant_scale", "weight", "scales", "zeros", "biases"});
     auto floats = [&](Input i) { return g.toFloat(in[i]); };
     // Each row of scales for group_size rows, as many as there are.
     auto spread = [&](Input i) {
-      std::string all = g.op("aten::repeat_interleave", {floats(i), groupSize, 0, nullptr});
+      ValueText all = g.op("aten::repeat_interleave", {floats(i), groupSize, 0, nullptr});
       return g.slice(all, 0, 0, g.size(in[Weight], 0));
     };
-    std::string w = g.mul(weightText(g, in[Weight], weights), spread(Scales));
+    ValueText w = g.mul(weightText(g, in[Weight], weights), spread(Scales));
     if (!in[Zeros].empty()) w = g.add(w, spread(Zeros));
-    std::string x = floats(Activation);
+    ValueText x = floats(Activation);
     if (!in[PreQuantScale].empty()) x = g.mul(x, g.view(floats(PreQuantScale), {-1}));
-    std::string y = g.matmul(x, w);
+    ValueText y = g.matmul(x, w);
     if (!in[Biases].empty()) y = g.add(y, floats(Biases));
     return g.finish({g.to(y, type == TSC_NONE ? t.input(0).dtype() : type)});
   }

@@ -27,7 +27,7 @@ struct Ended {
   long peakKilobytes = 0;
 };
 
-struct Options {
+struct StartOptions {
   int signal = 0;  // sent after the program has run for a while
   rlim_t stackBytes = 0;
   bool closeStreams = false;
@@ -42,7 +42,7 @@ std::string drain(int fd) {
   return text;
 }
 
-void inChild(const std::vector<std::string>& args, const Options& options, int out, int err) {
+void inChild(const std::vector<std::string>& args, const StartOptions& options, int out, int err) {
   if (options.stackBytes) {
     rlimit limit{options.stackBytes, options.stackBytes};
     setrlimit(RLIMIT_STACK, &limit);
@@ -62,7 +62,7 @@ void inChild(const std::vector<std::string>& args, const Options& options, int o
   _exit(127);
 }
 
-Ended start(const std::vector<std::string>& args, const Options& options = {}) {
+Ended start(const std::vector<std::string>& args, const StartOptions& options = {}) {
   int out[2], err[2];
   EXPECT_EQ(pipe(out) | pipe(err), 0);
   Clock::time_point begin = Clock::now();
@@ -124,7 +124,7 @@ constexpr double kPatience = 0.2;
 #endif
 
 // The quickest of a few tries: other work on the machine must not count.
-Ended startedInTime(const std::vector<std::string>& args, const Options& options, double seconds) {
+Ended startedInTime(const std::vector<std::string>& args, const StartOptions& options, double seconds) {
   Ended e = start(args, options);
   for (int tries = 1; tries < 5 && e.seconds >= seconds; ++tries) e = start(args, options);
   return e;

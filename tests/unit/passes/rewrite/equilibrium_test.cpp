@@ -8,12 +8,6 @@
 namespace tscompile::test {
 namespace {
 
-const Symbol kF = Symbol::of("test::f"), kG = Symbol::of("test::g"), kH = Symbol::of("test::h");
-
-NodeRewrite rule(std::string name, std::string_view from, std::string_view to) {
-  return patternRewrite(std::move(name), patternOf(shortGraph(from)), patternOf(shortGraph(to)));
-}
-
 // Says two values for one output.
 NodeRewrite wrongRewrite() {
   return {"wrong", {kF}, [](Node* n, RewriteContext&) -> Replacement {

@@ -15,12 +15,8 @@
 namespace tscompile::test {
 namespace {
 
-const Symbol kF = Symbol::of("test::f"), kG = Symbol::of("test::g"), kH = Symbol::of("test::h"),
-             kK = Symbol::of("test::k"), kSplit = Symbol::of("test::split");
+const Symbol kK = Symbol::of("test::k"), kSplit = Symbol::of("test::split");
 
-NodeRewrite rule(std::string name, std::string_view from, std::string_view to) {
-  return patternRewrite(std::move(name), patternOf(shortGraph(from)), patternOf(shortGraph(to)));
-}
 PlanResult walk(Graph& g, NodeRewrite r, const PlanSettings& settings = {}) {
   return runPlan(g, Plan::walk("walk", {std::move(r)}, Order::InToOut, Revisit::None), settings);
 }
