@@ -71,7 +71,7 @@ const Node* sourceOf(const Segment& segment, const GivenNodes& given, const Node
 // Whether the node asks how a tensor lies in memory: what engines give lies in order, whatever the interpreter's would.
 bool asksForStrides(const Node* node, const OpRegistry& registry) {
   const Operator* op = node->hasBlocks() || node->subgraph() ? nullptr : registry.resolve(*node);
-  return op && op->has(Trait::ReadsStrides);
+  return op && (op->has(Trait::ReadsStrides) || op->has(Trait::MindsStrides));
 }
 bool asksForStrides(const Graph& graph, const OpRegistry& registry) {
   bool any = false;

@@ -58,7 +58,8 @@ class TracedGraph {
   Body body_;
   uint32_t slotCount_ = 0;
   bool hasWrites_ = false;
-  std::vector<bool> numbers_;  // by input
+  bool asksForStrides_ = false;  // some operator asks how its arguments lie
+  std::vector<bool> numbers_;    // by input
   std::shared_ptr<const StructureRunner> structures_;
   // Tensors and packed weights that nodes make of constants, by slot: the first tracing makes them, so that all plans
   // find the same ones in the store.

@@ -1,0 +1,137 @@
+#include "passes/rewrite/memory_order.h"
+
+#include "ir/values/aten.h"
+
+#include <algorithm>
+#include <set>
+#include <unordered_set>
+#include <vector>
+
+namespace tscompile {
+namespace {
+
+using Kinds = std::unordered_set<Symbol>;
+
+// Views that lie as their first argument does.
+bool keepsPlaces(const Node* n, const Operator& op) {
+  static const Kinds kinds{aten::view,    aten::view_as, aten::_unsafe_view, aten::reshape,  aten::reshape_as,
+                           aten::flatten, aten::squeeze, aten::unsqueeze,    aten::unflatten};
+  return kinds.contains(n->kind()) || op.has(Trait::KeepsElements);
+}
+// Views of some elements, or of some several times, in the order of their first argument: there are gaps, but what is
+// computed from them has none.
+bool leavesGaps(const Node* n) {
+  static const Kinds kinds{aten::slice, aten::select,           aten::narrow, aten::unbind,       aten::chunk,
+                           aten::split, aten::split_with_sizes, aten::expand, aten::tensor_split, aten::expand_as};
+  return kinds.contains(n->kind());
+}
+
+// Whether results lie in order whatever the arguments do.
+bool setsOrder(const Node* n, GraphFacts& facts, const Operator& op) {
+  if (n->kind() == aten::contiguous && n->inputCount() == 2) return facts.integer(n->input(1)) == 0;
+  return op.has(Trait::SetsStrides);
+}
+
+bool mayGiveViews(const Operator& op) {
+  const std::vector<Argument>& returns = op.schema().returns;
+  return op.has(Trait::MayShare) || op.has(Trait::GivesViews) ||
+         std::any_of(returns.begin(), returns.end(), [](const Argument& r) { return r.alias && !r.alias->isWrite; });
+}
+
+// Whether it is told to lay out its result in another order.
+bool asksForFormat(const Node* n, const Operator& op, const GraphFacts& facts) {
+  constexpr int64_t kPreserve = 1;
+  for (size_t i = 0; i < n->inputCount() && i < op.schema().arguments.size(); ++i)
+    if (op.schema().arguments[i].name == "memory_format" && !GraphFacts::isNone(n->input(i)) &&
+        facts.integer(n->input(i)).value_or(kPreserve + 1) > kPreserve)
+      return true;
+  return false;
+}
+
+// From a tensor back to all that decides how it lies.
+class Search {
+ public:
+  explicit Search(GraphFacts& facts) : facts_(facts) {}
+
+  bool allInOrder(const Value* tensor) {
+    add(tensor, false);
+    while (!todo_.empty() && seen_.size() < kMost) {
+      auto [value, isNew] = todo_.back();
+      todo_.pop_back();
+      if (facts_.isWritten(value)) return false;  // it may get other strides
+      const Node* n = value->node();
+      if (n ? !through(n, value->index(), isNew) : !throughParameter(value, isNew)) return false;
+    }
+    return todo_.empty();
+  }
+
+ private:
+  static constexpr size_t kMost = 4096;
+
+  // isNew: only the order of dimensions matters, as an operator makes new memory of the value.
+  void add(const Value* v, bool isNew) {
+    if (AliasAnalysis::canRefer(v->type()) && seen_.emplace(v, isNew).second) todo_.emplace_back(v, isNew);
+  }
+  void addInputs(const Node* n, bool isNew) {
+    for (const Use& u : n->inputs()) add(u.value, isNew);
+  }
+
+  bool through(const Node* n, size_t output, bool isNew) {
+    if (n->kind() == sym::Constant) return isContiguous(GraphFacts::constant(n->output()));
+    if (n->kind() == sym::If || n->kind() == sym::Loop) {
+      throughBlocks(n, output, isNew);
+      return true;
+    }
+    if (GraphFacts::isStructural(n->kind())) {
+      addInputs(n, isNew);
+      return true;
+    }
+    const Operator* op = facts_.resolve(n);
+    return op && op->isImplemented() && throughOperator(n, *op, isNew);
+  }
+  bool throughOperator(const Node* n, const Operator& op, bool isNew) {
+    if (setsOrder(n, facts_, op)) return true;
+    if (leavesGaps(n) && !isNew) return false;
+    if (leavesGaps(n) || (mayGiveViews(op) && keepsPlaces(n, op))) {
+      add(n->input(0), isNew);
+      return true;
+    }
+    if (mayGiveViews(op) || op.has(Trait::OwnStrides) || asksForFormat(n, op, facts_)) return false;
+    addInputs(n, true);
+    return true;
+  }
+  static bool isContiguous(const IValue* v) {
+    return v && (!v->isTensor() || !v->tensorImpl() || v->tensorImpl()->isContiguous());
+  }
+
+  void throughBlocks(const Node* n, size_t output, bool isNew) {
+    const bool isLoop = n->kind() == sym::Loop;
+    for (const Block* b : n->blocks()) add(b->result(output + (isLoop ? 1 : 0)), isNew);
+    if (isLoop) add(n->input(output + 2), isNew);
+  }
+  // What a loop carries.
+  bool throughParameter(const Value* v, bool isNew) {
+    const Block* b = v->block();
+    const Node* owner = b->owner();
+    if (!owner) return !isTypedOtherwise(v);
+    if (owner->kind() != sym::Loop) return false;
+    add(b->result(v->index()), isNew);
+    add(owner->input(v->index() + 1), isNew);
+    return true;
+  }
+  static bool isTypedOtherwise(const Value* v) {
+    if (!v->type()->isTensor() || !v->type()->tensor().hasStrides) return false;
+    const TensorFacts& t = v->type()->tensor();
+    return !std::ranges::equal(t.strides, contiguousStrides(t.sizes));
+  }
+
+  GraphFacts& facts_;
+  std::set<std::pair<const Value*, bool>> seen_;
+  std::vector<std::pair<const Value*, bool>> todo_;
+};
+
+}  // namespace
+
+bool liesInOrder(const Value* tensor, GraphFacts& facts) { return Search(facts).allInOrder(tensor); }
+
+}  // namespace tscompile
