@@ -56,7 +56,8 @@ void setLoss(KernelCall& call, size_t reduction, DType dtype, const F& f, const 
     if (!broadcastInto(sizes, more)) refuseBroadcast(before, more);
   };
   (widen(in.sizes()), ...);
-  Tensor losses = Tensor::empty(dtype, sizes);
+  const Tensor* tensors[] = {&in...};
+  Tensor losses = Tensor::emptyStrided(dtype, sizes, elementwiseStrides(sizes, tensors));
   mapTensors<kTypes>(dtype, f, losses, in...);
   call.setResult(reducedLoss(call, losses, lossReduction(call, reduction)));
 }
@@ -209,15 +210,24 @@ void bceLogitsKernel(KernelCall& call) {
 
 // ---- poisson_nll_loss(input, target, log_input, full, eps, reduction) ----
 
+// That of the exponential, or of what `eps` is added to, with the target.
+DType poissonDType(TensorInfo input, const TensorInfo& target) {
+  if (input.dtype == DType::Undefined || target.dtype == DType::Undefined) return DType::Undefined;
+  input.dtype = toFloating(input.dtype);
+  ResultType type;
+  type.add(input);
+  type.add(target);
+  return type.get();
+}
 void inferPoisson(InferCall& call) {
-  resultLossOf(call, toFloating(promotedDType(call, 2)), lossReduction(call, 5), 2);
+  resultLossOf(call, poissonDType(call.tensor(0), call.tensor(1)), lossReduction(call, 5), 2);
 }
 
 void poissonKernel(KernelCall& call) {
   bool isLog = call.flag(2), full = call.flag(3);
   double eps = call.number(4);
   setLoss<kVectors>(
-      call, 5, toFloating(promotedDType(call, 2)),
+      call, 5, call.spec().dtype,
       [=](auto x, auto y) {
         using T = Lane<decltype(x)>;
         auto loss = isLog ? exp(x) - y * x : x - y * log(x + T(eps));
@@ -336,9 +346,19 @@ void cosineEmbeddingKernel(KernelCall& call) {
       cosine, target);
 }
 
+DType distanceDType(const InferCall& call, size_t a, size_t b) {
+  ResultType type;
+  type.add(call, a);
+  type.add(call, b);
+  return type.get() == DType::Undefined ? DType::Undefined : realPart(toFloating(type.get()));
+}
 void inferTriplet(InferCall& call) {
-  DType dtype = promotedDType(call, 2);
-  if (dtype != DType::Undefined) dtype = isIntegral(dtype, true) ? DType::Float32 : realPart(dtype);
+  DType dtype = distanceDType(call, 0, 1);
+  auto add = [&](DType more) {
+    dtype = dtype == DType::Undefined || more == DType::Undefined ? DType::Undefined : promoteTypes(dtype, more);
+  };
+  add(distanceDType(call, 0, 2));
+  if (call.flag(6)) add(distanceDType(call, 1, 2));
   LossReduction reduction = lossReduction(call, 7);
   if (reduction != LossReduction::None) return call.result(dtype, {});
   std::optional<Dims> sizes = broadcastSizes(call, 3);
@@ -361,7 +381,7 @@ void tripletKernel(KernelCall& call) {
   if (call.flag(6)) far = invokeTensor(call, "aten::minimum", {far, distance(positive, negative)});
   double margin = call.number(3);
   setLoss<kFloats>(
-      call, 7, near.dtype(),
+      call, 7, call.spec().dtype,
       [=](auto a, auto b) {
         auto loss = decltype(a)(margin) + a - b;
         return loss < 0 ? decltype(a)(0) : loss;
