@@ -75,7 +75,9 @@ bool asksForStrides(const Node* node, const OpRegistry& registry) {
 }
 bool asksForStrides(const Graph& graph, const OpRegistry& registry) {
   bool any = false;
-  forEachNode(graph, [&](const Node* n) { any |= asksForStrides(n, registry); });
+  forEachNode(graph, [&](const Node* n) {
+    any |= asksForStrides(n, registry) || (n->subgraph() && asksForStrides(*n->subgraph(), registry));
+  });
   return any;
 }
 
@@ -217,6 +219,9 @@ std::optional<EngineCut> cutIntoEngines(const Prepared& prepared, PartitionOptio
   }
 }
 
-SegmentCompiler recuttingCompiler(EngineOptions options) { return recutting(std::move(options), 0); }
+SegmentCompiler recuttingCompiler(EngineOptions options, const Graph& whole, const OpRegistry& registry) {
+  options.keepStrides = asksForStrides(whole, registry);
+  return recutting(std::move(options), 0);
+}
 
 }  // namespace tscompile

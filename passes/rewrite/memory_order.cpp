@@ -26,12 +26,6 @@ bool leavesGaps(const Node* n) {
   return kinds.contains(n->kind());
 }
 
-// Whether results lie in order whatever the arguments do.
-bool setsOrder(const Node* n, GraphFacts& facts, const Operator& op) {
-  if (n->kind() == aten::contiguous && n->inputCount() == 2) return facts.integer(n->input(1)) == 0;
-  return op.has(Trait::SetsStrides);
-}
-
 bool mayGiveViews(const Operator& op) {
   const std::vector<Argument>& returns = op.schema().returns;
   return op.has(Trait::MayShare) || op.has(Trait::GivesViews) ||
@@ -90,13 +84,14 @@ class Search {
     return op && op->isImplemented() && throughOperator(n, *op, isNew);
   }
   bool throughOperator(const Node* n, const Operator& op, bool isNew) {
-    if (setsOrder(n, facts_, op)) return true;
+    if (facts_.setsStrides(n)) return true;
+    if (asksForFormat(n, op, facts_)) return false;
     if (leavesGaps(n) && !isNew) return false;
     if (leavesGaps(n) || (mayGiveViews(op) && keepsPlaces(n, op))) {
       add(n->input(0), isNew);
       return true;
     }
-    if (mayGiveViews(op) || op.has(Trait::OwnStrides) || asksForFormat(n, op, facts_)) return false;
+    if (mayGiveViews(op) || op.has(Trait::OwnStrides)) return false;
     addInputs(n, true);
     return true;
   }

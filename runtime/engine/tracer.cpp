@@ -131,8 +131,10 @@ class TracedGraphMaker {
 };
 
 std::optional<TracedGraph> TracedGraph::make(const Graph& graph, const OpRegistry& registry,
-                                             const ProgramSources& sources, std::optional<Refusal>& refusal) {
+                                             const ProgramSources& sources, std::optional<Refusal>& refusal,
+                                             bool keepStrides) {
   TracedGraph t;
+  t.keepStrides_ = keepStrides;
   t.graph_ = &graph;
   t.registry_ = &registry;
   t.structures_ = std::make_shared<StructureRunner>(registry);
@@ -151,7 +153,7 @@ class Tracer : private OperatorTracer {
         network_(std::make_unique<Network>()),
         tensors_(*network_),
         numbers_(tensors_, *this) {
-    if (traced.asksForStrides_) strides_.emplace(context);
+    if (traced.asksForStrides_ || traced.keepStrides_) strides_.emplace(context);
   }
 
   std::unique_ptr<Network> trace(std::span<const IValue> inputs) {
@@ -291,14 +293,14 @@ class Tracer : private OperatorTracer {
     if (!asksForStrides(c.op)) return;
     for (const IValue*& argument : c.arguments) {
       std::optional<IValue> interpreted = strides_->of(*argument);
-      if (!interpreted) refuseStrides(c.op);
+      if (!interpreted) refuseStrides(c.op.fullName());
       if (c.op.has(Trait::MindsStrides) && interpreted->isTensor() && NetworkTensors::isSymbolic(*interpreted))
-        interpreted = laidAs(c.op, argument->toTensor(), interpreted->toTensor());
+        interpreted = laidAs(c.op.fullName(), argument->toTensor(), interpreted->toTensor());
       argument = &laid_.emplace_back(std::move(*interpreted));
     }
   }
-  [[noreturn]] void refuseStrides(const Operator& op) const {
-    refuse(Reason::Limit, fmt::format("{} asks for strides, which engines choose themselves", op.fullName()));
+  [[noreturn]] void refuseStrides(std::string_view asking) const {
+    refuse(Reason::Limit, fmt::format("{} asks for strides, which engines choose themselves", asking));
   }
   // Numbers that are inputs of the network only meet elements, or say where a view begins, which is none here.
   void noteStrides(Call& c, bool ofNumbers, std::span<IValue> results) {
@@ -310,11 +312,11 @@ class Tracer : private OperatorTracer {
     strides_->note(c.op, c.arguments, results);
   }
   // The elements of a tensor with the strides of another one.
-  IValue laidAs(const Operator& asking, const Tensor& t, const Tensor& like) {
+  IValue laidAs(std::string_view asking, const Tensor& t, const Tensor& like) {
     if (placeAlike(t.sizes(), t.strides(), like.strides()))
       return t.withGeometry(t.sizes(), like.strides(), t.offset());
     std::optional<Dims> order = denseOrder(like.sizes(), like.strides());
-    const bool readsBesideIt = asking.kind().name().starts_with("as_strided");
+    const bool readsBesideIt = asking.starts_with("aten::as_strided");
     if (!order || readsBesideIt) refuseStrides(asking);
     const IValue arguments[] = {t.permuted(*order), IValue(int64_t{0})};
     Tensor copy = trace(*traced_.registry_->find(kClone), arguments).toTensor();
@@ -550,6 +552,15 @@ class Tracer : private OperatorTracer {
     return result;
   }
 
+  // A result, as somebody outside asks how it lies.
+  IValue laidForOutside(const IValue& v) {
+    if (!traced_.keepStrides_) return v;
+    static constexpr std::string_view kAsking = "a node outside";
+    std::optional<IValue> interpreted = strides_->of(v);
+    if (!interpreted) refuseStrides(kAsking);
+    return laidAs(kAsking, v.toTensor(), interpreted->toTensor());
+  }
+
   // What a run gives out is its own: tensors that were computed while the network was made are copied.
   NetValue output(const IValue& v) {
     if (v.isDict() || v.isObject() || (v.isTuple() && NetworkTensors::isSymbolic(v)))
@@ -562,7 +573,7 @@ class Tracer : private OperatorTracer {
       return list;
     }
     if (!v.isTensor() || !v.tensorImpl()) return tensors_.valueOf(v);
-    const IValue made = v.tensorImpl()->storage()->isSymbolic() ? v : copyOf(v);
+    const IValue made = v.tensorImpl()->storage()->isSymbolic() ? laidForOutside(v) : copyOf(v);
     NetValue out;
     out.kind = NetValue::Kind::Tensor;
     out.tensor = isQuantizedTensor(made) ? packOutput(tensors_, made.toTensor()) : tensors_.idOf(made.toTensor());

@@ -210,17 +210,23 @@ void bceLogitsKernel(KernelCall& call) {
 
 // ---- poisson_nll_loss(input, target, log_input, full, eps, reduction) ----
 
-// That of the exponential, or of what `eps` is added to, with the target.
-DType poissonDType(TensorInfo input, const TensorInfo& target) {
-  if (input.dtype == DType::Undefined || target.dtype == DType::Undefined) return DType::Undefined;
-  input.dtype = toFloating(input.dtype);
+DType promoted(const TensorInfo& a, const TensorInfo& b) {
   ResultType type;
-  type.add(input);
-  type.add(target);
+  type.add(a);
+  type.add(b);
   return type.get();
 }
+// exp(input) - target * input, or input - target * log(input + eps).
+DType poissonDType(const TensorInfo& input, const TensorInfo& target, bool isLog) {
+  if (input.dtype == DType::Undefined || target.dtype == DType::Undefined) return DType::Undefined;
+  TensorInfo widened = input;
+  widened.dtype = toFloating(input.dtype);
+  TensorInfo product = input.hasRank && target.hasRank && input.rank() < target.rank() ? target : input;
+  product.dtype = promoted(target, isLog ? input : widened);
+  return promoted(widened, product);
+}
 void inferPoisson(InferCall& call) {
-  resultLossOf(call, poissonDType(call.tensor(0), call.tensor(1)), lossReduction(call, 5), 2);
+  resultLossOf(call, poissonDType(call.tensor(0), call.tensor(1), call.flag(2)), lossReduction(call, 5), 2);
 }
 
 void poissonKernel(KernelCall& call) {
@@ -401,7 +407,7 @@ void registerLossOps(OpRegistry& ops) {
   add("aten::huber_loss", inferFloatLoss<2>, huberKernel);
   add("aten::kl_div", inferKlDiv, klDivKernel);
   add("aten::binary_cross_entropy", inferBce, bceKernel, kFloatingTypes);
-  add("aten::binary_cross_entropy_with_logits", inferBceLogits, bceLogitsKernel);
+  add("aten::binary_cross_entropy_with_logits", inferBceLogits, bceLogitsKernel, kFloatingTypes);
   add("aten::poisson_nll_loss", inferPoisson, poissonKernel);
   add("aten::hinge_embedding_loss", inferHinge, hingeKernel);
   add("aten::margin_ranking_loss", inferMarginRanking, marginRankingKernel);
