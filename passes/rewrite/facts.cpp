@@ -17,6 +17,7 @@ void GraphFacts::refresh() {
   aliases_.reset();
   shapes_.reset();
   seen_.reset();
+  orders_.reset();
   escaping_.reset();
 }
 

@@ -74,6 +74,8 @@ class GraphFacts {
   // Whether `by` may take the place of `old`, a tensor of its own with the same elements: as isUnseen says, or `by` is
   // new memory that nobody else gets.
   bool mayReplace(const Value* old, const Value* by);
+  // What passes/rewrite/memory_order.cpp remembers of values, until the next refresh().
+  ValueTable<uint8_t>& knownOrders() { return orders_ ? *orders_ : orders_.emplace(graph_); }
   // To be told of replacements, until the next refresh().
   void replaced(const Value* old, const Value* by);
   const AliasAnalysis& aliases();
@@ -85,6 +87,7 @@ class GraphFacts {
   // Forgets a value that was taken out of the graph again; another may get its place in memory.
   void forget(const Value* value) {
     if (shapes_) shapes_->forget(value);
+    if (orders_) (*orders_)[value] = 0;
   }
   const OpRegistry& registry() const { return registry_; }
 
@@ -104,6 +107,7 @@ class GraphFacts {
   std::unique_ptr<DestroyHandler> destroyHandler_;
   std::unique_ptr<ShapePropagation> shapes_;
   std::unique_ptr<Origins> seen_;
+  std::optional<ValueTable<uint8_t>> orders_;
   std::optional<std::unordered_set<uint32_t>> escaping_;  // locations
 };
 

@@ -49,22 +49,43 @@ class Search {
 
   bool allInOrder(const Value* tensor) {
     add(tensor, false);
-    while (!todo_.empty() && seen_.size() < kMost) {
-      auto [value, isNew] = todo_.back();
-      todo_.pop_back();
-      if (facts_.isWritten(value)) return false;  // it may get other strides
-      const Node* n = value->node();
-      if (n ? !through(n, value->index(), isNew) : !throughParameter(value, isNew)) return false;
-    }
-    return todo_.empty();
+    for (at_ = 0; at_ < found_.size() && isInOrder_; ++at_) isInOrder_ = look(found_[at_].value, found_[at_].isNew);
+    remember();
+    return isInOrder_;
   }
 
  private:
-  static constexpr size_t kMost = 4096;
-
   // isNew: only the order of dimensions matters, as an operator makes new memory of the value.
+  struct Found {
+    const Value* value;
+    bool isNew;
+    size_t by;  // at which place it was found
+  };
+  static uint8_t bit(bool isNew, bool isInOrder) {
+    return static_cast<uint8_t>(1 << (2 * int{isNew} + int{isInOrder}));
+  }
+
   void add(const Value* v, bool isNew) {
-    if (AliasAnalysis::canRefer(v->type()) && seen_.emplace(v, isNew).second) todo_.emplace_back(v, isNew);
+    if (!AliasAnalysis::canRefer(v->type())) return;
+    const uint8_t known = facts_.knownOrders()[v];
+    if (known & (bit(isNew, true) | bit(false, true))) return;
+    if (known & bit(isNew, false)) isInOrder_ = false;
+    if (seen_.emplace(v, isNew).second) found_.push_back({v, isNew, at_});
+  }
+  bool look(const Value* v, bool isNew) {
+    if (facts_.isWritten(v)) return false;  // it may get other strides
+    const Node* n = v->node();
+    return (n ? through(n, v->index(), isNew) : throughParameter(v, isNew)) && isInOrder_;
+  }
+  // All that was found lies in order, or what was looked at last does not, nor does what led to it.
+  void remember() {
+    if (isInOrder_)
+      for (const Found& f : found_) facts_.knownOrders()[f.value] |= bit(f.isNew, true);
+    else
+      for (size_t i = std::min(at_, found_.size()) - (at_ > 0);; i = found_[i].by) {
+        facts_.knownOrders()[found_[i].value] |= bit(found_[i].isNew, false);
+        if (i == 0) break;
+      }
   }
   void addInputs(const Node* n, bool isNew) {
     for (const Use& u : n->inputs()) add(u.value, isNew);
@@ -122,7 +143,9 @@ class Search {
 
   GraphFacts& facts_;
   std::set<std::pair<const Value*, bool>> seen_;
-  std::vector<std::pair<const Value*, bool>> todo_;
+  std::vector<Found> found_;
+  size_t at_ = 0;
+  bool isInOrder_ = true;
 };
 
 }  // namespace
