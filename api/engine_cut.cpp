@@ -71,11 +71,13 @@ const Node* sourceOf(const Segment& segment, const GivenNodes& given, const Node
 // Whether the node asks how a tensor lies in memory: what engines give lies in order, whatever the interpreter's would.
 bool asksForStrides(const Node* node, const OpRegistry& registry) {
   const Operator* op = node->hasBlocks() || node->subgraph() ? nullptr : registry.resolve(*node);
-  return op && op->has(Trait::ReadsStrides);
+  return op && (op->has(Trait::ReadsStrides) || op->has(Trait::MindsStrides));
 }
 bool asksForStrides(const Graph& graph, const OpRegistry& registry) {
   bool any = false;
-  forEachNode(graph, [&](const Node* n) { any |= asksForStrides(n, registry); });
+  forEachNode(graph, [&](const Node* n) {
+    any |= asksForStrides(n, registry) || (n->subgraph() && asksForStrides(*n->subgraph(), registry));
+  });
   return any;
 }
 
@@ -217,6 +219,9 @@ std::optional<EngineCut> cutIntoEngines(const Prepared& prepared, PartitionOptio
   }
 }
 
-SegmentCompiler recuttingCompiler(EngineOptions options) { return recutting(std::move(options), 0); }
+SegmentCompiler recuttingCompiler(EngineOptions options, const Graph& whole, const OpRegistry& registry) {
+  options.keepStrides = asksForStrides(whole, registry);
+  return recutting(std::move(options), 0);
+}
 
 }  // namespace tscompile

@@ -23,7 +23,8 @@ std::optional<EngineCut> cutIntoEngines(const Prepared& prepared, PartitionOptio
                                         bool withData, Diagnostics& diagnostics);
 
 // Engines with these options, for ProgramSources. For inputs that one cannot be planned for, its graph is cut without
-// the node that is in the way: that is interpreted, and engines run what comes before and after it.
-SegmentCompiler recuttingCompiler(EngineOptions options);
+// the node that is in the way: that is interpreted, and engines run what comes before and after it. `whole` is the
+// graph that the segments are parts of.
+SegmentCompiler recuttingCompiler(EngineOptions options, const Graph& whole, const OpRegistry& registry);
 
 }  // namespace tscompile

@@ -278,7 +278,7 @@ Result<Method> Module::prepare(Diagnostics& diagnostics, std::string_view method
   if (diagnostics.errorCount() == before)
     if (std::optional<IValue> self = bindSelf(s, *entry, false, diagnostics)) sources.boundInputs[0] = std::move(self);
   if (diagnostics.errorCount() != before) return Failed{};
-  sources.compileSegment = recuttingCompiler(s.engine);
+  sources.compileSegment = recuttingCompiler(s.engine, *entry, *s.registry);
   sources.segmentCalls = calls;
   Result<std::shared_ptr<const Program>> program =
       Program::compile(*entry, *s.registry, std::move(sources), diagnostics);

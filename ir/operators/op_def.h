@@ -59,6 +59,7 @@ enum class Trait : uint8_t {
   Uninitialized,    // the elements of its result may be anything: aten::empty
   MindsStrides,     // fails by strides of its arguments, or shows them in its results, as ReadsStrides does: aten::view
   SetsStrides,      // its result lies in memory without gaps, however its arguments do: aten::mm
+  OwnStrides,       // its result may lie otherwise than in rows though its arguments do: aten::linalg_inv, aten::rot90
   ComparesObjects,  // tells an object from another one with the same content: aten::__is__
   PassesNumber,     // gives the number that it is given, or that a tensor without dimensions holds: aten::item
   RoundsOnce,       // computes several steps on halves as on floats, and rounds their result alone: aten::softmax
@@ -127,7 +128,8 @@ inline constexpr DTypeSet kAllTypes = kRealAndBool | kComplexTypes;
 
 inline constexpr DTypeSet kQuantizedTypes{DType::QInt8, DType::QUInt8, DType::QInt32};
 
-// Arguments that are written though the schema does not say so: running statistics, while a model is trained.
+// Arguments that are written though the schema does not say so: running statistics, while a model is trained, or what
+// quantized::relu6 is to overwrite.
 struct TrainedArguments {
   uint8_t first = 0, end = 0;  // none if they are equal
   uint8_t training = 0;        // the argument that switches it on

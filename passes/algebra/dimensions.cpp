@@ -72,7 +72,7 @@ Replacement liftTransposition(Site& site) {
   Node* f = site.soleProducer(site.input(0));
   if (!f || !site.isElementwise(f)) return {};
   std::optional<size_t> rank = site.facts.rank(f->output());
-  if (!rank || !orderOf(site, site.node) || site.facts.graphLooksAtMemory()) return {};
+  if (!rank || !orderOf(site, site.node) || site.facts.isSeen(site.output())) return {};
   for (const Use& u : f->inputs()) {
     if (!site.isTensor(u.value)) continue;
     std::optional<size_t> r = site.facts.rank(u.value);
@@ -93,7 +93,7 @@ Replacement liftReshape(Site& site) {
   if (!f || !site.isElementwise(f)) return {};
   std::vector<Value*> inputs = site.inputsOf(f), arguments = site.inputsOf(site.node);
   std::vector<size_t> tensors = site.tensorInputs(f);
-  if (tensors.size() != 1 || site.facts.graphLooksAtMemory()) return {};
+  if (tensors.size() != 1 || site.facts.isSeen(site.output())) return {};
   arguments[0] = inputs[tensors[0]];
   inputs[tensors[0]] = site.make(site.node->kind(), arguments);
   return site.remake(f, std::move(inputs));
@@ -108,7 +108,7 @@ Replacement liftThroughDot(Site& site) {
   Value *a = product->input(0), *b = product->input(1);
   if (!order || site.facts.rank(a) != 2u || site.facts.rank(b) != 2u || std::is_sorted(order->begin(), order->end()))
     return {};
-  if (site.facts.graphLooksAtMemory()) return {};
+  if (site.facts.isSeen(site.output())) return {};
   return site.make(product->kind(), {site.make(kT, {b}), site.make(kT, {a})});
 }
 

@@ -34,8 +34,7 @@ Replacement overwrite(Node* n, RewriteContext& context) {
   if (!isElementwise(n, facts)) return {};
   if (n->outputCount() != 1 || n->inputCount() == 0 || !n->input(0)->type()->isTensor() || !facts.isPure(n)) return {};
   // Of a part the result would have other strides than new memory.
-  if (facts.graphLooksAtMemory() || !facts.destroyHandler().isWhole(n->input(0)) || !hasFormOfInput(n, facts))
-    return {};
+  if (facts.isSeen(n->output()) || !facts.destroyHandler().isWhole(n->input(0)) || !hasFormOfInput(n, facts)) return {};
   Symbol kind = inPlaceKind(n, facts);
   if (kind.empty() || !facts.destroyHandler().schedule(n, 0, true)) return {};
   facts.destroyHandler().destroyed(n, 0);

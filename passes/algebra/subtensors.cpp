@@ -138,7 +138,7 @@ Replacement mergeTwo(Site& site) {
 // relu(x)[i] -> relu(x[i])
 Replacement liftPart(Site& site) {
   Node* f = isPart(site, site.node) ? site.soleProducer(site.input(0)) : nullptr;
-  if (!f || !site.isElementwise(f) || site.facts.graphLooksAtMemory()) return {};
+  if (!f || !site.isElementwise(f) || site.facts.isSeen(site.output())) return {};
   std::vector<Value*> inputs = site.inputsOf(f);
   std::vector<size_t> tensors = site.tensorInputs(f);
   std::optional<size_t> dim = dimOf(site, site.node);
@@ -166,7 +166,7 @@ Replacement partOfFull(Site& site) {
   Node* full = isPart(site, site.node) ? site.filling(site.input(0)) : nullptr;
   if (!full) return {};
   std::optional<Dims> sizes = site.facts.sizes(site.output());
-  if (!sizes || site.facts.graphLooksAtMemory()) return {};
+  if (!sizes || site.facts.isSeen(site.output())) return {};
   std::vector<Value*> inputs = site.inputsOf(full);
   inputs[0] = site.integers(*sizes);
   return site.remake(full, std::move(inputs));
@@ -178,7 +178,7 @@ Replacement partOfProduct(Site& site) {
   if (!product || (product->kind() != kMm && product->kind() != kMatmul)) return {};
   Value *a = product->input(0), *b = product->input(1);
   std::optional<size_t> dim = dimOf(site, site.node);
-  if (!dim || site.facts.rank(a) != 2u || site.facts.rank(b) != 2u || site.facts.graphLooksAtMemory()) return {};
+  if (!dim || site.facts.rank(a) != 2u || site.facts.rank(b) != 2u || site.facts.isSeen(site.output())) return {};
   std::vector<Value*> arguments = site.inputsOf(site.node);
   arguments[0] = *dim == 0 ? a : b;
   arguments[1] = site.constant(static_cast<int64_t>(*dim));

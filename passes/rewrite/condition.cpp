@@ -2,6 +2,7 @@
 #include "passes/rewrite/condition.h"
 
 #include "ir/support/text.h"
+#include "passes/rewrite/memory_order.h"
 
 #include <fmt/core.h>
 
@@ -114,6 +115,7 @@ Known inScope(const Arguments& a, RewriteContext&) {
   return IValue(scope.find("." + std::string(a.second->toString()) + ".") != std::string::npos);
 }
 
+Known isInOrder(const Arguments& a, RewriteContext& c) { return IValue(liesInOrder(a.value, c.facts)); }
 Known mayReplace(const Arguments& a, RewriteContext& c) { return IValue(c.facts.mayReplace(a.other, a.value)); }
 
 Known sizeOf(const Arguments& a, RewriteContext& c) {
@@ -141,6 +143,7 @@ constexpr NamedFunction kFunctions[] = {
     {"length", Second::None, lengthOf},       {"uses", Second::None, useCount},
     {"written", Second::None, isWritten},     {"unseen", Second::None, isUnseen},
     {"scope", Second::String, inScope},       {"may_replace", Second::Value, mayReplace},
+    {"in_order", Second::None, isInOrder},
 };
 
 // The value of a number, string or flag in the graph; a list of known ints as a list.

@@ -1,6 +1,8 @@
 #include "passes/rewrite/facts.h"
 
+#include "ir/values/aten.h"
 #include "passes/rewrite/destroy_handler.h"
+#include "passes/rewrite/origins.h"
 
 #include <algorithm>
 
@@ -14,7 +16,8 @@ void GraphFacts::refresh() {
   destroyHandler_.reset();
   aliases_.reset();
   shapes_.reset();
-  looksAtMemory_.reset();
+  seen_.reset();
+  orders_.reset();
   escaping_.reset();
 }
 
@@ -174,17 +177,19 @@ bool GraphFacts::isWritten(const Value* value) {
   return !a.knows(value) || a.isWritten(value);
 }
 
-bool GraphFacts::graphLooksAtMemory() {
-  if (looksAtMemory_) return *looksAtMemory_;
-  looksAtMemory_ = false;
-  forEachNode(graph_, [this](Node* n) {
-    if (!*looksAtMemory_) looksAtMemory_ = looksAtMemory(n);
-  });
-  return *looksAtMemory_;
+bool GraphFacts::isSeen(const Value* value) {
+  if (!seen_) seen_ = std::make_unique<Origins>(valuesThatAreSeen(graph_, *this));
+  return seen_->contains(value);
+}
+
+bool GraphFacts::setsStrides(const Node* node) {
+  if (node->kind() == aten::contiguous && node->inputCount() == 2) return integer(node->input(1)) == 0;
+  const Operator* op = node->hasBlocks() ? nullptr : resolve(node);
+  return op && op->has(Trait::SetsStrides);
 }
 
 bool GraphFacts::mayReplace(const Value* old, const Value* by) {
-  if (graphLooksAtMemory()) return false;
+  if (isSeen(old)) return false;
   if (!escapes(old)) return true;
   return by->node() && isFresh(by->node()) && !escapes(by);
 }
@@ -235,7 +240,8 @@ bool GraphFacts::looksAtMemory(const Node* node) {
   if (asksForIdentity(node))
     return std::all_of(node->inputs().begin(), node->inputs().end(),
                        [](const Use& u) { return u.value->type()->isTensor(); });
-  return !isStructural(node->kind()) && !resolve(node);
+  const Operator* op = isStructural(node->kind()) ? nullptr : resolve(node);
+  return !isStructural(node->kind()) && (!op || !op->isImplemented());
 }
 
 }  // namespace tscompile

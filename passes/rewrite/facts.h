@@ -14,6 +14,7 @@
 namespace tscompile {
 
 class DestroyHandler;
+class Origins;
 
 class GraphFacts {
  public:
@@ -52,9 +53,13 @@ class GraphFacts {
   // Whether some node writes the memory of the value, or of something inside it.
   bool isWritten(const Value* value);
   bool graphHasWrites() { return aliases().graphHasWrites(); }
-  // Whether some node may tell a tensor from one with the same elements: aten::view and others fail for some strides
+  // Whether the node may tell a tensor from one with the same elements: aten::view and others fail for some strides
   // and not for others, aten::__is__ asks for the object, and of what is not known anything may be true.
-  bool graphLooksAtMemory();
+  bool looksAtMemory(const Node* node);
+  // Whether some node may, of the value or of something that is made from it.
+  bool isSeen(const Value* value);
+  // Whether results lie in order whatever the arguments do.
+  bool setsStrides(const Node* node);
   // Operators whose results, or whose success, depend on strides. Reshaping does not: it copies where it must.
   bool asksForStrides(const Node* node);
   // Operators that give elements of their first input in other order, some of them, or some several times.
@@ -65,10 +70,12 @@ class GraphFacts {
   bool asksForIdentity(const Node* node);
   // Whether a tensor that nobody writes may be laid out otherwise or share memory: no node looks, and the caller does
   // not get it.
-  bool isUnseen(const Value* value) { return !graphLooksAtMemory() && !escapes(value); }
+  bool isUnseen(const Value* value) { return !isSeen(value) && !escapes(value); }
   // Whether `by` may take the place of `old`, a tensor of its own with the same elements: as isUnseen says, or `by` is
   // new memory that nobody else gets.
   bool mayReplace(const Value* old, const Value* by);
+  // What passes/rewrite/memory_order.cpp remembers of values, until the next refresh().
+  ValueTable<uint8_t>& knownOrders() { return orders_ ? *orders_ : orders_.emplace(graph_); }
   // To be told of replacements, until the next refresh().
   void replaced(const Value* old, const Value* by);
   const AliasAnalysis& aliases();
@@ -80,12 +87,12 @@ class GraphFacts {
   // Forgets a value that was taken out of the graph again; another may get its place in memory.
   void forget(const Value* value) {
     if (shapes_) shapes_->forget(value);
+    if (orders_) (*orders_)[value] = 0;
   }
   const OpRegistry& registry() const { return registry_; }
 
  private:
   bool isPureAlone(const Node* node);
-  bool looksAtMemory(const Node* node);
   // Whether the caller gets memory of the value.
   bool escapes(const Value* value);
   void addEscaping(const Value* value);
@@ -99,7 +106,8 @@ class GraphFacts {
   std::unique_ptr<AliasAnalysis> aliases_;
   std::unique_ptr<DestroyHandler> destroyHandler_;
   std::unique_ptr<ShapePropagation> shapes_;
-  std::optional<bool> looksAtMemory_;
+  std::unique_ptr<Origins> seen_;
+  std::optional<ValueTable<uint8_t>> orders_;
   std::optional<std::unordered_set<uint32_t>> escaping_;  // locations
 };
 

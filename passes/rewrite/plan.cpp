@@ -367,10 +367,13 @@ class PlanRunner {
           walks(std::get<Plan::Walks>(part), uses, limit);
       }
       if (uses.total) globals(parts.cleanup, uses);
+      const size_t cleaned = uses.total;
       nodes(parts, uses, limit);
-      size_t before = uses.total;
       globals(parts.final, uses);
-      if (uses.total != before || (before && pass == 0)) globals(parts.cleanup, uses);
+      if (uses.total != cleaned) {
+        context_.facts.refresh();  // of what was made less is known
+        globals(parts.cleanup, uses);
+      }
       if (!uses.total) return changed;
       changed = true;
       for (const auto& [name, count] : uses.counts)

@@ -4,6 +4,7 @@
 #include "ir/values/loop_limits.h"
 #include "runtime/call/argument_check.h"
 #include "runtime/call/quantized_arguments.h"
+#include "runtime/engine/interpreter_strides.h"
 #include "runtime/engine/layers/quantized_layer.h"
 #include "runtime/engine/number_inputs.h"
 #include "runtime/engine/support.h"
@@ -14,10 +15,17 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <deque>
 #include <unordered_set>
 #include <utility>
 
 namespace tscompile {
+namespace {
+
+bool asksForStrides(const Operator& op) { return op.has(Trait::MindsStrides) || op.has(Trait::ReadsStrides); }
+
+}  // namespace
+
 class TracedGraphMaker {
  public:
   TracedGraphMaker(const Graph& graph, const OpRegistry& registry, const ProgramSources& sources, TracedGraph& traced)
@@ -108,6 +116,7 @@ class TracedGraphMaker {
         return Refusal{&n, {Reason::ConstArg, "the data of this constant is not known", Remedy::Kind::SupplyWeights}};
     } else if (!n.hasBlocks() && !StructureRunner::runs(n.kind())) {
       step.op = overloads_.resolve(n);
+      traced_.asksForStrides_ |= step.op && asksForStrides(*step.op);
     }
     return std::nullopt;
   }
@@ -122,8 +131,10 @@ class TracedGraphMaker {
 };
 
 std::optional<TracedGraph> TracedGraph::make(const Graph& graph, const OpRegistry& registry,
-                                             const ProgramSources& sources, std::optional<Refusal>& refusal) {
+                                             const ProgramSources& sources, std::optional<Refusal>& refusal,
+                                             bool keepStrides) {
   TracedGraph t;
+  t.keepStrides_ = keepStrides;
   t.graph_ = &graph;
   t.registry_ = &registry;
   t.structures_ = std::make_shared<StructureRunner>(registry);
@@ -141,7 +152,9 @@ class Tracer : private OperatorTracer {
         native_(native),
         network_(std::make_unique<Network>()),
         tensors_(*network_),
-        numbers_(tensors_, *this) {}
+        numbers_(tensors_, *this) {
+    if (traced.asksForStrides_ || traced.keepStrides_) strides_.emplace(context);
+  }
 
   std::unique_ptr<Network> trace(std::span<const IValue> inputs) {
     slots_.resize(traced_.slotCount_);
@@ -165,7 +178,10 @@ class Tracer : private OperatorTracer {
   IValue symbolicInput(const IValue& v) {
     if (v.isTensor() && v.tensorImpl()) {
       Tensor input = tensors_.makeInput(nextTensor_++, v.toTensor());
-      return isQuantizedTensor(v) ? unpackInput(tensors_, input, v.toTensor()) : input;
+      if (!isQuantizedTensor(v)) return input;
+      IValue unpacked = unpackInput(tensors_, input, v.toTensor());
+      if (strides_) strides_->forget(std::span(&unpacked, 1));
+      return unpacked;
     }
     if (!v.isList()) return v;
     std::vector<IValue> items;
@@ -261,10 +277,50 @@ class Tracer : private OperatorTracer {
       for (uint32_t slot : s.inputs) call.take(slots_[slot]);
       call.isWritten = s.isWritten;
       call.trains = s.op->trains(*s.node);
-      numbers_.isAmong(call.arguments) ? applyToNumbers(call, results) : apply(call, results);
+      if (strides_ && call.symbolic) layAsInterpreted(call);
+      const bool ofNumbers = numbers_.isAmong(call.arguments);
+      ofNumbers ? applyToNumbers(call, results) : apply(call, results);
+      if (strides_ && !call.op.has(Trait::ReadsGeometry))
+        noteStrides(call, ofNumbers, std::span(results).first(s.outputs.size()));
     }
     if (s.isFixed && isLasting(results[0])) keepFixed(s, results[0]);
     for (size_t i = 0; i < s.outputs.size(); ++i) slots_[s.outputs[i]] = std::move(results[i]);
+  }
+
+  // ---- strides that operators ask for ----
+
+  void layAsInterpreted(Call& c) {
+    if (!asksForStrides(c.op)) return;
+    for (const IValue*& argument : c.arguments) {
+      std::optional<IValue> interpreted = strides_->of(*argument);
+      if (!interpreted) refuseStrides(c.op.fullName());
+      if (c.op.has(Trait::MindsStrides) && interpreted->isTensor() && NetworkTensors::isSymbolic(*interpreted))
+        interpreted = laidAs(c.op.fullName(), argument->toTensor(), interpreted->toTensor());
+      argument = &laid_.emplace_back(std::move(*interpreted));
+    }
+  }
+  [[noreturn]] void refuseStrides(std::string_view asking) const {
+    refuse(Reason::Limit, fmt::format("{} asks for strides, which engines choose themselves", asking));
+  }
+  // Numbers that are inputs of the network only meet elements, or say where a view begins, which is none here.
+  void noteStrides(Call& c, bool ofNumbers, std::span<IValue> results) {
+    static const IValue kAnyNumber(int64_t{1});
+    if ((ofNumbers && !c.op.has(Trait::Elementwise)) || c.op.drawsRandom(*node())) return strides_->forget(results);
+    for (size_t i = 0; i < c.arguments.size(); ++i)
+      if (ofNumbers && c.arguments[i]->isTensor() && !c.op.schema().arguments[i].type->isTensor())
+        c.arguments[i] = &kAnyNumber;
+    strides_->note(c.op, c.arguments, results);
+  }
+  // The elements of a tensor with the strides of another one.
+  IValue laidAs(std::string_view asking, const Tensor& t, const Tensor& like) {
+    if (placeAlike(t.sizes(), t.strides(), like.strides()))
+      return t.withGeometry(t.sizes(), like.strides(), t.offset());
+    std::optional<Dims> order = denseOrder(like.sizes(), like.strides());
+    const bool readsBesideIt = asking.starts_with("aten::as_strided");
+    if (!order || readsBesideIt) refuseStrides(asking);
+    const IValue arguments[] = {t.permuted(*order), IValue(int64_t{0})};
+    Tensor copy = trace(*traced_.registry_->find(kClone), arguments).toTensor();
+    return copy.withGeometry(like.sizes(), like.strides(), copy.offset());
   }
 
   // ---- what is made of constants ----
@@ -308,8 +364,6 @@ class Tracer : private OperatorTracer {
   void apply(const Call& c, std::vector<IValue>& results) {
     if (c.op.has(Trait::ReadsGeometry)) {
       forbidChangedInputs(c);
-      if (c.symbolic && otherStrides_ && c.op.has(Trait::ReadsStrides))
-        refuse(Reason::Limit, fmt::format("{} asks for strides, which engines choose themselves", c.op.fullName()));
       call(c, results);
     } else if (!c.symbolic && !c.isWritten && !c.trains && !c.op.schema().isMutable()) {
       call(c, results);
@@ -324,7 +378,6 @@ class Tracer : private OperatorTracer {
       refuse(Reason::NonTensor,
              fmt::format("{} takes a number that it computes with in another way for each dtype", c.op.fullName()));
     results[0] = std::move(*result);
-    otherStrides_ = true;  // what x[n] gives is no view here
   }
 
   IValue trace(const Operator& op, std::span<const IValue> arguments) override {
@@ -369,7 +422,6 @@ class Tracer : private OperatorTracer {
       refuse(Reason::DataDependent, fmt::format("what {} gives depends on the elements of a tensor", op.fullName()));
     checkArguments(op, c.arguments.data(), c.arguments.size());
     checkDType(c, def);
-    noteStrides(c);
     InferCall infer(op, c.arguments.data(), c.arguments.size());
     // Views of quantised tensors are those of all others.
     const bool givesViews = mayGiveViews(op);
@@ -437,18 +489,6 @@ class Tracer : private OperatorTracer {
     return false;
   }
 
-  // Results lie in row-major order here. Kernels may follow the order of their arguments, or one that is asked for.
-  void noteStrides(const Call& c) {
-    for (size_t i = 0; i < c.arguments.size(); ++i) {
-      const IValue& v = *c.arguments[i];
-      if (v.isTensor() && v.tensorImpl()) otherStrides_ |= !v.tensorImpl()->isContiguous();
-      if (v.isInt() && v.toInt() != 0 && c.op.schema().arguments[i].name == "memory_format") otherStrides_ = true;
-      if (v.isList())
-        for (const IValue& item : v.toList().items)
-          otherStrides_ |= item.isTensor() && item.tensorImpl() && !item.tensorImpl()->isContiguous();
-    }
-  }
-
   void checkDType(const Call& c, const OpDef& def) const {
     const Operator& op = c.op;
     if (def.dtypes.empty()) return;
@@ -512,6 +552,15 @@ class Tracer : private OperatorTracer {
     return result;
   }
 
+  // A result, as somebody outside asks how it lies.
+  IValue laidForOutside(const IValue& v) {
+    if (!traced_.keepStrides_) return v;
+    static constexpr std::string_view kAsking = "a node outside";
+    std::optional<IValue> interpreted = strides_->of(v);
+    if (!interpreted) refuseStrides(kAsking);
+    return laidAs(kAsking, v.toTensor(), interpreted->toTensor());
+  }
+
   // What a run gives out is its own: tensors that were computed while the network was made are copied.
   NetValue output(const IValue& v) {
     if (v.isDict() || v.isObject() || (v.isTuple() && NetworkTensors::isSymbolic(v)))
@@ -524,7 +573,7 @@ class Tracer : private OperatorTracer {
       return list;
     }
     if (!v.isTensor() || !v.tensorImpl()) return tensors_.valueOf(v);
-    const IValue made = v.tensorImpl()->storage()->isSymbolic() ? v : copyOf(v);
+    const IValue made = v.tensorImpl()->storage()->isSymbolic() ? laidForOutside(v) : copyOf(v);
     NetValue out;
     out.kind = NetValue::Kind::Tensor;
     out.tensor = isQuantizedTensor(made) ? packOutput(tensors_, made.toTensor()) : tensors_.idOf(made.toTensor());
@@ -546,7 +595,8 @@ class Tracer : private OperatorTracer {
   int64_t iteratedNodes_ = 0;  // of loops, in each iteration
   int depth_ = 0;              // of converters that ask for other operators
   static constexpr int kMaxDepth = 64;
-  bool otherStrides_ = false;  // the interpreter may have other strides than the network
+  std::optional<InterpreterStrides> strides_;  // where the graph asks for them
+  std::deque<IValue> laid_;                    // arguments with the interpreter's strides
 };
 
 std::unique_ptr<Network> TracedGraph::trace(std::span<const IValue> inputs, RunContext& context, bool native) const {

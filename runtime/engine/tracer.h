@@ -24,8 +24,9 @@ namespace tscompile {
 class TracedGraph {
  public:
   // Nothing, and the reason with its node, if some node can be in no engine.
+  // keepStrides: results of networks lie as the interpreter's would.
   static std::optional<TracedGraph> make(const Graph& graph, const OpRegistry& registry, const ProgramSources& sources,
-                                         std::optional<Refusal>& refusal);
+                                         std::optional<Refusal>& refusal, bool keepStrides = false);
 
   // The network for inputs like these; only dtypes, sizes and strides of tensors are looked at. Throws Refusal, or
   // ExecutionError where the run would fail too. `native`: converters are asked for layers; else kernels do it all.
@@ -58,6 +59,8 @@ class TracedGraph {
   Body body_;
   uint32_t slotCount_ = 0;
   bool hasWrites_ = false;
+  bool asksForStrides_ = false;  // some operator asks how its arguments lie
+  bool keepStrides_ = false;
   std::vector<bool> numbers_;  // by input
   std::shared_ptr<const StructureRunner> structures_;
   // Tensors and packed weights that nodes make of constants, by slot: the first tracing makes them, so that all plans

@@ -52,6 +52,20 @@ bool takesSameDType(const Operator& op) {
   return op.overload() == "Scalar_out" && std::find(std::begin(kMade), std::end(kMade), name) != std::end(kMade);
 }
 
+// What joins tensors writes into none of them.
+void checkJoined(std::span<const IValue> joined, const IValue& target, DType dtype) {
+  if (!canCast(dtype, target.tensorImpl()->dtype()))
+    throw ExecutionError(ErrorKind::Model,
+                         fmt::format("torch.cat(): input types can't be cast to the desired output type {}",
+                                     graphName(target.tensorImpl()->dtype())));
+  for (const IValue& v : joined)
+    if (v.isTensor() && v.tensorImpl() &&
+        (v.tensorImpl() == target.tensorImpl() || memoryOverlaps(target.toTensor(), v.toTensor())))
+      throw ExecutionError(ErrorKind::Model,
+                           "unsupported operation: some elements of the input tensor and the written-to tensor refer "
+                           "to a single memory location. Please clone() the tensor before performing the operation.");
+}
+
 // What an `out` variant gives, and the tensor that it is to be written to.
 void checkOut(const Operator& op, const IValue* const* arguments, size_t count, const IValue& target,
               const IValue& value) {
@@ -62,6 +76,7 @@ void checkOut(const Operator& op, const IValue* const* arguments, size_t count, 
   if (op.has(Trait::Elementwise) && !canCast(from->dtype(), to->dtype()))
     throw ExecutionError(ErrorKind::Model, fmt::format("result type {} can't be cast to the desired output type {}",
                                                        graphName(from->dtype()), graphName(to->dtype())));
+  if (count && arguments[0]->isList()) checkJoined(arguments[0]->toList().items, target, from->dtype());
   if (!op.has(Trait::Elementwise) || std::ranges::equal(to->sizes(), from->sizes())) return;
   for (size_t i = 0; i < count; ++i)
     if (arguments[i]->isTensor() && arguments[i]->tensorImpl() == to)
@@ -77,7 +92,9 @@ void copyInto(const IValue& target, const IValue& value) {
   for (DType d : {to.dtype(), from.dtype()})
     if (to.dtype() != from.dtype() && !kAllTypes.contains(d)) throw DTypeRefused(d);
   if (!std::equal(to.sizes().begin(), to.sizes().end(), from.sizes().begin(), from.sizes().end())) {
-    Tensor resized = Tensor::empty(to.dtype(), from.sizes());
+    const bool isDense = isNonOverlappingAndDense(from.sizes(), from.strides());
+    const Dims strides = isDense ? Dims(from.strides()) : contiguousStrides(from.sizes());
+    Tensor resized = Tensor::emptyStrided(to.dtype(), from.sizes(), strides);
     to.impl()->setStorage(resized.storage(), from.sizes(), resized.strides(), 0);
   }
   requireWritable(to);

@@ -31,10 +31,12 @@ Tensor truthOf(const Tensor& t) {
 Tensor nonzeroOf(const Tensor& t) {
   Tensor mask = truthOf(t);
   int rank = t.rank();
-  Tensor out = Tensor::empty(DType::Int64, Dims{countTrue(mask), rank});
+  const int64_t count = countTrue(mask);
+  // The places along one dimension lie beside each other, as PyTorch has them.
+  Tensor columns = Tensor::empty(DType::Int64, Dims{rank, count}), out = columns.permuted(Dims{1, 0});
   if (out.numel() == 0) return out;
   const bool* p = mask.data<bool>();
-  int64_t* to = out.data<int64_t>();
+  int64_t* to = columns.data<int64_t>();
   int64_t length = t.size(rank - 1), rows = mask.numel() / length;
   Dims index(static_cast<size_t>(rank), 0);
   RunContext& context = RunContext::current();
@@ -42,8 +44,8 @@ Tensor nonzeroOf(const Tensor& t) {
     const bool* end = p + length;
     for (const bool* hit = p; (hit = static_cast<const bool*>(std::memchr(hit, 1, static_cast<size_t>(end - hit))));
          ++hit) {
-      for (int d = 0; d + 1 < rank; ++d) *to++ = index[static_cast<size_t>(d)];
-      *to++ = hit - p;
+      for (int d = 0; d + 1 < rank; ++d) to[d * count] = index[static_cast<size_t>(d)];
+      to++ [(rank - 1) * count] = hit - p;
     }
     for (int d = rank - 2; d >= 0; --d) {
       if (++index[static_cast<size_t>(d)] < t.size(d)) break;

@@ -29,6 +29,7 @@ using test::read;
 using test::readCases;
 using test::Row;
 using test::unpredictedSharing;
+using test::wrongOrder;
 using test::wrongShapes;
 
 struct Tolerance {
@@ -135,6 +136,7 @@ class OpCase : public ::testing::Test {
       expectEqual((*got)[i], read(row.outputs[i], outputs[i].type), case_, where);
     for (const ShapePropagation& shapes : told) EXPECT_EQ(wrongShapes(graph, shapes, inputs, *got), "") << where;
     EXPECT_EQ(unpredictedSharing(graph, allOps(), inputs, *got), "") << where;
+    EXPECT_EQ(wrongOrder(graph, allOps(), inputs, *got), "") << where;
     for (const auto& [i, text] : row.after)
       expectEqual(inputs.at(i), read(text, wanted[i].type), case_, where + " after");
   }

@@ -2,6 +2,7 @@
 
 #include "ir/analysis/alias.h"
 #include "ir/values/size_symbols.h"
+#include "passes/rewrite/memory_order.h"
 
 #include <fmt/core.h>
 
@@ -38,6 +39,11 @@ bool share(const Held& x, const Held& y) {
   });
 }
 
+bool liesInRows(const IValue& v) {
+  if (v.isTensor()) return !v.tensorImpl() || v.tensorImpl()->isContiguous();
+  return !v.isList() || std::ranges::all_of(v.toList().items, liesInRows);
+}
+
 }  // namespace
 
 std::string unpredictedSharing(const Graph& graph, const OpRegistry& registry, std::span<const IValue> inputs,
@@ -53,6 +59,16 @@ std::string unpredictedSharing(const Graph& graph, const OpRegistry& registry, s
     for (size_t j = i + 1; j < held.size(); ++j)
       if (share(held[i], held[j]) && !alias.mayShareMemory(held[i].value, held[j].value))
         return "%" + held[i].value->name() + " and %" + held[j].value->name() + " share memory";
+  return {};
+}
+
+std::string wrongOrder(const Graph& graph, const OpRegistry& registry, std::span<const IValue> inputs,
+                       std::span<const IValue> results) {
+  if (!std::ranges::all_of(inputs, liesInRows)) return {};
+  GraphFacts facts(graph, registry);
+  for (size_t i = 0; i < results.size(); ++i)
+    if (!liesInRows(results[i]) && liesInOrder(graph.output(i), facts))
+      return "%" + graph.output(i)->name() + " does not lie in rows";
   return {};
 }
 

@@ -250,6 +250,7 @@ TEST(GraphProperty, SharedMemoryIsPredicted) {
     Result<std::vector<IValue>> results = run(*graph, inputs, diagnostics);
     if (!results) return;
     EXPECT_EQ(unpredictedSharing(*graph, allOps(), inputs, *results), "") << graphText(*graph);
+    EXPECT_EQ(wrongOrder(*graph, allOps(), inputs, *results), "") << graphText(*graph);
   });
 }
 

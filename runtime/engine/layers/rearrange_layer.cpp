@@ -130,6 +130,11 @@ std::vector<std::vector<int64_t>> unchanged(DimSpan sizes) {
   return sources;
 }
 
+// Whether margins that cut off elements leave some to be repeated.
+bool leavesRing(int64_t size, int64_t before, int64_t behind) {
+  return size > std::max<int64_t>(0, -before) + std::max<int64_t>(0, -behind);
+}
+
 // Which element of `size` stands at `i`, which may lie outside, between margins that may be negative.
 int64_t elementAt(PadMode mode, int64_t i, int64_t size, int64_t before, int64_t behind) {
   if (i >= 0 && i < size && mode != PadMode::Circular) return i;
@@ -179,6 +184,8 @@ void convertPad(ConvertCall& call) {
     const size_t d = sources.size() - 1 - i;
     before[d] = pad[2 * i];
     behind[d] = pad[2 * i + 1];
+    if (mode == PadMode::Circular && !leavesRing(x.size(static_cast<int>(d)), before[d], behind[d]))
+      return convertToKernel(call, "it cuts off all that could be repeated");
     isMargin &= before[d] >= 0 && behind[d] >= 0;
     const int64_t size = x.size(static_cast<int>(d));
     sources[d].clear();

@@ -11,10 +11,8 @@ namespace {
 
 // ---- to ----
 
-// A copy, also if nothing changes. Strides are kept where they are dense; else the copy is row-major or channels-last.
+// A copy, also if nothing changes.
 Tensor copied(const Tensor& t, DType dtype, MemoryFormat format) {
-  if (format == MemoryFormat::Preserve && !isNonOverlappingAndDense(t.sizes(), t.strides()))
-    format = suggestedFormat(t);
   Tensor out = emptyLike(t, dtype, format);
   copyTensor(out, t);
   return out;

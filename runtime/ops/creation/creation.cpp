@@ -96,13 +96,13 @@ void registerCreationOps(OpRegistry& ops) {
   auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel, TraitSet traits = {}) {
     ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kMovedTypes, .traits = traits});
   };
-  constexpr TraitSet kForm{Trait::LendsFirstForm}, kAnything{Trait::Uninitialized};
+  constexpr TraitSet kForm{Trait::LendsFirstForm}, kAnything{Trait::Uninitialized}, kOwn{Trait::OwnStrides};
   add("aten::zeros", inferOfSizes<1>, zerosKernel);
   add("aten::_efficientzerotensor", inferOfSizes<1>, zerosKernel);
   add("aten::ones", inferOfSizes<1>, onesKernel);
   add("aten::full", inferFull, fullKernel<1>, {Trait::NumberIsElement});
   add("aten::empty.memory_format", inferOfSizes<1>, emptyKernel, kAnything);
-  add("aten::empty_strided", inferOfSizes<2>, emptyStridedKernel<1>, kAnything);
+  add("aten::empty_strided", inferOfSizes<2>, emptyStridedKernel<1>, kAnything | kOwn);
   add("aten::zeros_like", inferLike<1>, zerosLikeKernel, kForm);
   add("aten::ones_like", inferLike<1>, onesLikeKernel, kForm);
   add("aten::full_like", inferLike<2>, fullLikeKernel, kForm | TraitSet{Trait::NumberIsElement});
@@ -111,7 +111,7 @@ void registerCreationOps(OpRegistry& ops) {
   add("aten::new_ones", inferNew<2>, onesKernel, kForm);
   add("aten::new_full", inferNew<3>, fullKernel<2>, kForm | TraitSet{Trait::NumberIsElement});
   add("aten::new_empty", inferNew<2>, newEmptyKernel, kForm | kAnything);
-  add("aten::new_empty_strided", inferNew<3>, emptyStridedKernel<2>, kForm | kAnything);
+  add("aten::new_empty_strided", inferNew<3>, emptyStridedKernel<2>, kForm | kAnything | kOwn);
 }
 
 }  // namespace tscompile

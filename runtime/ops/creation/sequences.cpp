@@ -127,8 +127,8 @@ void inferSpace(InferCall& call) {
   DType dtype = optionsDType(call, kDType, complex ? DType::Complex64 : DType::Float32);
   call.require(!complex || isComplex(dtype), "{}: complex limits can't be safely cast to {}", call.op().kind().text(),
                graphName(dtype));
-  if (dtype == DType::Bool) requireReal(dtype);
   int64_t steps = call.constant(2) ? call.integer(2) : integerAsSize(call.size(2));
+  if (dtype == DType::Bool && call.constant(2) && steps > 1) requireReal(dtype);
   call.require(!call.constant(2) || steps >= 0, "number of steps must be non-negative");
   call.result(dtype, Dims{steps});
 }

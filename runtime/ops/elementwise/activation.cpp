@@ -101,7 +101,7 @@ void softshrinkKernel(KernelCall& call) {
   mapInputs<kFloats, 1>(call, [=](auto x) {
     using T = decltype(x);
     T l = T(lambda);
-    return x > l ? x - l : x < -l ? x + l : T(0);
+    return x > l ? x - l : x < -l ? x + l : x * T(0);  // NaN stays
   });
 }
 

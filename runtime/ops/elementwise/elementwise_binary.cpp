@@ -207,6 +207,9 @@ void floatsOnlyKernel(KernelCall& call) {
 void inferLdexp(InferCall& call) {
   DType exponent = call.tensor(1).dtype;
   if (exponent == DType::Undefined) return inferFloatBinary(call);
+  const DType self = call.tensor(0).dtype;
+  if (self == DType::Undefined || (isFloating(self) && isIntegral(exponent, true)))
+    return resultBroadcast(call, self, 2);
   // 2.0 ** other is float32 for integers.
   ResultType type;
   type.add(call, 0);
@@ -216,6 +219,14 @@ void inferLdexp(InferCall& call) {
   resultBroadcast(call, type.get(), 2);
 }
 void ldexpKernel(KernelCall& call) {
+  const DType exponent = call.tensor(1).dtype();
+  if (isFloating(call.tensor(0).dtype()) && isIntegral(exponent, true)) {
+    if (exponent == DType::Bool) throw DTypeRefused(exponent);
+    // PyTorch takes 32 bits of it.
+    return mapElements<kF64, 2>(call, DType::Float64, [](double x, double power) {
+      return std::ldexp(x, static_cast<int32_t>(static_cast<int64_t>(std::fmod(power, 0x1p32))));
+    });
+  }
   IValue power = invoke(call, "aten::pow.Scalar", {2.0, call.argument(1)});
   call.setResult(invoke(call, "aten::mul.Tensor", {call.argument(0), power}));
 }

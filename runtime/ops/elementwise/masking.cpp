@@ -94,7 +94,7 @@ void maskedFillKernel(KernelCall& call) {
     fillRepeated(self, expandedTo(maskFor(call, self, mask), self.sizes()), element);
     return call.setResult(self);
   }
-  Tensor out = elementwiseOutput(call, {&self, &mask});
+  Tensor out = call.out();
   mask = maskFor(call, out, mask);
   withCompute(self.dtype(), [&](auto sample) {
     using T = decltype(sample);
@@ -221,7 +221,7 @@ void registerMaskingOps(OpRegistry& ops) {
              .convert = convertPointwise<maskedFillSteps>,
              .dtypes = kAllTypes,
              .inplace = InPlace::Direct});
-  constexpr TraitSet kAsks{Trait::DependsOnElements};
+  constexpr TraitSet kAsks{Trait::DependsOnElements}, kFinds{Trait::DependsOnElements, Trait::OwnStrides};
   ops.add({.schema = "aten::masked_select",
            .infer = inferMaskedSelect,
            .kernel = maskedSelectKernel,
@@ -233,9 +233,9 @@ void registerMaskingOps(OpRegistry& ops) {
            .dtypes = kAllTypes,
            .inplace = InPlace::Direct});
   for (auto schema : {"aten::nonzero", "aten::argwhere"})
-    ops.add({.schema = schema, .infer = inferNonzero, .kernel = nonzeroKernel, .dtypes = kAllTypes, .traits = kAsks});
+    ops.add({.schema = schema, .infer = inferNonzero, .kernel = nonzeroKernel, .dtypes = kAllTypes, .traits = kFinds});
   for (auto schema : {"aten::nonzero_numpy", "aten::where"})
-    ops.add({.schema = schema, .kernel = nonzeroListKernel, .dtypes = kAllTypes, .traits = kAsks});
+    ops.add({.schema = schema, .kernel = nonzeroListKernel, .dtypes = kAllTypes, .traits = kFinds});
 }
 
 }  // namespace tscompile

@@ -66,7 +66,11 @@ void tensorPowerKernel(KernelCall& call) {
   generalPower(call, dtype);
 }
 void numberPowerKernel(KernelCall& call) { numberPower(call, powerDType(promotedDType(call, 2), true)); }
-void powerOfNumberKernel(KernelCall& call) { generalPower(call, powerDType(promotedDType(call, 2), true)); }
+// The result lies in rows, as in PyTorch.
+void powerOfNumberKernel(KernelCall& call) {
+  call.out();
+  generalPower(call, powerDType(promotedDType(call, 2), true));
+}
 
 // float_power computes in float64, or in complex128.
 DType widest(DType promoted) {

@@ -56,7 +56,8 @@ void setLoss(KernelCall& call, size_t reduction, DType dtype, const F& f, const 
     if (!broadcastInto(sizes, more)) refuseBroadcast(before, more);
   };
   (widen(in.sizes()), ...);
-  Tensor losses = Tensor::empty(dtype, sizes);
+  const Tensor* tensors[] = {&in...};
+  Tensor losses = Tensor::emptyStrided(dtype, sizes, elementwiseStrides(sizes, tensors));
   mapTensors<kTypes>(dtype, f, losses, in...);
   call.setResult(reducedLoss(call, losses, lossReduction(call, reduction)));
 }
@@ -209,15 +210,30 @@ void bceLogitsKernel(KernelCall& call) {
 
 // ---- poisson_nll_loss(input, target, log_input, full, eps, reduction) ----
 
+DType promoted(const TensorInfo& a, const TensorInfo& b) {
+  ResultType type;
+  type.add(a);
+  type.add(b);
+  return type.get();
+}
+// exp(input) - target * input, or input - target * log(input + eps).
+DType poissonDType(const TensorInfo& input, const TensorInfo& target, bool isLog) {
+  if (input.dtype == DType::Undefined || target.dtype == DType::Undefined) return DType::Undefined;
+  TensorInfo widened = input;
+  widened.dtype = toFloating(input.dtype);
+  TensorInfo product = input.hasRank && target.hasRank && input.rank() < target.rank() ? target : input;
+  product.dtype = promoted(target, isLog ? input : widened);
+  return promoted(widened, product);
+}
 void inferPoisson(InferCall& call) {
-  resultLossOf(call, toFloating(promotedDType(call, 2)), lossReduction(call, 5), 2);
+  resultLossOf(call, poissonDType(call.tensor(0), call.tensor(1), call.flag(2)), lossReduction(call, 5), 2);
 }
 
 void poissonKernel(KernelCall& call) {
   bool isLog = call.flag(2), full = call.flag(3);
   double eps = call.number(4);
   setLoss<kVectors>(
-      call, 5, toFloating(promotedDType(call, 2)),
+      call, 5, call.spec().dtype,
       [=](auto x, auto y) {
         using T = Lane<decltype(x)>;
         auto loss = isLog ? exp(x) - y * x : x - y * log(x + T(eps));
@@ -336,9 +352,19 @@ void cosineEmbeddingKernel(KernelCall& call) {
       cosine, target);
 }
 
+DType distanceDType(const InferCall& call, size_t a, size_t b) {
+  ResultType type;
+  type.add(call, a);
+  type.add(call, b);
+  return type.get() == DType::Undefined ? DType::Undefined : realPart(toFloating(type.get()));
+}
 void inferTriplet(InferCall& call) {
-  DType dtype = promotedDType(call, 2);
-  if (dtype != DType::Undefined) dtype = isIntegral(dtype, true) ? DType::Float32 : realPart(dtype);
+  DType dtype = distanceDType(call, 0, 1);
+  auto add = [&](DType more) {
+    dtype = dtype == DType::Undefined || more == DType::Undefined ? DType::Undefined : promoteTypes(dtype, more);
+  };
+  add(distanceDType(call, 0, 2));
+  if (call.flag(6)) add(distanceDType(call, 1, 2));
   LossReduction reduction = lossReduction(call, 7);
   if (reduction != LossReduction::None) return call.result(dtype, {});
   std::optional<Dims> sizes = broadcastSizes(call, 3);
@@ -361,7 +387,7 @@ void tripletKernel(KernelCall& call) {
   if (call.flag(6)) far = invokeTensor(call, "aten::minimum", {far, distance(positive, negative)});
   double margin = call.number(3);
   setLoss<kFloats>(
-      call, 7, near.dtype(),
+      call, 7, call.spec().dtype,
       [=](auto a, auto b) {
         auto loss = decltype(a)(margin) + a - b;
         return loss < 0 ? decltype(a)(0) : loss;
@@ -381,7 +407,7 @@ void registerLossOps(OpRegistry& ops) {
   add("aten::huber_loss", inferFloatLoss<2>, huberKernel);
   add("aten::kl_div", inferKlDiv, klDivKernel);
   add("aten::binary_cross_entropy", inferBce, bceKernel, kFloatingTypes);
-  add("aten::binary_cross_entropy_with_logits", inferBceLogits, bceLogitsKernel);
+  add("aten::binary_cross_entropy_with_logits", inferBceLogits, bceLogitsKernel, kFloatingTypes);
   add("aten::poisson_nll_loss", inferPoisson, poissonKernel);
   add("aten::hinge_embedding_loss", inferHinge, hingeKernel);
   add("aten::margin_ranking_loss", inferMarginRanking, marginRankingKernel);

@@ -185,7 +185,8 @@ void registerPackingOps(OpRegistry& ops) {
   ops.add({.schema = "aten::_pad_packed_sequence",
            .infer = inferPadPacked,
            .kernel = padPackedKernel,
-           .dtypes = kAllTypes});
+           .dtypes = kAllTypes,
+           .traits = {Trait::OwnStrides}});
   ops.add({.schema = "aten::_nested_tensor_from_mask_left_aligned",
            .infer = requireMaskOfRows,
            .kernel = leftAlignedKernel,

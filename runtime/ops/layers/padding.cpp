@@ -40,13 +40,11 @@ void resultConstant(InferCall& call, const TensorInfo& t, const Dims& pad) {
                "length of pad should be no more than twice the number of dimensions of the input. Pad length "
                "is {} while the input has {} dimensions.",
                pad.size(), rank);
-  bool grows = std::any_of(pad.begin(), pad.end(), [](int64_t p) { return p > 0; });
   Dims sizes(t.sizes);
   for (size_t d = rank - pad.size() / 2; d < rank; ++d) {
     Sides s = sidesOf(pad, rank, d);
     sizes[d] = paddedSize(call, t.sizes[d], s);
-    bool fits = sizes[d] > 0 || (sizes[d] == 0 && !grows) || !isKnownSize(t.sizes[d]);
-    call.require(fits,
+    call.require(sizes[d] >= 0 || !isKnownSize(t.sizes[d]),
                  "the input size {}, plus negative padding {} and {} resulted in a negative output size, which is "
                  "invalid. Check dimension {} of your input.",
                  t.sizes[d], s.before, s.after, d);
@@ -112,18 +110,19 @@ void resultMargin(InferCall& call, const TensorInfo& t, const Dims& pad, size_t 
     call.require(t.sizes[d] >= static_cast<int64_t>(least) || isBatch,
                  "expected an input without sizes of 0 after the batch, but got {}", dimsText(t.sizes));
   }
-  bool allEmpty = true;
+  bool allEmpty = true, anyEmpty = false;
   for (size_t d = rank - dims; d < rank; ++d) {
     Sides s = sidesOf(pad, rank, d);
     sizes[d] = paddedSize(call, t.sizes[d], s);
-    if (sizes[d] != 0) allEmpty = false;
+    anyEmpty |= sizes[d] == 0;
+    allEmpty &= sizes[d] == 0;
     if (!isKnownSize(t.sizes[d])) continue;
     checkMargin(call, margin, t.sizes, s, d);
     call.require(sizes[d] >= 0, "input of size {} at dimension {} is too small: padding makes it {}", t.sizes[d], d,
                  sizes[d]);
   }
-  call.require(!allEmpty || margin == Margin::Circular, "input of size {} is too small: nothing is left of it",
-               dimsText(t.sizes));
+  const bool isTooSmall = margin == Margin::Replicate ? anyEmpty : margin == Margin::Reflect && allEmpty;
+  call.require(!isTooSmall, "input of size {} is too small: nothing is left of it", dimsText(t.sizes));
   call.result(t.dtype, sizes);
 }
 

@@ -237,12 +237,15 @@ void col2imKernel(KernelCall& call) {
     const T* columns = x.data<T>();
     T* image = out.data<T>();
     for (int64_t c = x.numel() / (p.taps() * p.blockCount()); c > 0; --c) {
-      walkPatches(p, [&](int64_t i, int64_t column) { image[i] += columns[column]; });
+      walkPatches(p, [&](int64_t i, int64_t column) { image[i] = static_cast<T>(image[i] + columns[column]); });
       columns += p.taps() * p.blockCount();
       image += size[0] * size[1];
     }
   };
-  withFloatingOrComplex(x.dtype(), run);
+  if (x.dtype() == DType::Int64)  // of bools
+    run(int64_t{});
+  else
+    withFloatingOrComplex(x.dtype(), run);
   out.store();
 }
 
@@ -257,8 +260,9 @@ void registerPatchesOps(OpRegistry& ops) {
   add("aten::pixel_unshuffle", inferPixelUnshuffle, pixelUnshuffleKernel);
   for (const char* name : {"aten::channel_shuffle", "aten::native_channel_shuffle"})
     add(name, inferChannelShuffle, channelShuffleKernel);
-  add("aten::im2col", inferIm2col, im2colKernel);
-  add("aten::col2im", inferCol2im, col2imKernel, kFloatingTypes | kComplexTypes);
+  constexpr DTypeSet kColumns = kFloatingTypes | kComplexTypes | kBoolType;
+  add("aten::im2col", inferIm2col, im2colKernel, kColumns);
+  add("aten::col2im", inferCol2im, col2imKernel, kColumns);
 }
 
 }  // namespace tscompile

@@ -346,9 +346,9 @@ void registerPoolingOps(OpRegistry& ops) {
   add("aten::avg_pool1d", inferAveragePool<1>, averagePoolKernel<1>, kAveraged, convertAveragePool<1>);
   add("aten::avg_pool2d", inferAveragePool<2>, averagePoolKernel<2>, kAveraged, convertAveragePool<2>);
   add("aten::avg_pool3d", inferAveragePool<3>, averagePoolKernel<3>, kAveraged, convertAveragePoolVolume);
-  add("aten::adaptive_max_pool1d", inferAdaptivePool<1>, adaptiveMaxKernel<1>);
-  add("aten::adaptive_max_pool2d", inferAdaptivePool<2>, adaptiveMaxKernel<2>);
-  add("aten::adaptive_max_pool3d", inferAdaptivePool<3>, adaptiveMaxKernel<3>);
+  add("aten::adaptive_max_pool1d", inferAdaptivePool<1>, adaptiveMaxKernel<1>, kFloatingTypes);
+  add("aten::adaptive_max_pool2d", inferAdaptivePool<2>, adaptiveMaxKernel<2>, kFloatingTypes);
+  add("aten::adaptive_max_pool3d", inferAdaptivePool<3>, adaptiveMaxKernel<3>, kFloatingTypes);
   add("aten::adaptive_avg_pool1d", inferAdaptivePool<1>, adaptiveAverageKernel<1>, kFloatingTypes,
       convertAdaptiveAveragePool<1>);
   for (const char* name : {"aten::adaptive_avg_pool2d", "aten::_adaptive_avg_pool2d"})

@@ -387,18 +387,19 @@ void cellKernel(KernelCall& call) {
 template <const Network& kNetwork, RecurrentCell kCell>
 void addNetwork(OpRegistry& ops, std::string_view padded, std::string_view packed, std::string_view cell) {
   auto add = [&](std::string_view name, InferFunction infer, KernelFunction kernel, ConvertFunction convert,
-                 bool random) {
+                 TraitSet traits) {
     ops.add({.schema = name,
              .infer = infer,
              .kernel = kernel,
              .convert = convert,
              .dtypes = kFloatingTypes,
-             .traits = random ? TraitSet{Trait::Random} : TraitSet{},
+             .traits = traits,
              .cost = Cost::Product});
   };
-  add(padded, inferLayers<kNetwork, false>, layersKernel<kNetwork, false>, convertRecurrent<kCell>, true);
-  add(packed, inferLayers<kNetwork, true>, layersKernel<kNetwork, true>, nullptr, true);
-  add(cell, inferCell<kNetwork>, cellKernel<kNetwork>, convertRecurrentCell<kCell>, false);
+  constexpr TraitSet kLayers{Trait::Random, Trait::OwnStrides};  // steps lie behind each other
+  add(padded, inferLayers<kNetwork, false>, layersKernel<kNetwork, false>, convertRecurrent<kCell>, kLayers);
+  add(packed, inferLayers<kNetwork, true>, layersKernel<kNetwork, true>, nullptr, kLayers);
+  add(cell, inferCell<kNetwork>, cellKernel<kNetwork>, convertRecurrentCell<kCell>, {});
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include "runtime/ops/call_op.h"
 #include "runtime/reference/linalg.h"
+#include "runtime/reference/loops/loop.h"
 #include "runtime/reference/matmul.h"
 #include "runtime/reference/promotion.h"
 #include "runtime/reference/views.h"
@@ -24,7 +25,9 @@ Tensor product(const Tensor& a, const Tensor& b) {
   ResultType type;
   type.add(infoOf(a));
   type.add(infoOf(b));
-  Tensor out = Tensor::empty(type.get(), broadcastSizes(a, b));
+  const Dims sizes = broadcastSizes(a, b);
+  const Tensor* tensors[] = {&a, &b};
+  Tensor out = Tensor::emptyStrided(type.get(), sizes, elementwiseStrides(sizes, tensors));
   multiplyElements(out, a, b);
   return out;
 }
@@ -34,7 +37,7 @@ Tensor firstDims(const Tensor& t, size_t count) {
 }
 
 // The sum of a * b over `dims`, which both have and which stay with size 1.
-Tensor sumOfProducts(const KernelCall& call, const Tensor& a, const Tensor& b, DimSpan dims) {
+Tensor sumOfProducts(const KernelCall& call, Tensor a, Tensor b, DimSpan dims) {
   if (dims.empty()) return product(a, b);
   call.require(a.dtype() == b.dtype(), "expected operands of the same dtype, but got {} and {}", pythonName(a.dtype()),
                pythonName(b.dtype()));
@@ -50,6 +53,12 @@ Tensor sumOfProducts(const KernelCall& call, const Tensor& a, const Tensor& b, D
       left.push_back(d), rows *= a.size(d);
     else
       right.push_back(d), columns *= b.size(d);
+  }
+  // Where those of b come first the result lies in rows, as PyTorch has it.
+  if (!left.empty() && !right.empty() && right.back() < left.front()) {
+    std::swap(a, b);
+    std::swap(left, right);
+    std::swap(rows, columns);
   }
   auto arranged = [](const Tensor& t, std::initializer_list<const Dims*> groups, DimSpan sizes) {
     Dims order;

@@ -486,7 +486,7 @@ void registerEinsumOps(OpRegistry& ops) {
            .kernel = einsumKernel,
            .convert = convertEinsum,
            .dtypes = kAllTypes,
-           .traits = {Trait::MayShare},  // of one tensor whose dimensions only change places
+           .traits = {Trait::MayShare, Trait::OwnStrides},  // of one tensor whose dimensions only change places
            .cost = Cost::Product});
   ops.add({.schema = "aten::tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor",
            .infer = inferTensordot,

@@ -433,7 +433,8 @@ void ormqrKernel(KernelCall& call) {
 
 void registerLinalgFactorOps(OpRegistry& ops) {
   auto add = [&](const char* schema, InferFunction infer, KernelFunction kernel) {
-    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kMatrixTypes});
+    ops.add(
+        {.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kMatrixTypes, .traits = {Trait::OwnStrides}});
   };
   add("aten::cholesky(Tensor self, bool upper=False) -> Tensor", inferCholesky, choleskyKernel);
   add("aten::linalg_cholesky(Tensor self, *, bool upper=False) -> Tensor", inferCholesky, choleskyKernel);

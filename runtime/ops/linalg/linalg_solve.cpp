@@ -579,7 +579,8 @@ void tensorsolveKernel(KernelCall& call) {
 
 void registerLinalgSolveOps(OpRegistry& ops) {
   auto add = [&](const char* schema, InferFunction infer, KernelFunction kernel) {
-    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kMatrixTypes});
+    ops.add(
+        {.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kMatrixTypes, .traits = {Trait::OwnStrides}});
   };
   add("aten::linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor", inferSolve, solveKernel);
   add("aten::linalg_solve_ex", inferSolveEx, solveExKernel);

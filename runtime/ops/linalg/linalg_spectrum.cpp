@@ -458,7 +458,8 @@ void condNamedKernel(KernelCall& call) {
 
 void registerLinalgSpectrumOps(OpRegistry& ops) {
   auto add = [&](const char* schema, InferFunction infer, KernelFunction kernel) {
-    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kMatrixTypes});
+    ops.add(
+        {.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kMatrixTypes, .traits = {Trait::OwnStrides}});
   };
   add("aten::linalg_eigh(Tensor self, str UPLO=\"L\") -> (Tensor eigenvalues, Tensor eigenvectors)", inferEigh,
       eighKernel);

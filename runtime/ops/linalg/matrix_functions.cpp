@@ -254,8 +254,11 @@ void vanderKernel(KernelCall& call) {
 
 void registerMatrixFunctionsOps(OpRegistry& ops) {
   for (auto schema : {"aten::matrix_power", "aten::linalg_matrix_power"})
-    ops.add(
-        {.schema = schema, .infer = inferSquare, .kernel = matrixPowerKernel, .dtypes = kRealTypes | kComplexTypes});
+    ops.add({.schema = schema,
+             .infer = inferSquare,
+             .kernel = matrixPowerKernel,
+             .dtypes = kRealTypes | kComplexTypes,
+             .traits = {Trait::OwnStrides}});
   for (auto schema : {"aten::matrix_exp", "aten::linalg_matrix_exp"})
     ops.add({.schema = schema, .infer = inferMatrixExp, .kernel = matrixExpKernel, .dtypes = kAllTypes});
   ops.add({.schema = "aten::linalg_multi_dot", .infer = inferMultiDot, .kernel = multiDotKernel, .dtypes = kAllTypes});

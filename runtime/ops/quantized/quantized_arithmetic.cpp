@@ -513,7 +513,12 @@ void registerQuantizedArithmeticOps(OpRegistry& ops) {
   addInferred("quantized::prelu", inferSameAsSelf, preluKernel);
   addInferred("quantized::softmax", inferSameAsSelf, softmaxKernel);
   addInferred("quantized::dropout", inferSameAsSelf, dropoutKernel, convertDropout);
-  add("quantized::relu6", relu6Kernel, convertByTable);
+  ops.add({.schema = "quantized::relu6",
+           .kernel = relu6Kernel,
+           .convert = convertByTable,
+           .dtypes = {},
+           .traits = {Trait::MayShare},
+           .trained = {.first = 0, .end = 1, .training = 1}});
   add("quantized::clamp", clampKernel, convertAs<kClamp, 3>);
   addInferred("quantized::threshold", inferSameAsSelf, thresholdKernel, convertAs<kThreshold, 3>);
   for (const char* schema : {"quantized::max_pool1d", "aten::quantized_max_pool1d"})

@@ -172,7 +172,7 @@ void makeHalfCell(KernelCall& call) { call.setResult(packCell(call.argument(0), 
 
 void registerQuantizedRecurrentOps(OpRegistry& ops) {
   auto add = [&](std::string_view schema, KernelFunction kernel) {
-    ops.add({.schema = schema, .kernel = kernel, .convert = convertQuantizedToKernel});
+    ops.add({.schema = schema, .kernel = kernel, .convert = convertQuantizedToKernel, .traits = {Trait::OwnStrides}});
   };
   add("aten::quantized_lstm.input", networkKernel<true>);
   add("aten::quantized_gru.input", networkKernel<false>);

@@ -2,6 +2,7 @@
 #include "runtime/ops/ops.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/loops/lanes.h"
+#include "runtime/reference/pytorch_words.h"
 #include "runtime/reference/reduction_call.h"
 #include "runtime/reference/views.h"
 
@@ -155,6 +156,7 @@ void medianKernel(KernelCall& call) {
     return copyTensor(
         out, scalarTensor(isFloating(in.dtype()) ? IValue(std::nan("")) : IValue(is32 ? INT32_MIN : INT64_MIN)));
   }
+  if (in.dtype() == DType::Bool) throw DTypeRefused(in.dtype());
   withRealCompute(in.dtype(), [&](auto sample) {
     using T = decltype(sample);
     Tensor all = convertTensor(in, kDTypeOf<T>);
@@ -257,32 +259,42 @@ T atRank(const std::vector<T>& sorted, T rank, Interpolation how) {
   return weight < T(0.5) ? below + weight * (above - below) : above - (above - below) * (T(1) - weight);
 }
 
-// `out`: [number of qs, lanes of `in`].
+// `out`: [lanes of `in`, number of qs].
 template <class T>
 void quantiles(const Tensor& in, int64_t dim, const std::vector<T>& qs, bool skipNan, Interpolation how,
                const Tensor& out) {
   std::vector<T> sorted;
   T* to = out.data<T>();
-  auto lanes = out.numel() / std::max<int64_t>(static_cast<int64_t>(qs.size()), 1);
   Lanes<T> walk(in, dim);
   RunContext& context = RunContext::current();
-  for (int64_t lane = 0; walk.count() > 0; walk.next(), ++lane) {
+  for (; walk.count() > 0; walk.next()) {
     walk.load();
     sorted.assign(walk.lane(0), walk.lane(0) + walk.length());
     auto numbers = std::partition(sorted.begin(), sorted.end(), [](T v) { return !isUnordered(v); });
     std::sort(sorted.begin(), numbers);
     bool nan = skipNan ? numbers == sorted.begin() : numbers != sorted.end();
     auto last = static_cast<T>(numbers - sorted.begin() - 1);
-    for (size_t i = 0; i < qs.size(); ++i)
-      to[static_cast<int64_t>(i) * lanes + lane] =
-          nan ? std::numeric_limits<T>::quiet_NaN() : atRank(sorted, qs[i] * last, how);
+    for (T q : qs) *to++ = nan ? std::numeric_limits<T>::quiet_NaN() : atRank(sorted, q * last, how);
     context.checkInterrupt(walk.length() * 16);
   }
 }
 
+// The result, and the same elements in the order that they are computed in: those of one lane lie beside each other, as
+// PyTorch has them.
+std::pair<Tensor, Tensor> quantileResult(const KernelCall& call) {
+  Dims sizes(call.spec().sizes);
+  const bool areSeveral = call.argument(1).isTensor() && call.tensor(1).rank() == 1;
+  if (areSeveral) std::rotate(sizes.begin(), sizes.begin() + 1, sizes.end());
+  Tensor computed = Tensor::empty(call.spec().dtype, sizes);
+  Dims order;
+  for (int64_t d = 0; d < computed.rank(); ++d) order.push_back(areSeveral ? (d == 0 ? computed.rank() : d) - 1 : d);
+  return {computed.permuted(order), computed};
+}
+
 template <bool kSkipNan>
 void quantileKernel(KernelCall& call) {
-  Tensor in = call.tensor(0), out = call.out();
+  Tensor in = call.tensor(0);
+  auto [out, computed] = quantileResult(call);
   bool all = call.isNone(2);
   Interpolation how = interpolationOf(call);
   if (all) in = reshaped(in, Dims{in.numel()});
@@ -299,24 +311,26 @@ void quantileKernel(KernelCall& call) {
     }
     for (T q : qs)
       if (!(q >= 0 && q <= 1)) failQuantile(call, static_cast<double>(q));
-    if constexpr (std::is_floating_point_v<T>) quantiles<T>(in, dim, qs, kSkipNan, how, out);
+    if constexpr (std::is_floating_point_v<T>) quantiles<T>(in, dim, qs, kSkipNan, how, computed);
   });
+  call.setResult(out);
 }
 
 }  // namespace
 
 void registerOrderStatisticsOps(OpRegistry& ops) {
   ops.add({.schema = "aten::kthvalue", .infer = inferKthValue, .kernel = kthValueKernel, .dtypes = kRealTypes});
-  ops.add({.schema = "aten::median", .infer = inferMedian, .kernel = medianKernel<false>, .dtypes = kRealTypes});
-  ops.add({.schema = "aten::nanmedian", .infer = inferMedian, .kernel = medianKernel<true>});
+  ops.add({.schema = "aten::median", .infer = inferMedian, .kernel = medianKernel<false>, .dtypes = kRealAndBool});
+  ops.add({.schema = "aten::nanmedian", .infer = inferMedian, .kernel = medianKernel<true>, .dtypes = kRealAndBool});
   ops.add(
       {.schema = "aten::median.dim", .infer = inferAlongDim, .kernel = medianDimKernel<false>, .dtypes = kRealTypes});
-  ops.add({.schema = "aten::nanmedian.dim", .infer = inferAlongDim, .kernel = medianDimKernel<true>});
+  ops.add(
+      {.schema = "aten::nanmedian.dim", .infer = inferAlongDim, .kernel = medianDimKernel<true>, .dtypes = kRealTypes});
   ops.add({.schema = "aten::mode", .infer = inferAlongDim, .kernel = modeKernel});
   for (auto schema : {"aten::quantile", "aten::quantile.scalar"})
-    ops.add({.schema = schema, .infer = inferQuantile, .kernel = quantileKernel<false>});
+    ops.add({.schema = schema, .infer = inferQuantile, .kernel = quantileKernel<false>, .traits = {Trait::OwnStrides}});
   for (auto schema : {"aten::nanquantile", "aten::nanquantile.scalar"})
-    ops.add({.schema = schema, .infer = inferQuantile, .kernel = quantileKernel<true>});
+    ops.add({.schema = schema, .infer = inferQuantile, .kernel = quantileKernel<true>, .traits = {Trait::OwnStrides}});
 }
 
 }  // namespace tscompile

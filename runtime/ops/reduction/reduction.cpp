@@ -296,9 +296,11 @@ struct SumOfExp {
 void inferLogSumExp(InferCall& call) {
   DType dtype = call.tensor(0).dtype;
   inferReduction(call, dtype == DType::Undefined ? dtype : toFloating(dtype));
-  // PyTorch adds the largest elements without the dimensions that they leave, and no list leaves them all.
+  // PyTorch adds the largest elements without the dimensions that they leave, and no list leaves them all. Without
+  // elements it adds none.
   const TensorInfo t = call.tensor(0);
-  if (t.hasRank && t.rank() && call.constant(1) && call.integers(1).empty() && !call.flag(2))
+  const bool hasElements = t.hasRank && std::ranges::all_of(t.sizes, [](int64_t s) { return s > 0 && isKnownSize(s); });
+  if (hasElements && t.rank() && call.constant(1) && call.integers(1).empty() && !call.flag(2))
     call.fail("output with shape [] doesn't match the broadcast shape {}", dimsText(Dims(t.rank(), 1)));
 }
 

@@ -7,6 +7,7 @@
 #include "runtime/reference/elementwise.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/loops/lanes.h"
+#include "runtime/reference/loops/memory_format.h"
 #include "runtime/reference/promotion.h"
 #include "runtime/reference/reduction_call.h"
 
@@ -37,19 +38,25 @@ bool isStable(const KernelCall& call) {
   size_t i = argumentIndex(call.op(), "stable");
   return i < call.size() && !call.isNone(i) && call.flag(i);
 }
+// Results lie as the tensor does.
+Tensor outLike(KernelCall& call, size_t i, const Tensor& t) {
+  if (!call.hasOut(i)) call.setResult(i, emptyLike(t, call.spec(i).dtype));
+  return call.out(i);
+}
 void sortKernel(KernelCall& call) {
   Tensor in = call.tensor(0);
   int64_t dim = call.dim(argumentIndex(call.op(), "dim"), in.rank());
-  sortInto(in, dim, call.flag(argumentIndex(call.op(), "descending")), isStable(call), call.out(0), call.out(1));
+  sortInto(in, dim, call.flag(argumentIndex(call.op(), "descending")), isStable(call), outLike(call, 0, in),
+           outLike(call, 1, in));
 }
 void argsortKernel(KernelCall& call) {
   Tensor in = call.tensor(0);
   int64_t dim = call.dim(argumentIndex(call.op(), "dim"), in.rank());
-  sortInto(in, dim, call.flag(argumentIndex(call.op(), "descending")), isStable(call), Tensor(), call.out());
+  sortInto(in, dim, call.flag(argumentIndex(call.op(), "descending")), isStable(call), Tensor(), outLike(call, 0, in));
 }
 void msortKernel(KernelCall& call) {
   Tensor in = call.tensor(0);
-  sortInto(in, 0, false, false, call.out(), Tensor::empty(DType::Int64, in.sizes()));
+  sortInto(in, 0, false, false, outLike(call, 0, in), Tensor::empty(DType::Int64, in.sizes()));
 }
 
 // ---- topk ----

@@ -279,29 +279,34 @@ void istftKernel(KernelCall& call) {
 
 void registerSpectrogramOps(OpRegistry& ops) {
   constexpr DTypeSet kTypes = kComplexTypes | DTypeSet{DType::Float32, DType::Float64};
+  constexpr TraitSet kColumns{Trait::OwnStrides};
   ops.add({.schema = "aten::stft",
            .infer = inferStft<false>,
            .kernel = stftKernel<false>,
            .convert = convertStft<false>,
-           .dtypes = kTypes});
+           .dtypes = kTypes,
+           .traits = kColumns});
   ops.add({.schema = "aten::stft.center",
            .infer = inferStft<true>,
            .kernel = stftKernel<true>,
            .convert = convertStft<true>,
-           .dtypes = kTypes});
+           .dtypes = kTypes,
+           .traits = kColumns});
   // PyTorch 2.
   ops.add({.schema = "aten::stft.aligned(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, "
                      "Tensor? window=None, bool normalized=False, bool? onesided=None, bool? return_complex=None, "
                      "bool? align_to_window=None) -> Tensor",
            .infer = inferStft<false>,
            .kernel = alignedStft<false>,
-           .dtypes = kTypes});
+           .dtypes = kTypes,
+           .traits = kColumns});
   ops.add({.schema = "aten::stft.center_aligned(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, "
                      "Tensor? window=None, bool center=True, str pad_mode=\"reflect\", bool normalized=False, "
                      "bool? onesided=None, bool? return_complex=None, bool? align_to_window=None) -> Tensor",
            .infer = inferStft<true>,
            .kernel = alignedStft<true>,
-           .dtypes = kTypes});
+           .dtypes = kTypes,
+           .traits = kColumns});
   ops.add({.schema = "aten::istft", .infer = inferIstft, .kernel = istftKernel, .dtypes = kTypes});
 }
 

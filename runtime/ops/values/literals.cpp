@@ -88,7 +88,7 @@ TypeKind elementKind(const IValue& list) {
     v = &v->toList().items[0];
   }
   while (declared && declared->is(TypeKind::List)) declared = declared->element();
-  if (declared && literalType(declared->kind())) return declared->kind();
+  if (declared && (literalType(declared->kind()) || declared->is(TypeKind::Union))) return declared->kind();
   return v->isList() ? TypeKind::Any : kindOf(*v);
 }
 
@@ -112,6 +112,7 @@ void listKernel(KernelCall& call) {
   Dims sizes = listSizes(call, list);
   TypeKind kind = elementKind(list);
   std::optional<DType> dtype = literalType(kind);
+  call.require(kind != TypeKind::Union, "expected a list of numbers of one type");
   call.require(dtype.has_value(),
                "input must be of ints, floats, or bools (an empty list needs a type: torch.jit.annotate(List[T], []))");
   Tensor t = Tensor::empty(*dtype, sizes);

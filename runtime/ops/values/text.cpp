@@ -93,7 +93,8 @@ void countInText(Arguments a, IValue& r) {
   View text = stringOf(*a[0]), part = stringOf(*a[1]);
   Range range = rangeOf(*a[2], *a[3], text.size());
   int64_t found = 0;
-  if (range.start <= static_cast<int64_t>(text.size())) {
+  // In an empty text PyTorch finds nothing, not even the empty text.
+  if (!text.empty() && range.start <= static_cast<int64_t>(text.size())) {
     size_t step = std::max<size_t>(part.size(), 1);
     for (size_t at = findFirst(text, part, static_cast<size_t>(range.start));
          at != kNone && static_cast<int64_t>(at) < range.end + part.empty(); at = findFirst(text, part, at + step))

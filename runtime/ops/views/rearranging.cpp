@@ -264,19 +264,19 @@ void inferInterleaveInt(InferCall& call) {
 }  // namespace
 
 void registerRearrangingOps(OpRegistry& ops) {
-  auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel,
-                 ConvertFunction convert = nullptr) {
+  auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel, ConvertFunction convert = nullptr,
+                 TraitSet traits = {}) {
     ops.add({.schema = schema,
              .infer = infer,
              .kernel = kernel,
              .convert = convert,
              .dtypes = kMovedTypes,
-             .traits = {Trait::MovesElements}});
+             .traits = traits | TraitSet{Trait::MovesElements}});
   };
   add("aten::flip", inferFlip, flipKernel, convertFlip);
   add("aten::fliplr", inferFlipFixed<1>, flipFixedKernel<1>);
   add("aten::flipud", inferFlipFixed<0>, flipFixedKernel<0>);
-  add("aten::rot90", inferRot90, rot90Kernel);
+  add("aten::rot90", inferRot90, rot90Kernel, nullptr, {Trait::OwnStrides});
   add("aten::roll", inferSameAsSelf, rollKernel, convertRoll);
   add("aten::repeat", inferRepeat, repeatKernel);
   add("aten::tile", inferTile, repeatKernel);

@@ -94,6 +94,9 @@ TEST(DefaultsFile, FaultsHaveTheirPlace) {
   EXPECT_NE(fault("[run]\nthreds = 3\n").find("did you mean 'threads'?"), std::string::npos);
   EXPECT_NE(fault("\xc3\xa9 = 3").find("d.toml:1:1: error: "), std::string::npos);
   EXPECT_NE(fault("'\xc3\xa9' = 3").find("no command has an option"), std::string::npos);
+  // What lies between the white space of other languages.
+  for (const char* other : {"\xc2\xa1", "\xd2\x99", "\xe3\x80\x81", "\xef\xbb\xbe"})
+    EXPECT_NE(fault(std::string(other) + " = 3").find("d.toml:1:1: error: "), std::string::npos) << other;
   EXPECT_NE(fault("[rum]\n").find("d.toml:1:2: error: there is no command 'rum'"), std::string::npos);
   EXPECT_NE(fault("threads = 'many'").find("d.toml:1:11: error: --threads takes"), std::string::npos);
   EXPECT_NE(fault("threads = [1, 2]").find("threads takes one value"), std::string::npos);

@@ -1,0 +1,52 @@
+#include "passes/rewrite/origins.h"
+
+namespace tscompile {
+
+Origins::Origins(const Graph& graph, GraphFacts& facts, Ends ends)
+    : matters_(graph), limit_(graph.idLimit(static_cast<const Value*>(nullptr))), facts_(facts), ends_(ends) {}
+
+void Origins::addInputs(const Node* n) {
+  for (const Use& u : n->inputs()) add(u.value);
+  while (!todo_.empty()) {
+    const Value* v = todo_.back();
+    todo_.pop_back();
+    if (const Node* producer = v->node())
+      throughNode(producer, v->index());
+    else
+      throughParameter(v);
+  }
+}
+
+void Origins::add(const Value* v) {
+  if (matters_[v] || !AliasAnalysis::canRefer(v->type())) return;
+  matters_[v] = hasAny_ = true;
+  todo_.push_back(v);
+}
+
+void Origins::throughNode(const Node* n, size_t output) {
+  if (n->kind() == sym::If || n->kind() == sym::Loop) {
+    for (const Block* b : n->blocks()) add(b->result(output + (n->kind() == sym::Loop ? 1 : 0)));
+    if (n->kind() == sym::Loop) add(n->input(output + 2));
+  } else if (!ends_(n, facts_)) {
+    for (const Use& u : n->inputs()) add(u.value);
+  }
+}
+
+// What a loop carries: parameter i + 1 is result i + 1 of the round before, at first input i + 2.
+void Origins::throughParameter(const Value* v) {
+  const Block* b = v->block();
+  const Node* owner = b->owner();
+  if (!owner || owner->kind() != sym::Loop || v->index() == 0) return;
+  add(b->result(v->index()));
+  add(owner->input(v->index() + 1));
+}
+
+Origins valuesThatAreSeen(const Graph& graph, GraphFacts& facts) {
+  Origins origins(graph, facts, [](const Node* n, GraphFacts& f) { return f.setsStrides(n); });
+  forEachNode(graph, [&](const Node* n) {
+    if (facts.looksAtMemory(n)) origins.addInputs(n);
+  });
+  return origins;
+}
+
+}  // namespace tscompile

@@ -1,0 +1,169 @@
+#include "runtime/engine/interpreter_strides.h"
+
+#include "ir/values/aten.h"
+#include "runtime/call/kernel_call.h"
+#include "runtime/call/quantized_arguments.h"
+#include "runtime/engine/network/convert_call.h"
+#include "runtime/engine/support.h"
+#include "runtime/interpreter/call_operator.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace tscompile {
+namespace {
+
+bool isSymbolic(const IValue& v) { return v.isTensor() && v.tensorImpl() && v.tensorImpl()->storage()->isSymbolic(); }
+
+template <class F>
+bool allTensors(const IValue& v, const F& f) {
+  if (v.isTensor()) return !v.tensorImpl() || f(*v.tensorImpl());
+  return !v.isList() || std::ranges::all_of(v.toList().items, [&](const IValue& item) { return allTensors(item, f); });
+}
+bool isInRows(const IValue& v) {
+  return allTensors(v, [](const TensorImpl& t) { return t.isContiguous(); });
+}
+
+// A value with each symbolic tensor in it replaced; nothing where `f` gives nothing.
+template <class F>
+std::optional<IValue> replaced(const IValue& v, const F& f) {
+  if (isSymbolic(v)) return f(v.toTensor());
+  if (!v.isList() || !NetworkTensors::isSymbolic(v)) return v;
+  std::vector<IValue> items;
+  for (const IValue& item : v.toList().items) {
+    std::optional<IValue> one = replaced(item, f);
+    if (!one) return std::nullopt;
+    items.push_back(std::move(*one));
+  }
+  return IValue(Ref<ListValue>::make(v.toList().elementType, std::move(items)));
+}
+
+std::vector<const IValue*> pointersTo(std::span<const IValue> values) {
+  std::vector<const IValue*> out;
+  for (const IValue& v : values) out.push_back(&v);
+  return out;
+}
+
+// Whether results lie in rows because all arguments do, or whatever they do.
+bool givesRows(const Operator& op, std::span<const IValue> arguments) {
+  if (op.has(Trait::SetsStrides)) return true;
+  if (op.kind() == aten::contiguous && arguments.size() == 2) return arguments[1].isInt() && arguments[1].toInt() == 0;
+  bool rows = !op.has(Trait::OwnStrides);
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const bool isFormat = op.schema().arguments[i].name == "memory_format" && arguments[i].isInt();
+    rows &= isInRows(arguments[i]) && !(isFormat && arguments[i].toInt() != 0);
+  }
+  return rows;
+}
+
+// A tensor of zeros that lies as another one.
+IValue zerosLike(const Tensor& t) {
+  Tensor memory = Tensor::zeros(DType::UInt8, Dims{static_cast<int64_t>(t.storage()->bytes())});
+  return Tensor::view(t.dtype(), memory.storage(), t.sizes(), t.strides(), t.offset());
+}
+
+}  // namespace
+
+bool placeAlike(DimSpan sizes, DimSpan a, DimSpan b) {
+  for (size_t d = 0; d < sizes.size(); ++d)
+    if (sizes[d] != 1 && a[d] != b[d]) return false;
+  return true;
+}
+
+std::optional<Dims> denseOrder(DimSpan sizes, DimSpan strides) {
+  if (!isNonOverlappingAndDense(sizes, strides)) return std::nullopt;
+  Dims order;
+  for (size_t d = 0; d < sizes.size(); ++d) order.push_back(static_cast<int64_t>(d));
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    return std::pair(strides[a], sizes[a]) > std::pair(strides[b], sizes[b]);
+  });
+  return order;
+}
+
+std::optional<IValue> InterpreterStrides::of(const IValue& value) const {
+  if (entries_.empty()) return value;
+  return replaced(value, [&](const Tensor& t) -> std::optional<IValue> {
+    auto known = entries_.find(t.impl());
+    if (known == entries_.end()) return IValue(t);
+    if (!known->second.strides) return std::nullopt;
+    return IValue(Tensor::view(t.dtype(), t.storage(), t.sizes(), *known->second.strides, t.offset()));
+  });
+}
+
+void InterpreterStrides::note(const Operator& op, std::span<const IValue* const> arguments, std::span<IValue> results) {
+  if (op.schema().isMutable() || isViewAsTold(arguments, results)) return;
+  std::optional<std::vector<IValue>> interpreted = all(arguments);
+  if (op.has(Trait::SetsStrides) || (interpreted && givesRows(op, *interpreted))) return recordRows(results);
+  if (interpreted) interpreted = computed(op, std::move(*interpreted), results.size());
+  interpreted ? record(results, *interpreted) : forget(results);
+}
+
+// Whether the results are views in the network of tensors that lie as the interpreter has them.
+bool InterpreterStrides::isViewAsTold(std::span<const IValue* const> arguments, std::span<const IValue> results) const {
+  if (arguments.empty() || !isSymbolic(*arguments[0]) || entries_.contains(arguments[0]->tensorImpl())) return false;
+  const Storage* memory = arguments[0]->tensorImpl()->storage().get();
+  return std::ranges::all_of(results, [&](const IValue& v) {
+    return NetworkTensors::isSymbolic(v) &&
+           allTensors(v, [&](const TensorImpl& t) { return t.storage().get() == memory; });
+  });
+}
+
+std::optional<std::vector<IValue>> InterpreterStrides::all(std::span<const IValue* const> arguments) const {
+  std::vector<IValue> out;
+  for (const IValue* v : arguments) {
+    std::optional<IValue> one = of(*v);
+    if (!one) return std::nullopt;
+    out.push_back(std::move(*one));
+  }
+  return out;
+}
+
+// What the interpreter gives for zeros that lie as the arguments do.
+std::optional<std::vector<IValue>> InterpreterStrides::computed(const Operator& op, std::vector<IValue> arguments,
+                                                                size_t count) {
+  std::vector<IValue> results(count);
+  try {
+    for (IValue& v : arguments) v = *replaced(v, [](const Tensor& t) { return std::optional(zerosLike(t)); });
+    callOperator(op, pointersTo(arguments).data(), arguments.size(), results.data(), count, context_);
+  } catch (const ExecutionError& e) {
+    if (e.kind() == ErrorKind::Interrupted) throw;
+    return std::nullopt;
+  }
+  return results;
+}
+
+void InterpreterStrides::forget(std::span<IValue> results) {
+  for (IValue& v : results) {
+    if (v.isList()) forget(v.toList().items);
+    if (isSymbolic(v)) record(v, std::nullopt);
+  }
+}
+
+void InterpreterStrides::recordRows(std::span<IValue> results) {
+  for (IValue& v : results) {
+    if (v.isList()) recordRows(v.toList().items);
+    if (isSymbolic(v)) record(v, contiguousStrides(v.tensorImpl()->sizes()));
+  }
+}
+
+void InterpreterStrides::record(std::span<IValue> results, std::span<const IValue> interpreted) {
+  if (results.size() != interpreted.size()) return forget(results);
+  for (size_t i = 0; i < results.size(); ++i) {
+    IValue& made = results[i];
+    const IValue& like = interpreted[i];
+    if (made.isList() && like.isList()) record(made.toList().items, like.toList().items);
+    if (!isSymbolic(made)) continue;
+    const bool fits = like.isTensor() && like.tensorImpl() &&
+                      std::ranges::equal(like.tensorImpl()->sizes(), made.tensorImpl()->sizes());
+    record(made, fits ? Strides(Dims(like.tensorImpl()->strides())) : std::nullopt);
+  }
+}
+
+// What is an argument in the network may be new memory in the interpreter: then it becomes a tensor of its own.
+void InterpreterStrides::record(IValue& result, Strides strides) {
+  Tensor t = result.toTensor();
+  if (entries_.contains(t.impl())) result = t = t.withGeometry(t.sizes(), t.strides(), t.offset());
+  if (!strides || !std::ranges::equal(*strides, t.strides())) entries_.emplace(t.impl(), Entry{t, std::move(strides)});
+}
+
+}  // namespace tscompile
