@@ -34,6 +34,7 @@ void optimize(Network& network, WeightStore& store, const EngineOptions& options
   assignLayouts(network, options);
   Calibration* measured = options.tactics ? options.tactics->calibration.get() : nullptr;
   measured ? measureRanges(network, *measured) : storeLines(network, options);
+  writeInPlace(network);
   joinInPlace(network);
   roundAttention(network, productPrecision(options));
   for (const auto& layer : network.layers)
