@@ -1,7 +1,7 @@
 // A tensor that nobody reads once a part of it is replaced is replaced where it is:
 //   %b = write_part(%a, %x)  ->  %b's memory holds %a, and %x is all that is written
 // So a buffer that a loop fills row by row is written once, not once for each row.
-#include "runtime/engine/layers/write_part_layer.h"
+#include "runtime/engine/layers/move_layers.h"
 #include "runtime/engine/optimize/optimize.h"
 #include "runtime/engine/optimize/uses.h"
 

@@ -1,7 +1,7 @@
 // Parts of tensors: select, narrow, slice, diagonal, unfold, and copies of a tensor with such a part replaced.
 #include "ir/values/size_expression.h"
 #include "runtime/engine/layers/operands.h"
-#include "runtime/engine/layers/write_part_layer.h"
+#include "runtime/engine/layers/move_layers.h"
 #include "runtime/ops/moved_types.h"
 #include "runtime/ops/ops.h"
 #include "runtime/ops/views/part_uses.h"

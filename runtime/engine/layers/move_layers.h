@@ -1,4 +1,5 @@
-// A tensor with a part of it replaced: select_scatter, slice_scatter, diagonal_scatter.
+// Elements of any dtype that are copied as they are: all of a tensor, or what replaces a part of one (select_scatter,
+// slice_scatter, diagonal_scatter).
 #pragma once
 
 #include "runtime/engine/network/convert_call.h"
@@ -24,6 +25,17 @@ class StridedCopy {
   std::vector<Line> outer_;  // dimensions that cannot be walked through as one, the outermost first
   Line inner_{1, 1, 1};
   int64_t bytes_;  // of an element
+};
+
+// out = self, in row-major order.
+class MoveLayer : public Layer {
+ public:
+  MoveLayer(const Node* node, const Network& network, TensorId self, TensorId out);
+  std::string name() const override { return "move"; }
+  void run(Frame& frame) const override;
+
+ private:
+  StridedCopy all_;
 };
 
 // out = self; part = source. Inputs: self, source. Outputs: out, and the part of it. Where self lies in the memory of

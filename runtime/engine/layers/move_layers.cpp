@@ -1,4 +1,4 @@
-#include "runtime/engine/layers/write_part_layer.h"
+#include "runtime/engine/layers/move_layers.h"
 
 #include "runtime/call/thread_pool.h"
 
@@ -68,6 +68,14 @@ void StridedCopy::run(const std::byte* from, std::byte* to, int threads) const {
     }
   });
 }
+
+MoveLayer::MoveLayer(const Node* node, const Network& network, TensorId self, TensorId out)
+    : Layer(node), all_(network[self], network[out]) {
+  inputs = {self};
+  outputs = {out};
+}
+
+void MoveLayer::run(Frame& frame) const { all_.run(frame.raw(inputs[0]), frame.raw(outputs[0]), frame.threads()); }
 
 WritePartLayer::WritePartLayer(const Node* node, const Network& network, TensorId self, TensorId source, TensorId out,
                                TensorId part)
