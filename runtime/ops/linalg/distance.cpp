@@ -61,6 +61,8 @@ void convertCosineSimilarity(ConvertCall& call) {
   Dims sizes(a.sizes());
   if (!broadcastInto(sizes, b.sizes())) return convertToKernel(call, "they cannot be broadcast");
   if (sizes.empty() || checkedNumel(sizes).value_or(0) == 0) return convertToKernel(call, "a tensor has no elements");
+  constexpr int64_t kFew = 256;
+  if (*checkedNumel(sizes) < kFew) return convertToKernel(call, "there are so few elements that one call is faster");
   const IValue dims = intList(Dims{call.dim(2, static_cast<int>(sizes.size()))});
   auto made = [&](std::string_view op, std::vector<IValue> arguments) {
     return call.compute(op, std::move(arguments));

@@ -328,6 +328,8 @@ void convertLogSumExp(ConvertCall& call) {
   if (x.numel() == 0 || x.rank() == 0) return convertToKernel(call, "a tensor has no elements, or no dimensions");
   const IValue dims = call.argument(1);
   if (call.integers(1).empty()) return convertToKernel(call, "no dimensions are named");
+  constexpr int64_t kFew = 256;
+  if (x.numel() < kFew) return convertToKernel(call, "there are so few elements that one call is faster");
   auto made = [&](std::string_view op, std::vector<IValue> arguments) {
     return call.compute(op, std::move(arguments));
   };

@@ -34,7 +34,7 @@ TEST(WritePartLayer, WritesWhatTheInterpreterDoes) {
         graphWithConstants("%x : Tensor, %y : Tensor",
                            std::string("  %order : int[] = prim::ListConstruct(%two, %zero, %one)\n") +
                                "  %s : Tensor = aten::select(%y, %one, %zero)\n" +
-                               (std::string(body).find("%one, %none, %two") != std::string::npos
+                               (std::string(body).find("%zero, %one, %none, %two") != std::string::npos
                                     ? "  %v : Tensor = aten::slice(%y, %zero, %zero, %none, %two)\n"
                                     : "  %v : Tensor = aten::slice(%y, %one, %one, %none, %one)\n") +
                                "  %d : Tensor = aten::diagonal(%y, %one, %zero, %two)\n" + body,
