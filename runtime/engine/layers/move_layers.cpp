@@ -85,8 +85,7 @@ WritePartLayer::WritePartLayer(const Node* node, const Network& network, TensorI
 }
 
 void WritePartLayer::run(Frame& frame) const {
-  const Network& n = frame.network();
-  if (n[inputs[0]].buffer != n[outputs[0]].buffer)
+  if (frame.raw(inputs[0]) != frame.raw(outputs[0]))
     whole_.run(frame.raw(inputs[0]), frame.raw(outputs[0]), frame.threads());
   part_.run(frame.raw(inputs[1]), frame.raw(outputs[1]), frame.threads());
 }

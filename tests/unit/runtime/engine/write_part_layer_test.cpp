@@ -67,6 +67,19 @@ TEST(WritePartLayer, ABufferThatIsFilledIsOne) {
   kept.expectClose(inputs);
 }
 
+// Both lie in the memory of what joins them, at different places.
+TEST(WritePartLayer, WhatWasThereMayBeJoinedWithIt) {
+  EngineCase c(graphWithConstants("%x : Tensor, %y : Tensor",
+                                  "  %d : int[] = prim::Constant[value=[8]]()\n"
+                                  "  %eps : float = prim::Constant[value=0.1]()\n"
+                                  "  %n : Tensor = aten::layer_norm(%x, %d, %none, %none, %eps, %t)\n"
+                                  "  %w : Tensor = aten::select_scatter(%n, %y, %zero, %one)\n"
+                                  "  %l : Tensor[] = prim::ListConstruct(%n, %w)\n"
+                                  "  %z : Tensor = aten::stack(%l, %zero)\n",
+                                  "%z"));
+  c.expectClose({randn({16, 8}, 1), randn({8}, 2)});
+}
+
 TEST(WritePartLayer, PartsOfTheSameTensorDoNotOverlapWithWhatTheyReplace) {
   EngineCase c(graphWithConstants("%x : Tensor",
                                   "  %r : Tensor = aten::relu(%x)\n"
