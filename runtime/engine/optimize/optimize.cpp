@@ -34,8 +34,8 @@ void optimize(Network& network, WeightStore& store, const EngineOptions& options
   assignLayouts(network, options);
   Calibration* measured = options.tactics ? options.tactics->calibration.get() : nullptr;
   measured ? measureRanges(network, *measured) : storeLines(network, options);
-  writeInPlace(network);
   joinInPlace(network);
+  writeInPlace(network);
   roundAttention(network, productPrecision(options));
   for (const auto& layer : network.layers)
     if (auto* packed = dynamic_cast<PackedLayer*>(layer.get())) packed->prepare(store, productPrecision(options));

@@ -80,6 +80,19 @@ TEST(WritePartLayer, WhatWasThereMayBeJoinedWithIt) {
   c.expectClose({randn({16, 8}, 1), randn({8}, 2)});
 }
 
+// What is joined is made in the memory of the join, and read after a part of that is written.
+TEST(WritePartLayer, WhatWasJoinedStaysAsItWas) {
+  EngineCase c(graphWithConstants("%x : Tensor, %y : Tensor",
+                                  "  %a : Tensor = aten::softmax(%x, %one, %none)\n"
+                                  "  %l : Tensor[] = prim::ListConstruct(%a)\n"
+                                  "  %s : Tensor = aten::stack(%l, %zero)\n"
+                                  "  %w : Tensor = aten::select_scatter(%s, %y, %two, %one)\n"
+                                  "  %u : Tensor = aten::softmax(%w, %one, %none)\n"
+                                  "  %z : Tensor = aten::softmax(%a, %zero, %none)\n",
+                                  "%u, %z"));
+  c.expectClose({randn({16, 8}, 1), randn({1, 16}, 2)});
+}
+
 TEST(WritePartLayer, PartsOfTheSameTensorDoNotOverlapWithWhatTheyReplace) {
   EngineCase c(graphWithConstants("%x : Tensor",
                                   "  %r : Tensor = aten::relu(%x)\n"
