@@ -28,8 +28,8 @@ bool isCount(const Value* v) {
   if (!n) return false;
   if (const IValue* k = GraphFacts::constant(v)) return k->isInt() && k->toInt() >= 0;
   if (n->kind() == aten::size || n->kind() == aten::len) return true;
-  const bool keepsSign = n->kind() == aten::add || n->kind() == aten::mul || n->kind() == aten::floordiv;
-  return keepsSign && n->inputCount() == 2 && isCount(n->input(0)) && isCount(n->input(1));
+  const bool isQuotient = n->kind() == aten::floordiv, isProduct = n->kind() == aten::mul;
+  return (isProduct || isQuotient) && n->inputCount() == 2 && isCount(n->input(0)) && isCount(n->input(1));
 }
 
 // The operator on integers that means the same as this one on tensors of one integer each; empty if there is none.
