@@ -349,8 +349,9 @@ void Decider::hazard(const Node* node) {
   for (const Value* v : node->outputs()) {
     if (!aliases_.isWritten(v) || isNew(v)) continue;
     const Value* base = nullptr;
+    // What a list holds is not written where the list itself is.
     for (const Use& u : node->inputs())
-      if (!base && aliases_.mayShareMemory(v, u.value)) base = u.value;
+      if (!base && aliases_.mayShareMemory(v, u.value) && aliases_.isWritten(u.value)) base = u.value;
     bool list = !v->type()->isTensor() && aliases_.isWrittenItself(v);
     if (!base && list && isOwnList(aliases_.locations(v))) continue;
     if (!base && !list) continue;

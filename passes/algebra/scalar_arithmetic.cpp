@@ -22,6 +22,16 @@ Value* integerOf(Value* v, Node* at, RewriteContext& c) {
   return c.before(at).constant(IValue(*reinterpret_cast<const int64_t*>(t.raw())));
 }
 
+// Whether an integer is a number of elements, or made of such.
+bool isCount(const Value* v) {
+  const Node* n = v->node();
+  if (!n) return false;
+  if (const IValue* k = GraphFacts::constant(v)) return k->isInt() && k->toInt() >= 0;
+  if (n->kind() == aten::size || n->kind() == aten::len) return true;
+  const bool isQuotient = n->kind() == aten::floordiv, isProduct = n->kind() == aten::mul;
+  return (isProduct || isQuotient) && n->inputCount() == 2 && isCount(n->input(0)) && isCount(n->input(1));
+}
+
 // The operator on integers that means the same as this one on tensors of one integer each; empty if there is none.
 Symbol scalarKind(const Node* n, RewriteContext& c) {
   if (n->kind() == aten::mul && n->inputCount() == 2) return aten::mul;
@@ -30,7 +40,14 @@ Symbol scalarKind(const Node* n, RewriteContext& c) {
   if (n->kind() == aten::add || n->kind() == aten::sub)
     return c.facts.number(n->input(2)) == 1.0 ? n->kind() : Symbol();
   const IValue* mode = n->kind() == aten::div ? GraphFacts::constant(n->input(2)) : nullptr;
-  return mode && mode->isString() && mode->toString() == "floor" ? aten::floordiv : Symbol();
+  if (!mode || !mode->isString()) return {};
+  return mode->toString() == "floor" || mode->toString() == "trunc" ? aten::floordiv : Symbol();
+}
+// Quotients of which nothing is cut off but what is below them: those of counts.
+bool isTruncated(const Node* n) {
+  if (n->kind() != aten::div || n->inputCount() != 3) return false;
+  const IValue* mode = GraphFacts::constant(n->input(2));
+  return mode && mode->isString() && mode->toString() == "trunc";
 }
 
 }  // namespace
@@ -47,8 +64,9 @@ NodeRewrite scalarArithmetic() {
     if (!n->input(0)->type()->isTensor()) return {};
     if (!c.facts.isUndisturbed(n)) return {};
     Value* a = integerOf(n->input(0), n, c);
+    if (!a || (isTruncated(n) && !isCount(a))) return {};
     Value* b = integerOf(n->input(1), n, c);
-    if (!a || !b) return {};
+    if (!b || (isTruncated(n) && !isCount(b))) return {};
     Builder builder = c.before(n);
     Value* number = builder.call(kind, {a, b}, types().integer);
     return builder.call(sym::NumToTensor, {number}, n->output()->type());

@@ -256,10 +256,31 @@ class Round {
     return false;
   }
 
-  // Other names see the memory as it is at that moment, so no write may follow.
+  // Finds the last place where somebody reads the memory by what the node gives; false if that may be kept elsewhere.
+  bool findLastReader(const Variable& x, const Node* n, uint32_t& last, std::unordered_set<const Node*>& seen) const {
+    if (!seen.insert(n).second) return true;
+    if (n->block() != x.root->block() || n->isReturn() || n->hasBlocks() || !facts_.isPure(n)) return false;
+    last = std::max(last, liveness_->place(n));
+    for (const Value* v : n->outputs()) {
+      if (!refersTo(v, x.memory)) continue;
+      for (const Use& u : v->uses())
+        if (!known_[u.user] || !findLastReader(x, u.user, last, seen)) return false;
+    }
+    return true;
+  }
+  // Whether all that the node gives is read before the next write.
+  bool isForgotten(const Variable& x, const Node* n) const {
+    uint32_t last = 0;
+    std::unordered_set<const Node*> seen;
+    if (x.writers.contains(n) || !findLastReader(x, n, last, seen)) return false;
+    auto next = std::upper_bound(x.writes.begin(), x.writes.end(), liveness_->place(n));
+    return next == x.writes.end() || last < *next;
+  }
+
+  // Other names see the memory as it is at that moment, so no write may follow while they are read.
   bool capturesAfterWrites(const Variable& x) const {
     for (const Node* n : x.users) {
-      if (!captures(x, n)) continue;
+      if (!captures(x, n) || isForgotten(x, n)) continue;
       if (x.writes.back() >= liveness_->place(n)) return false;
       for (const Block* b = n->block(); b != x.root->block(); b = b->parent())
         if (b->owner()->kind() == sym::Loop && writesInside(x, b->owner())) return false;

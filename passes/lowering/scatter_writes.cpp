@@ -6,7 +6,8 @@
 //                                             %s = aten::select_scatter(%b, %w, %d, %i)
 //                                             %c = aten::copy_(%b, %s)
 //
-// Only where no other view of %b is there before the last of its writes: nobody else would see these.
+// Only where each other view of %b is made after the writes, or is used no more when they come: nobody else would see
+// these.
 #include "ir/operators/view_twins.h"
 #include "passes/rewrite/rewrite.h"
 
@@ -91,6 +92,21 @@ class WriteScatterer {
     }
   }
 
+  // Finds the last node in the block that reads the memory by what the node gives; false if that may be kept elsewhere.
+  bool findLastReader(const Node* n, const Block* block, const LocationSet& memory, const Node*& last,
+                      std::unordered_set<const Node*>& seen) {
+    if (!seen.insert(n).second) return true;
+    const Node* place = placeIn(block, n);
+    if (!place || n->isReturn() || n->hasBlocks() || !facts_.isPure(n)) return false;
+    if (!last || last->isBefore(place)) last = place;
+    for (const Value* v : n->outputs()) {
+      if (!refersTo(v, memory)) continue;
+      for (const Use& u : v->uses())
+        if (!findLastReader(u.user, block, memory, last, seen)) return false;
+    }
+    return true;
+  }
+
   bool scatter(Value* base) {
     const Node* maker = base->node();
     if (!maker || maker->hasBlocks() || maker->kind() == sym::Constant || !facts_.isFresh(maker)) return false;
@@ -117,11 +133,16 @@ class WriteScatterer {
     for (const Node* w : writers_)
       if (facts_.aliases().writes(w).intersects(memory) && !writes.contains(w)) return false;
     const Block* block = base->block();
-    for (const Node* c : captures)
+    for (const Node* c : captures) {
+      std::unordered_set<const Node*> seen;
+      const Node *captured = placeIn(block, c), *last = nullptr;
+      const bool isForgotten = findLastReader(c, block, memory, last, seen);
       for (const Node* w : writes) {
-        const Node *captured = placeIn(block, c), *written = placeIn(block, w);
-        if (!captured || !written || captured == written || !written->isBefore(captured)) return false;
+        const Node* written = placeIn(block, w);
+        if (!captured || !written || captured == written) return false;
+        if (!written->isBefore(captured) && !(isForgotten && last->isBefore(written))) return false;
       }
+    }
     for (Node* w : scattered) rewrite(w);
     return true;
   }

@@ -356,6 +356,9 @@ std::optional<AttentionMatch> AttentionMatcher::complete(Value* q, Value* k, Val
   const Value *scores = product ? product->output() : nullptr, *result = product ? m.result : nullptr;
   std::optional<HeadSource> sources[] = {heads_->source(q, false, scores), heads_->source(k, product, scores),
                                          heads_->source(v, false, result)};
+  // Where keys are turned after they were repeated for groups, values are repeated as well.
+  if (sources[1] && sources[2] && sources[1]->heads > sources[2]->heads)
+    sources[2] = heads_->source(v, false, result, sources[1]->heads);
   std::optional<std::vector<NamedSize>> sizes = sizesOf(m.result);
   if (!sources[0] || !sources[1] || !sources[2] || !sizes)
     return miss(node, "queries, keys and values must have the form [batch, heads, tokens, size]");

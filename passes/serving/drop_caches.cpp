@@ -26,7 +26,7 @@ class Caches {
   Caches(Graph& graph, RewriteContext& context) : graph_(graph), c_(context) {}
 
   bool drop() {
-    const Value* ids = withIds();
+    Value* ids = withIds();
     for (Value* input : graph_.inputs()) {
       const bool isMany = input->type()->is(TypeKind::List) || input->type()->is(TypeKind::Tuple);
       if (input == ids || roleByName(input) || !(input->type()->isTensor() || isMany)) continue;
@@ -36,6 +36,10 @@ class Caches {
     if (joins_.empty()) return false;
     Builder b(graph_, graph_.block()->first());
     for (Node* node : sizes_) node->output()->replaceAllUsesWith(b.constant(IValue(int64_t{0})));
+    for (Node* node : batches_) {
+      node->replaceInput(0, ids);
+      node->replaceInput(1, b.constant(IValue(int64_t{0})));
+    }
     for (const Join& j : joins_) replaceValue(j.cat->output(), j.fresh);
     removeUnused();
     return true;
@@ -43,10 +47,10 @@ class Caches {
 
  private:
   // The first input, unless another one is called so.
-  const Value* withIds() const {
-    for (const Value* v : graph_.inputs())
+  Value* withIds() const {
+    for (Value* v : graph_.inputs())
       if (roleByName(v) == ServingInput::Ids) return v;
-    for (const Value* v : graph_.inputs())
+    for (Value* v : graph_.inputs())
       if (v->type()->isTensor() && !roleByName(v)) return v;
     return nullptr;
   }
@@ -96,8 +100,13 @@ class Caches {
     }
     for (Node* n : asked) {
       std::optional<int64_t> at = c_.facts.integer(n->input(1));
-      if (!dim || !at || !isSame(*at, *dim)) return false;
-      sizes_.push_back(n);
+      if (!dim || !at) return false;
+      if (isSame(*at, *dim))
+        sizes_.push_back(n);
+      else if (isSame(*at, 0) && withIds())
+        batches_.push_back(n);
+      else
+        return false;
     }
     return true;
   }
@@ -117,7 +126,8 @@ class Caches {
   Graph& graph_;
   RewriteContext& c_;
   std::vector<Join> joins_;
-  std::vector<Node*> sizes_;  // that ask for tokens of a cache
+  std::vector<Node*> sizes_;    // that ask for tokens of a cache
+  std::vector<Node*> batches_;  // for texts, of which there are as many ids
 };
 
 }  // namespace

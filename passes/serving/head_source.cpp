@@ -116,11 +116,12 @@ std::vector<Value*> HeadSources::pathBehind(Value* value) {
 }
 
 // From the first value that heads are views of on.
-std::optional<HeadSource> HeadSources::source(Value* heads, bool swapped, const Value* product) {
+std::optional<HeadSource> HeadSources::source(Value* heads, bool swapped, const Value* product, int64_t count) {
   std::vector<Value*> path = pathBehind(heads);
   for (auto candidate = path.rbegin(); candidate != path.rend(); ++candidate) {
     std::optional<HeadSource> a = describe(*candidate, heads, swapped, product, *instances_[0]);
-    if (a && a == describe(*candidate, heads, swapped, product, *instances_[1])) return a;
+    if (a && (count == 0 || a->heads == count) && a == describe(*candidate, heads, swapped, product, *instances_[1]))
+      return a;
   }
   return std::nullopt;
 }

@@ -30,8 +30,9 @@ class HeadSources {
 
   // The first value that heads [batch, heads, tokens, size] are views or copies of, whatever dimensions these are split
   // into or joined in; `swapped`: with the last two in the other order. Groups of heads that are the same are one head.
-  // `product`: of matrices, which repeats heads as its other operand has them; or null.
-  std::optional<HeadSource> source(Value* heads, bool swapped, const Value* product);
+  // `product`: of matrices, which repeats heads as its other operand has them; or null. `count`: of heads that there
+  // are to be, those that are the same as well; 0: any.
+  std::optional<HeadSource> source(Value* heads, bool swapped, const Value* product, int64_t count = 0);
   // If the rows are columns of a larger matrix: there.
   void widen(HeadSource& rows);
   // A value [batch, tokens, heads * size] that is nothing but these heads in other order; null if there is none.

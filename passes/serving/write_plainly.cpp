@@ -4,6 +4,7 @@
 //   einsum("btkgd,bskd->bkgts", [a, b])                 -> the same, with a dimension of 1 in b for g
 //   x / sum(x), x = exp(y - max(y))                     -> softmax(y)
 //   detach_(x)                                          -> x
+//   linear(transpose(x, 0, 1), w, b)                    -> transpose(linear(x, w, b), 0, 1)
 //   y = empty; y[.., :n].copy_(a); y[.., n:].copy_(b)   -> cat([a, b], dim)
 #include "ir/values/aten.h"
 #include "ir/values/kind_set.h"
@@ -121,6 +122,19 @@ Value* plainEinsum(Node* n, RewriteContext& c) {
   return permuted(f, f.op(aten::matmul, {a, b}), p->out(), e->out);
 }
 
+// Rows are multiplied in any order: attention of torch.nn has tokens outside of texts, and heads are looked for in
+// texts.
+Value* plainLinear(Node* n, RewriteContext& c) {
+  Node* order = n->inputCount() == 3 ? n->input(0)->node() : nullptr;
+  if (!order || order->kind() != aten::transpose || order->inputCount() != 3 || !c.facts.isUndisturbed(order))
+    return nullptr;
+  std::optional<int64_t> a = c.facts.integer(order->input(1)), b = c.facts.integer(order->input(2));
+  if (!a || !b || *a < 0 || *b < 0 || *a + *b != 1 || c.facts.rank(order->input(0)) != 3) return nullptr;
+  Formula f(n, c);
+  Value* product = f.op(aten::linear, {order->input(0), n->input(1), n->input(2)});
+  return f.op(aten::transpose, {product, f.integer(0), f.integer(1)});
+}
+
 // Nothing keeps gradients here.
 Value* plainDetach(Node* n, RewriteContext&) { return n->input(0); }
 
@@ -194,6 +208,7 @@ void writePlainly(Graph& graph, RewriteContext& context) {
   using Plain = Value* (*)(Node*, RewriteContext&);
   static const std::pair<Symbol, Plain> kPlain[] = {{Symbol::of("aten::baddbmm"), plainBaddbmm},
                                                     {Symbol::of("aten::einsum"), plainEinsum},
+                                                    {aten::linear, plainLinear},
                                                     {aten::div, plainSoftmax},
                                                     {Symbol::of("aten::detach_"), plainDetach},
                                                     {aten::_native_multi_head_attention, unpackNativeLayer},

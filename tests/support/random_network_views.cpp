@@ -57,7 +57,19 @@ void NetworkMaker::cut() {
   Known x = any();
   if (x.rank() == 0) return;
   const int64_t dim = dimOf(x), size = x.size(dim < 0 ? dim + x.rank() : dim);
-  switch (c_.below(6)) {
+  switch (c_.below(8)) {
+    case 6: {  // a part is written over
+      const int64_t at = size == 0 ? 0 : between(-size, size - 1);
+      const Known part = call("aten::select.int", x, {x, dim, at});
+      return add("aten::select_scatter", {x, coin() ? part : call("aten::neg", part, {part}), dim, at});
+    }
+    case 7: {
+      const int64_t begin = between(0, size / 2), end = between(size / 2, size), step = between(1, 2);
+      const Known part = call("aten::slice.Tensor", x, {x, dim, begin, end, step});
+      const Known other = coin() ? part : call("aten::neg", part, {part});
+      const Known written = call("aten::slice_scatter", x, {x, other, dim, begin, end, step});
+      return add("aten::slice_copy.Tensor", {written, dim, 0, end, 1});
+    }
     case 0:
       return add("aten::select.int", {x, dim, size == 0 ? 0 : between(-size, size - 1)});
     case 1:

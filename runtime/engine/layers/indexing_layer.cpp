@@ -128,7 +128,7 @@ void IndexAddLayer::run(Frame& frame) const {
   const DType dtype = frame.network()[inputs[1]].dtype;
   const float* source = frame.data<float>(inputs[2]);
   auto* out = frame.data<float>(outputs[0]);
-  for (int64_t i = 0; i < count; ++i) checked(elementOf(numbers, dtype, i), size, false);
+  for (int64_t i = 0; i < count; ++i) checked(elementOf(numbers, dtype, i), size, wraps);
   // Each thread has columns of its own: what is added to one element is added in order.
   const int64_t columns = std::clamp<int64_t>(inner / 16, 1, 16), units = outer * columns;
   const int64_t work = outer * (count + size) * inner;
@@ -140,9 +140,13 @@ void IndexAddLayer::run(Frame& frame) const {
       std::copy(self + at + part.begin, self + at + part.end, out + at + part.begin);
     }
     for (int64_t i = 0; i < count; ++i) {
-      float* to = out + (o * size + elementOf(numbers, dtype, i)) * inner;
+      const int64_t number = elementOf(numbers, dtype, i);
+      float* to = out + (o * size + (number < 0 ? number + size : number)) * inner;
       const float* from = source + (o * count + i) * inner;
-      for (int64_t c = part.begin; c < part.end; ++c) to[c] += from[c] * alpha;
+      if (assigns)
+        std::copy(from + part.begin, from + part.end, to + part.begin);
+      else
+        for (int64_t c = part.begin; c < part.end; ++c) to[c] += from[c] * alpha;
     }
   });
 }
@@ -151,17 +155,14 @@ void IndexAddLayer::run(Frame& frame) const {
 
 namespace {
 
-constexpr std::string_view kApart = "elements that are not float32 lie apart",
-                           kNotIndex = "an index is no tensor of numbers";
+constexpr std::string_view kNotIndex = "an index is no tensor of numbers";
 
 bool isIndex(const Tensor& t) { return t.dtype() == DType::Int64 || t.dtype() == DType::Int32; }
 
-// The tensor as a contiguous operand; nothing if it would have to be copied and is not f32.
-std::optional<TensorId> inOrder(ConvertCall& call, const Tensor& t) {
+// The tensor as a contiguous operand.
+TensorId inOrder(ConvertCall& call, const Tensor& t) {
   TensorId id = call.idOf(t);
-  if (call.network()[id].contiguous) return id;
-  if (!isF32(t)) return std::nullopt;
-  return addCopy(call, id);
+  return call.network()[id].contiguous ? id : addCopy(call, id);
 }
 
 int64_t product(DimSpan sizes) { return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>()); }
@@ -170,8 +171,7 @@ int64_t product(DimSpan sizes) { return std::accumulate(sizes.begin(), sizes.end
 void addPick(ConvertCall& call, const Tensor& x, size_t first, const std::vector<Tensor>& indices, bool wraps) {
   const Dims sizes(x.sizes());
   if (x.numel() == 0 || checkedNumel(call.spec().sizes).value_or(0) == 0) return convertToKernel(call, kEmpty);
-  std::optional<TensorId> from = inOrder(call, x);
-  if (!from) return convertToKernel(call, kApart);
+  const TensorId from = inOrder(call, x);
   auto layer = std::make_unique<PickLayer>(call.node());
   for (const Tensor& t : indices)
     if (!broadcastInto(layer->block, t.sizes())) return convertToKernel(call, kNotIndex);
@@ -182,7 +182,7 @@ void addPick(ConvertCall& call, const Tensor& x, size_t first, const std::vector
   layer->innerBytes =
       product(DimSpan(sizes.data() + behind, sizes.size() - behind)) * static_cast<int64_t>(itemSize(x.dtype()));
   layer->wraps = wraps;
-  layer->inputs = {*from};
+  layer->inputs = {from};
   for (size_t k = 0; k < indices.size(); ++k) {
     const Tensor& t = indices[k];
     PickLayer::Index index{sizes[first + k], product(DimSpan(sizes.data() + first + k + 1, indices.size() - k - 1)),
@@ -224,11 +224,10 @@ void convertEmbedding(ConvertCall& call) {
   Tensor table = call.tensor(0), numbers = call.tensor(1);
   const bool isEncoded = !call.isNetworkTensor(0) && table.storage()->encoding() && table.isContiguous();
   if (!isEncoded || numbers.numel() == 0) return addPick(call, table, 0, {numbers}, false);
-  std::optional<TensorId> from = inOrder(call, numbers);
-  if (!from) return convertToKernel(call, kApart);
+  const TensorId from = inOrder(call, numbers);
   TensorId output = call.makeResult();
   auto& layer = call.add<DecodeRowsLayer>(table, numbers.numel());
-  layer.inputs = {*from};
+  layer.inputs = {from};
   layer.outputs = {output};
 }
 
@@ -246,6 +245,38 @@ void convertGather(ConvertCall& call) {
   layer.outputs = {output};
 }
 
+namespace {
+
+// `sizes`: of the source, which has as many places along `dim` as there are indices.
+IndexAddLayer& addIndexAdd(ConvertCall& call, const Dims& sizes, size_t dim, const Tensor& index,
+                           const Tensor& source) {
+  const Tensor x = call.tensor(0);
+  const TensorId to = inOrder(call, x), numbers = inOrder(call, index), from = inOrder(call, source);
+  TensorId output = call.makeResult();
+  auto& layer = call.add<IndexAddLayer>();
+  layer.outer = product(DimSpan(sizes.data(), dim));
+  layer.size = x.size(static_cast<int>(dim));
+  layer.count = index.size(0);
+  layer.inner = product(DimSpan(sizes.data() + dim + 1, sizes.size() - dim - 1));
+  layer.inputs = {to, numbers, from};
+  layer.outputs = {output};
+  return layer;
+}
+
+// x[mask] = number
+void putWhereTrue(ConvertCall& call, const Tensor& mask) {
+  const Tensor x = call.tensor(0), value = call.tensor(2);
+  if (value.numel() != 1 || call.flag(3)) return convertToKernel(call, "elements are put where a mask is true");
+  Dims sizes(mask.sizes());
+  if (!std::equal(sizes.begin(), sizes.end(), x.sizes().begin(), x.sizes().begin() + mask.rank()))
+    return convertToKernel(call, "the mask has other sizes");
+  sizes.resize(x.sizes().size(), 1);
+  const IValue where = call.compute("aten::reshape", {mask, intList(sizes)});
+  call.setResult(call.compute("aten::where.self", {where, call.compute("aten::reshape", {value, intList(Dims{})}), x}));
+}
+
+}  // namespace
+
 // (self, dim, index, source, alpha)
 void convertIndexAdd(ConvertCall& call) {
   Tensor x = call.tensor(0), index = call.tensor(2), source = call.tensor(3);
@@ -254,20 +285,34 @@ void convertIndexAdd(ConvertCall& call) {
   if (x.rank() == 0 || index.rank() != 1) return convertToKernel(call, "a tensor has no dimensions");
   const auto dim = static_cast<size_t>(call.dim(1, x.rank()));
   Dims sizes(x.sizes());
-  const int64_t size = sizes[dim];
   sizes[dim] = index.size(0);
   if (!(Dims(source.sizes()) == sizes)) return convertToKernel(call, "the source is broadcast");
-  std::optional<TensorId> to = inOrder(call, x), numbers = inOrder(call, index), from = inOrder(call, source);
-  if (!numbers) return convertToKernel(call, kApart);
-  TensorId output = call.makeResult();
-  auto& layer = call.add<IndexAddLayer>();
-  layer.outer = product(DimSpan(sizes.data(), dim));
-  layer.size = size;
-  layer.count = index.size(0);
-  layer.inner = product(DimSpan(sizes.data() + dim + 1, sizes.size() - dim - 1));
-  layer.alpha = static_cast<float>(call.number(4));
-  layer.inputs = {*to, *numbers, *from};
-  layer.outputs = {output};
+  addIndexAdd(call, sizes, dim, index, source).alpha = static_cast<float>(call.number(4));
+}
+
+// (self, indices, values, accumulate): one index, or a mask and one number.
+void convertIndexPut(ConvertCall& call) {
+  const Tensor x = call.tensor(0), values = call.tensor(2);
+  if (!isF32(x) || !isF32(values)) return convertToKernel(call, kNotF32);
+  if (x.numel() == 0 || values.numel() == 0) return convertToKernel(call, kEmpty);
+  const std::vector<Tensor> indices = call.tensors(1);
+  size_t dim = 0;
+  while (dim < indices.size() && !indices[dim].defined()) ++dim;
+  for (size_t d = dim + 1; d < indices.size(); ++d)
+    if (indices[d].defined()) return convertToKernel(call, "there are several indices");
+  if (dim >= indices.size()) return convertToKernel(call, kNotIndex);
+  const Tensor& index = indices[dim];
+  if (index.dtype() == DType::Bool && dim == 0 && index.rank() > 0 && index.rank() <= x.rank())
+    return putWhereTrue(call, index);
+  if (!isIndex(index) || index.rank() != 1 || index.numel() == 0) return convertToKernel(call, kNotIndex);
+  Dims sizes(x.sizes()), given(sizes);
+  sizes[dim] = given[dim] = index.size(0);
+  if (values.sizes().size() > sizes.size() || !broadcastInto(given, values.sizes()) || !(given == sizes))
+    return convertToKernel(call, "the values have other sizes");
+  const Tensor source = call.compute("aten::expand", {values, intList(sizes), false}).toTensor();
+  IndexAddLayer& layer = addIndexAdd(call, sizes, dim, index, source);
+  layer.assigns = !call.flag(3);
+  layer.wraps = true;
 }
 
 }  // namespace tscompile

@@ -55,10 +55,11 @@ class GatherLayer : public Layer {
 class IndexAddLayer : public Layer {
  public:
   using Layer::Layer;
-  std::string name() const override { return "index_add"; }
+  std::string name() const override { return assigns ? "index_put" : "index_add"; }
   void run(Frame& frame) const override;
   int64_t outer = 1, size = 0, count = 0, inner = 1;
   float alpha = 1;
+  bool assigns = false, wraps = false;  // instead of adding; negative numbers count from the end
 };
 
 void convertIndex(ConvertCall& call);
@@ -66,5 +67,6 @@ void convertIndexSelect(ConvertCall& call);
 void convertEmbedding(ConvertCall& call);
 void convertGather(ConvertCall& call);
 void convertIndexAdd(ConvertCall& call);
+void convertIndexPut(ConvertCall& call);
 
 }  // namespace tscompile

@@ -90,8 +90,6 @@ void convertRunningTotal(ConvertCall& call) {
   if (!whole && !(isF32(x) && to == from))
     return convertToKernel(call, "its dtype is none of float32, int64, int32, bool");
   if (x.numel() == 0) return convertToKernel(call, kEmpty);
-  if (!isF32(x) && !call.network()[call.operand(0)].contiguous)
-    return convertToKernel(call, "elements that are not float32 lie apart");
   auto layer = std::make_unique<RunningTotalLayer>(call.node());
   layer->shape = shapeAlong(x, call.dim(1, x.rank()));
   layer->isProduct = kProduct;

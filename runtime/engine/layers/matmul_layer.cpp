@@ -220,6 +220,20 @@ void computeVector(ConvertCall& call) {
   call.setResult(0, call.compute("aten::reshape", {call.compute("aten::matmul", {x, y}), intList(sizes)}));
 }
 
+// (a + bi)(c + di), of products of real matrices.
+void computeComplex(ConvertCall& call) {
+  auto part = [&](size_t i, int64_t of) {
+    const IValue pairs = call.compute("aten::view_as_real", {call.argument(i)});
+    return call.compute("aten::contiguous", {call.compute("aten::select.int", {pairs, int64_t{-1}, of}), int64_t{0}});
+  };
+  const IValue a = part(0, 0), b = part(0, 1), c = part(1, 0), d = part(1, 1);
+  auto product = [&](const IValue& x, const IValue& y) { return call.compute("aten::matmul", {x, y}); };
+  const IValue real = call.compute("aten::sub.Tensor", {product(a, c), product(b, d), int64_t{1}});
+  const IValue imaginary = call.compute("aten::add.Tensor", {product(a, d), product(b, c), int64_t{1}});
+  const IValue pairs = call.compute("aten::stack", {tensorList({real.toTensor(), imaginary.toTensor()}), int64_t{-1}});
+  call.setResult(0, call.compute("aten::view_as_complex", {pairs}));
+}
+
 bool areF32(const ConvertCall& call, size_t i, size_t k) { return isF32(call.tensor(i)) && isF32(call.tensor(k)); }
 
 }  // namespace
@@ -243,7 +257,11 @@ void convertMatmul(ConvertCall& call) {
     Tensor w = call.tensor(1);
     if (addProduct(call, 0, w, w.size(0), w.size(1), w.stride(0), w.stride(1), {})) return;
   }
-  if (areF32(call, 0, 1) && checkedNumel(call.spec().sizes) != 0 && call.tensor(0).numel() != 0) {
+  const bool hasElements = checkedNumel(call.spec().sizes) != 0 && call.tensor(0).numel() != 0;
+  const DType complex = DType::Complex64;
+  if (hasElements && call.tensor(0).dtype() == complex && call.tensor(1).dtype() == complex)
+    return computeComplex(call);
+  if (areF32(call, 0, 1) && hasElements) {
     const int x = call.tensor(0).rank(), y = call.tensor(1).rank();
     if (x == 1 || y == 1) return computeVector(call);
     constexpr int kMostRank = 4;  // two dimensions of batches

@@ -1,5 +1,6 @@
 #include "runtime/engine/layers/pointwise_layer.h"
 
+#include "runtime/engine/layers/move_layers.h"
 #include "runtime/kernels/layout.h"
 
 namespace tscompile {
@@ -16,8 +17,13 @@ Dims broadcastStrides(const NetTensor& t, size_t rank) {
 }  // namespace
 
 TensorId addCopy(ConvertCall& call, TensorId from) {
-  Dims sizes = call.network()[from].sizes;
-  TensorId to = call.network().addTensor(DType::Float32, sizes);
+  const Dims sizes = call.network()[from].sizes;
+  const DType dtype = call.network()[from].dtype;
+  TensorId to = call.network().addTensor(dtype, sizes);
+  if (dtype != DType::Float32) {
+    call.add<MoveLayer>(call.network(), from, to);
+    return to;
+  }
   auto& layer = call.add<PointwiseLayer>();
   layer.program.output(layer.program.step(PointwiseOp::Copy, layer.program.input()));
   layer.inputs = {from};
@@ -28,8 +34,8 @@ TensorId addCopy(ConvertCall& call, TensorId from) {
 void convertCopy(ConvertCall& call) {
   Tensor x = call.tensor(0);
   const TensorSpec& spec = call.spec();
-  if (x.dtype() != DType::Float32 || spec.dtype != DType::Float32)
-    return convertToKernel(call, "the elements are not float32");
+  if (x.dtype() != spec.dtype) return convertToKernel(call, "the dtype changes");
+  if (isQuantized(x.dtype())) return convertToKernel(call, "the elements are quantized");
   if (x.numel() == 0) return convertToKernel(call, "a tensor has no elements");
   TensorId from = call.operand(0);
   TensorId to = call.makeResult();
@@ -37,8 +43,12 @@ void convertCopy(ConvertCall& call) {
   TensorId target = to;
   const NetTensor& made = call.network()[to];
   if (!(made.sizes == call.network()[from].sizes))
-    target = call.network().addView(made.buffer, DType::Float32, call.network()[from].sizes,
+    target = call.network().addView(made.buffer, x.dtype(), call.network()[from].sizes,
                                     contiguousStrides(call.network()[from].sizes), 0);
+  if (x.dtype() != DType::Float32) {
+    call.add<MoveLayer>(call.network(), from, target);
+    return;
+  }
   auto& layer = call.add<PointwiseLayer>();
   layer.program.output(layer.program.step(PointwiseOp::Copy, layer.program.input()));
   layer.inputs = {from};

@@ -103,22 +103,16 @@ void RearrangeLayer::run(Frame& frame) const {
 
 namespace {
 
-// Adds the layer; `sources` has the dimensions of the input. Null if the kernel is called.
-RearrangeLayer* addRearrangement(ConvertCall& call, std::string name, std::vector<std::vector<int64_t>> sources,
+// Adds the layer; `sources` has the dimensions of the input.
+RearrangeLayer& addRearrangement(ConvertCall& call, std::string name, std::vector<std::vector<int64_t>> sources,
                                  float filling) {
   TensorId input = call.operand(0);
-  if (!call.network()[input].contiguous) {
-    if (!call.network()[input].isFloat()) {
-      convertToKernel(call, "elements that are not float32 lie apart");
-      return nullptr;
-    }
-    input = addCopy(call, input);
-  }
+  if (!call.network()[input].contiguous) input = addCopy(call, input);
   TensorId output = call.makeResult();
   auto& layer = call.add<RearrangeLayer>(std::move(name), call.network()[input].sizes, std::move(sources), filling);
   layer.inputs = {input};
   layer.outputs = {output};
-  return &layer;
+  return layer;
 }
 
 std::vector<std::vector<int64_t>> unchanged(DimSpan sizes) {
@@ -192,10 +186,10 @@ void convertPad(ConvertCall& call) {
     for (int64_t at = -pad[2 * i]; at < size + pad[2 * i + 1]; ++at)
       sources[d].push_back(elementAt(mode, at, size, before[d], behind[d]));
   }
-  RearrangeLayer* layer = addRearrangement(call, "pad", std::move(sources), static_cast<float>(value));
-  if (!layer || !isMargin) return;
-  layer->before = before;
-  layer->behind = behind;
+  RearrangeLayer& layer = addRearrangement(call, "pad", std::move(sources), static_cast<float>(value));
+  if (!isMargin) return;
+  layer.before = before;
+  layer.behind = behind;
 }
 
 template void convertPad<PadMode::Constant>(ConvertCall& call);

@@ -1,4 +1,5 @@
 // The layer that calls an operator's reference kernel.
+#include "ir/values/error.h"
 #include "runtime/engine/network/convert_call.h"
 #include "runtime/engine/network/frame.h"
 #include "runtime/interpreter/call_operator.h"
@@ -58,7 +59,11 @@ class KernelLayer : public Layer {
   void store(Frame& frame, const NetValue& planned, const IValue& made) const {
     if (planned.kind == NetValue::Kind::Tensor) {
       const Tensor& to = frame.tensor(outputs[planned.tensor]);
-      if (made.tensorImpl() != to.impl() && !(made.tensorImpl()->data() == to.raw())) copyTensor(to, made.toTensor());
+      if (made.tensorImpl() == to.impl() || made.tensorImpl()->data() == to.raw()) return;
+      // The interpreter takes what a kernel gives.
+      if (Dims(made.toTensor().sizes()) != Dims(to.sizes()))
+        throw ExecutionError(ErrorKind::Model, "a kernel gave other sizes than were planned for");
+      copyTensor(to, made.toTensor());
       return;
     }
     for (size_t i = 0; i < planned.items.size(); ++i) store(frame, planned.items[i], made.toList().items[i]);

@@ -35,6 +35,7 @@ void optimize(Network& network, WeightStore& store, const EngineOptions& options
   Calibration* measured = options.tactics ? options.tactics->calibration.get() : nullptr;
   measured ? measureRanges(network, *measured) : storeLines(network, options);
   joinInPlace(network);
+  writeInPlace(network);
   roundAttention(network, productPrecision(options));
   for (const auto& layer : network.layers)
     if (auto* packed = dynamic_cast<PackedLayer*>(layer.get())) packed->prepare(store, productPrecision(options));

@@ -40,5 +40,7 @@ std::vector<std::string> valueNames(const Network& network);
 void measureRanges(Network& network, Calibration& calibration);
 // Parts of a tensor that is joined from them are made where they belong in it.
 void joinInPlace(Network& network);
+// Parts of a tensor that ends there are replaced where it is.
+void writeInPlace(Network& network);
 
 }  // namespace tscompile

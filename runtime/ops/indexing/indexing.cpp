@@ -233,6 +233,7 @@ void registerIndexingOps(OpRegistry& ops) {
     ops.add({.schema = schema,
              .infer = inferIndexPut,
              .kernel = indexPutKernel,
+             .convert = convertIndexPut,
              .dtypes = kAllTypes,
              .inplace = InPlace::Direct});
 }

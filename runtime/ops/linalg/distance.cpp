@@ -1,5 +1,6 @@
 // Distances between vectors: pairwise, of all pairs, and their cosine.
 #include "ir/values/size_expression.h"
+#include "runtime/engine/network/convert_call.h"
 #include "runtime/ops/call_op.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/dense.h"
@@ -51,6 +52,28 @@ void cosineSimilarityKernel(KernelCall& call) {
   };
   Tensor product = invokeTensor(call, "aten::mul.Tensor", {direction(a), direction(b)});
   call.setResult(invokeTensor(call, "aten::sum.dim_IntList", {product, dims, false, IValue()}));
+}
+
+void convertCosineSimilarity(ConvertCall& call) {
+  const Tensor a = call.tensor(0), b = call.tensor(1);
+  if (a.dtype() != DType::Float32 || b.dtype() != DType::Float32)
+    return convertToKernel(call, "an argument is not float32");
+  Dims sizes(a.sizes());
+  if (!broadcastInto(sizes, b.sizes())) return convertToKernel(call, "they cannot be broadcast");
+  if (sizes.empty() || checkedNumel(sizes).value_or(0) == 0) return convertToKernel(call, "a tensor has no elements");
+  constexpr int64_t kFew = 256;
+  if (*checkedNumel(sizes) < kFew) return convertToKernel(call, "there are so few elements that one call is faster");
+  const IValue dims = intList(Dims{call.dim(2, static_cast<int>(sizes.size()))});
+  auto made = [&](std::string_view op, std::vector<IValue> arguments) {
+    return call.compute(op, std::move(arguments));
+  };
+  auto direction = [&](const Tensor& t) {
+    const IValue x = expandedTo(t, sizes);
+    const IValue squares = made("aten::sum.dim_IntList", {made("aten::mul.Tensor", {x, x}), dims, true, IValue()});
+    return made("aten::div.Tensor", {x, made("aten::clamp_min", {made("aten::sqrt", {squares}), call.argument(3)})});
+  };
+  const IValue product = made("aten::mul.Tensor", {direction(a), direction(b)});
+  call.setResult(made("aten::sum.dim_IntList", {product, dims, false, IValue()}));
 }
 
 void inferPairwiseDistance(InferCall& call) {
@@ -179,6 +202,45 @@ void cdistKernel(KernelCall& call) {
   out.store();
 }
 
+// As PyTorch makes them, where there are more than a few: |x - y|^2 = |x|^2 + |y|^2 - 2 x y.
+IValue distancesByProduct(ConvertCall& call, const IValue& a, const IValue& b) {
+  auto made = [&](std::string_view op, std::vector<IValue> arguments) {
+    return call.compute(op, std::move(arguments));
+  };
+  auto squares = [&](const IValue& t) {
+    return made("aten::sum.dim_IntList", {made("aten::mul.Tensor", {t, t}), intList(Dims{-1}), true, IValue()});
+  };
+  // In one batch at least: products with a constant matrix may be rounded, which differences of squares make much of.
+  auto batched = [&](const IValue& t) { return t.toTensor().rank() == 2 ? made("aten::unsqueeze", {t, 0}) : t; };
+  const IValue product = made("aten::matmul", {batched(a), made("aten::transpose.int", {batched(b), -2, -1})});
+  const IValue others = made("aten::transpose.int", {squares(b), -2, -1});
+  const IValue square = made("aten::add.Tensor", {made("aten::add.Tensor", {squares(a), product, -2}), others, 1});
+  const IValue distances = made("aten::sqrt", {made("aten::clamp_min", {square, 0.0})});
+  return made("aten::reshape", {distances, intList(call.spec().sizes)});
+}
+
+void convertCdist(ConvertCall& call) {
+  const Tensor a = call.tensor(0), b = call.tensor(1);
+  if (a.dtype() != DType::Float32 || b.dtype() != DType::Float32)
+    return convertToKernel(call, "an argument is not float32");
+  if (checkedNumel(call.spec().sizes).value_or(0) == 0 || a.numel() == 0)
+    return convertToKernel(call, "a tensor has no elements");
+  if (usesProduct(call, a.size(a.rank() - 2), b.size(b.rank() - 2)))
+    return call.setResult(distancesByProduct(call, a, b));
+  const double p = call.number(2);
+  constexpr int64_t kMostDifferences = 1 << 18;  // that are held in memory
+  if ((p != 1 && p != 2) || checkedNumel(call.spec().sizes).value_or(0) * a.size(a.rank() - 1) > kMostDifferences)
+    return convertToKernel(call, "differences of all pairs are too many, or p is neither 1 nor 2");
+  auto made = [&](std::string_view op, std::vector<IValue> arguments) {
+    return call.compute(op, std::move(arguments));
+  };
+  const IValue difference =
+      made("aten::sub.Tensor", {made("aten::unsqueeze", {a, -2}), made("aten::unsqueeze", {b, -3}), 1});
+  const IValue terms = p == 1 ? made("aten::abs", {difference}) : made("aten::mul.Tensor", {difference, difference});
+  const IValue sums = made("aten::sum.dim_IntList", {terms, intList(Dims{-1}), false, IValue()});
+  call.setResult(p == 1 ? sums : made("aten::sqrt", {sums}));
+}
+
 // ---- pdist(self, p): of every row to those after it ----
 
 void inferPdist(InferCall& call) {
@@ -218,13 +280,14 @@ void pdistKernel(KernelCall& call) {
 }  // namespace
 
 void registerDistanceOps(OpRegistry& ops) {
-  auto add = [&](std::string_view name, InferFunction infer, KernelFunction kernel, DTypeSet dtypes) {
-    ops.add({.schema = name, .infer = infer, .kernel = kernel, .dtypes = dtypes});
+  auto add = [&](std::string_view name, InferFunction infer, KernelFunction kernel, DTypeSet dtypes,
+                 ConvertFunction convert = nullptr) {
+    ops.add({.schema = name, .infer = infer, .kernel = kernel, .convert = convert, .dtypes = dtypes});
   };
-  add("aten::cosine_similarity", inferCosineSimilarity, cosineSimilarityKernel, kRealAndBool);
+  add("aten::cosine_similarity", inferCosineSimilarity, cosineSimilarityKernel, kRealAndBool, convertCosineSimilarity);
   add("aten::pairwise_distance", inferPairwiseDistance, pairwiseDistanceKernel, kAllTypes);
-  add("aten::cdist", inferCdist, cdistKernel, kFloatingTypes);
-  add("aten::_cdist_forward", inferCdist, cdistKernel, kFloatingTypes);
+  add("aten::cdist", inferCdist, cdistKernel, kFloatingTypes, convertCdist);
+  add("aten::_cdist_forward", inferCdist, cdistKernel, kFloatingTypes, convertCdist);
   add("aten::pdist", inferPdist, pdistKernel, kFloatingTypes);
   add("aten::_pdist_forward", inferPdist, pdistKernel, kFloatingTypes);
 }

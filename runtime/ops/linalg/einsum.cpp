@@ -274,8 +274,10 @@ struct Pair {
 
 void convertEinsum(ConvertCall& call) {
   std::vector<Tensor> operands = call.tensors(1);
+  const bool areComplex = operands[0].dtype() == DType::Complex64;
   for (const Tensor& t : operands) {
-    if (t.dtype() != DType::Float32) return convertToKernel(call, "an argument is not float32");
+    if (t.dtype() != (areComplex ? DType::Complex64 : DType::Float32))
+      return convertToKernel(call, "arguments are neither float32 nor complex64");
     if (t.numel() == 0) return convertToKernel(call, "a tensor has no elements");
   }
   if (!call.isNone(2)) return convertToKernel(call, "an order of products is given");

@@ -244,7 +244,16 @@ void normExceptDimKernel(KernelCall& call) {
 }
 
 // v * g / |v|, a norm for each index of dimension `dim`.
-void inferWeightNorm(InferCall& call) { call.result(call.tensor(0)); }
+void inferWeightNorm(InferCall& call) {
+  const TensorInfo v = call.tensor(0), g = call.tensor(1);
+  const DType dtype = promotedDType(call, 2);
+  if (!v.hasRank || !g.hasRank) return call.resultOfUnknownRank(dtype);
+  const Dims dims = allDimsExcept(call, static_cast<int64_t>(v.rank()), 2);
+  Dims factors = reducedSizes(v.sizes, dims, call.integer(2) != -1), sizes(v.sizes);
+  if (!broadcastInto(factors, g.sizes)) refuseBroadcast(g.sizes, factors);
+  if (!broadcastInto(sizes, factors)) refuseBroadcast(sizes, factors);
+  call.result(dtype, sizes);
+}
 void weightNormKernel(KernelCall& call) {
   Tensor v = call.tensor(0);
   Tensor norm = invokeTensor(call, "aten::norm_except_dim", {v, 2, call.argument(2)});

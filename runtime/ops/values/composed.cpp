@@ -1,4 +1,5 @@
 // Operators that are made of others: assertions, products with integer weights, forms without checks, interpolation.
+#include "ir/values/size_expression.h"
 #include "runtime/engine/network/convert_call.h"
 #include "runtime/ops/call_op.h"
 #include "runtime/ops/ops.h"
@@ -97,6 +98,124 @@ void int8Product(KernelCall& call) {
       invokeTensor(call, "aten::mm", {x, invokeTensor(call, "aten::t", {convertTensor(weight, x.dtype())})});
   call.setResult(invoke(call, "aten::mul.Tensor", {product, call.tensor(2)}));
 }
+
+// ---- products with weights of four bits, as torchao makes them for processors: two in a byte, in an order that
+// PyTorch chooses by the vectors of the machine that packs and multiplies ----
+
+// Rows whose columns stand together, and whether such a block has its second half in the upper bits; in the rest, and
+// without vectors, neighbours share a byte.
+struct Packing {
+  int64_t rows;
+  bool halves;
+};
+
+Packing packing() {
+#if defined(__x86_64__)
+  static const bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  static const bool narrow = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  if (wide) return {64, true};
+  if (narrow) return {32, true};
+#endif
+  return {32, false};
+}
+
+// body(row, byte, shift): where the four bits of each row and column are.
+template <class Body>
+void forEachWeight(int64_t rows, int64_t columns, Body body) {
+  const Packing p = packing();
+  for (int64_t first = 0; first < rows; first += p.rows) {
+    const int64_t count = std::min(p.rows, rows - first), half = count / 2;
+    const bool halves = p.halves && count == p.rows;
+    for (int64_t k = 0; k < columns; ++k)
+      for (int64_t n = 0; n < count; ++n) {
+        const int64_t at = first * columns / 2 + k * half + (halves ? n % half : n / 2);
+        body(first + n, k, at, (halves ? n / half : n % 2) * 4);
+      }
+  }
+}
+
+// ---- _convert_weight_to_int4pack_for_cpu(self, innerKTiles) ----
+
+constexpr int64_t kRowsTogether = 16;
+
+void inferPack(InferCall& call) {
+  const TensorInfo t = call.rankedTensor(0);
+  call.require(t.rank() == 2, "_convert_weight_to_int4pack_cpu : expect weight to be 2D tensor.");
+  call.require(t.dtype == DType::Undefined || t.dtype == DType::Int32,
+               "_convert_weight_to_int4pack_cpu : expect weight to be kInt.");
+  call.require(!isKnownSize(t.sizes[0]) || t.sizes[0] % kRowsTogether == 0,
+               "_convert_weight_to_int4pack_cpu : expect N to be dividable by 16");
+  call.require(!isKnownSize(t.sizes[1]) || t.sizes[1] % 2 == 0,
+               "_convert_weight_to_int4pack: expect K to be dividable by 2");
+  call.result(DType::UInt8, Dims{t.sizes[0], floorDiv(SizeExpression::ofSize(t.sizes[1]), 2).size()});
+}
+
+void packKernel(KernelCall& call) {
+  const Tensor w = contiguous(call.tensor(0));
+  Tensor out = Tensor::zeros(DType::UInt8, call.spec().sizes);
+  auto* to = out.data<uint8_t>();
+  forEachWeight(w.size(0), w.size(1), [&](int64_t n, int64_t k, int64_t at, int64_t shift) {
+    to[at] = static_cast<uint8_t>(to[at] | (w.data<int32_t>()[n * w.size(1) + k] & 15) << shift);
+  });
+  call.setResult(out);
+}
+
+// ---- _weight_int4pack_mm_for_cpu(self, mat2, qGroupSize, qScaleAndZeros) ----
+
+void inferProductOfPacked(InferCall& call) {
+  const TensorInfo x = call.rankedTensor(0), w = call.rankedTensor(1), grid = call.rankedTensor(3);
+  call.require(x.dtype == DType::Undefined || isFloating(x.dtype) && x.dtype != DType::Float64,
+               "_weight_int4pack_mm_cpu : expect A to be either 32-bit or 16-bit float tensor.");
+  call.require(x.rank() == 2, "_weight_int4pack_mm_cpu : expect A to be 2D tensor.");
+  call.require(w.dtype == DType::Undefined || w.dtype == DType::UInt8,
+               "_weight_int4pack_mm_cpu : expect B to be uint8 tensor.");
+  call.require(w.rank() == 2 && !differ(x.sizes[1], (SizeExpression::ofSize(w.sizes[1]) * 2).size()),
+               "_weight_int4pack_mm_cpu : expect B.size(1) to be K / 2.");
+  const int64_t group = call.integer(2);
+  call.require(group == 32 || group == 64 || group == 128 || group == 256,
+               "_weight_int4pack_mm_cpu: expect qGroupSize to be 32, 64, 128 or 256, got {}", group);
+  call.require(grid.rank() == 3 && !differ(grid.sizes[1], w.sizes[0]),
+               "_weight_int4pack_mm_cpu: expect qScaleAndZeros to be 3d tensor with sizes [:, {}, 2]", w.sizes[0]);
+  call.require(grid.dtype == DType::Undefined || x.dtype == DType::Undefined || grid.dtype == x.dtype,
+               "expected scalar type {} but found {}", graphName(x.dtype), graphName(grid.dtype));
+  call.result(x.dtype, Dims{x.sizes[0], w.sizes[0]});
+}
+
+// (q - 8) * scale + zero, in f32.
+Tensor weightsOf(const KernelCall& call) {
+  const Tensor packed = contiguous(call.tensor(1));
+  const Tensor grid = contiguous(convertTensor(call.tensor(3), DType::Float32));
+  const int64_t rows = packed.size(0), columns = packed.size(1) * 2, group = call.integer(2);
+  call.require(grid.size(0) * group >= columns && grid.size(2) == 2, "expected a scale and a zero for each group of {}",
+               group);
+  Tensor w = Tensor::empty(DType::Float32, Dims{rows, columns});
+  forEachWeight(rows, columns, [&](int64_t n, int64_t k, int64_t at, int64_t shift) {
+    const float* scale = grid.data<float>() + (k / group * rows + n) * 2;
+    const int q = (packed.data<uint8_t>()[at] >> shift & 15) - 8;
+    w.data<float>()[n * columns + k] = static_cast<float>(q) * scale[0] + scale[1];
+  });
+  return w;
+}
+
+void productOfPackedKernel(KernelCall& call) {
+  const Tensor x = convertTensor(call.tensor(0), DType::Float32);
+  const Tensor made = invokeTensor(call, "aten::linear", {x, weightsOf(call), IValue()});
+  call.setResult(convertTensor(made, call.spec().dtype));
+}
+
+void convertProductOfPacked(ConvertCall& call) {
+  if (call.isNetworkTensor(1) || call.isNetworkTensor(3)) return convertToKernel(call, "the weight is an input");
+  auto to = [&](const IValue& t, DType dtype) {
+    return call.compute("aten::to.dtype", {t, static_cast<int64_t>(dtype), false, false, IValue()});
+  };
+  const DType dtype = call.tensor(0).dtype();
+  const IValue x = dtype == DType::Float32 ? call.argument(0) : to(call.argument(0), DType::Float32);
+  const IValue made = call.compute("aten::linear", {x, weightsOf(call), IValue()});
+  call.setResult(0, dtype == DType::Float32 ? made : to(made, dtype));
+}
+
+// ---- others ----
 
 // The weight has the shape of x, or one that is broadcast to it.
 void preluOfWeights(KernelCall& call) {
@@ -229,6 +348,16 @@ void registerComposedOps(OpRegistry& ops) {
   add("aten::_safe_softmax", safeSoftmax);
   add("aten::_int_mm", intProduct);
   add("aten::_weight_int8pack_mm", int8Product);
+  ops.add({.schema = "aten::_convert_weight_to_int4pack_for_cpu",
+           .infer = inferPack,
+           .kernel = packKernel,
+           .dtypes = kAllTypes});
+  ops.add({.schema = "aten::_weight_int4pack_mm_for_cpu",
+           .infer = inferProductOfPacked,
+           .kernel = productOfPackedKernel,
+           .convert = convertProductOfPacked,
+           .dtypes = kFloatingTypes,
+           .cost = Cost::Product});
   add("aten::_prelu_kernel", preluOfWeights, inferSameAsSelf);
   ops.add({.schema = "aten::nonzero_static",
            .kernel = nonzeroStatic,

@@ -4,6 +4,7 @@
 #include "runtime/ops/call_op.h"
 #include "runtime/ops/moved_types.h"
 #include "runtime/ops/ops.h"
+#include "runtime/ops/views/part_uses.h"
 #include "runtime/reference/elementwise.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/loops/numbers.h"
@@ -12,6 +13,8 @@
 
 namespace tscompile {
 namespace {
+
+constexpr int64_t kContiguous = 0;
 
 // ---- clone, copy ----
 
@@ -60,6 +63,15 @@ void copyKernel(KernelCall& call) {
   Tensor converted = emptyLike(from, t.dtype());
   copyTensor(converted, from);
   call.setResult(Dims(from.sizes()) == Dims(t.sizes()) ? converted : cloneTensor(expandedTo(converted, t.sizes())));
+}
+// What only replaces a part of another tensor is copied there.
+void convertCopyOver(ConvertCall& call) {
+  Tensor t = call.tensor(0), from = call.tensor(1);
+  if (t.dtype() != from.dtype()) return convertToKernel(call, "the dtype changes");
+  if (t.numel() == 0) return convertToKernel(call, "a tensor has no elements");
+  checkBroadcast(call, t, from);
+  const Tensor expanded = expandedTo(from, t.sizes());
+  call.setResult(isPartOfOthers(call) ? IValue(expanded) : call.compute("aten::clone", {expanded, kContiguous}));
 }
 
 // ---- fill, zero: writing one element several times does no harm, so overlap is let pass ----
@@ -159,8 +171,8 @@ void viewCopyKernel(KernelCall& call) {
 }
 
 void convertViewCopy(ConvertCall& call) {
-  constexpr int64_t kContiguous = 0;
   IValue view = call.compute(viewOf(call.op()).fullName(), argumentsOf(call));
+  if (isCopiedByUsers(call)) return call.setResult(view);
   call.setResult(copied(view, [&](const Tensor& t) { return call.compute("aten::clone", {t, kContiguous}); }));
 }
 
@@ -179,7 +191,11 @@ void registerCopyingOps(OpRegistry& ops) {
   add("aten::lift_fresh_copy", inferSameAsSelf, copiedKernel);
   // Torch-TensorRT's lowering leaves it in graphs.
   add("trt::const(Tensor val) -> Tensor", inferSameAsSelf, copiedKernel);
-  add("aten::copy", inferSameAsSelf, copyKernel);
+  ops.add({.schema = "aten::copy",
+           .infer = inferSameAsSelf,
+           .kernel = copyKernel,
+           .convert = convertCopyOver,
+           .dtypes = kMovedTypes});
   add("aten::copy_", inferSameAsSelf, copyInPlaceKernel);
   add("aten::copy_.Tensor", inferSameAsSelf, copyInPlaceKernel);
   add("aten::copy_.int", inferSameAsSelf, copyNumberInPlaceKernel);
@@ -201,11 +217,26 @@ void registerCopyingOps(OpRegistry& ops) {
   };
   for (auto schema : {"aten::as_strided_copy", "aten::view_copy", "aten::view_copy.dtype"})
     addViewCopy(schema, {Trait::MindsStrides});
-  for (auto schema :
-       {"aten::alias_copy", "aten::detach_copy", "aten::expand_copy", "aten::permute_copy", "aten::_reshape_alias_copy",
-        "aten::split_copy.Tensor", "aten::split_with_sizes_copy", "aten::squeeze_copy", "aten::squeeze_copy.dim",
-        "aten::t_copy", "aten::transpose_copy.int", "aten::unbind_copy.int", "aten::unfold_copy",
-        "aten::unsqueeze_copy", "aten::view_as_complex_copy", "aten::view_as_real_copy", "aten::_conj_copy"})
+  for (auto schema : {"aten::alias_copy",
+                      "aten::detach_copy",
+                      "aten::diagonal_copy",
+                      "aten::expand_copy",
+                      "aten::permute_copy",
+                      "aten::_reshape_alias_copy",
+                      "aten::select_copy.int",
+                      "aten::slice_copy.Tensor",
+                      "aten::split_copy.Tensor",
+                      "aten::split_with_sizes_copy",
+                      "aten::squeeze_copy",
+                      "aten::squeeze_copy.dim",
+                      "aten::t_copy",
+                      "aten::transpose_copy.int",
+                      "aten::unbind_copy.int",
+                      "aten::unfold_copy",
+                      "aten::unsqueeze_copy",
+                      "aten::view_as_complex_copy",
+                      "aten::view_as_real_copy",
+                      "aten::_conj_copy"})
     addViewCopy(schema);
 }
 

@@ -1,7 +1,10 @@
 // Parts of tensors: select, narrow, slice, diagonal, unfold, and copies of a tensor with such a part replaced.
 #include "ir/values/size_expression.h"
+#include "runtime/engine/layers/operands.h"
+#include "runtime/engine/layers/move_layers.h"
 #include "runtime/ops/moved_types.h"
 #include "runtime/ops/ops.h"
+#include "runtime/ops/views/part_uses.h"
 #include "runtime/reference/elementwise.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/tensor_options.h"
@@ -197,11 +200,6 @@ void partKernel(KernelCall& call) {
   call.setResult(kPart(call, call.tensor(0), 1));
 }
 
-template <Part kPart>
-void partCopyKernel(KernelCall& call) {
-  call.setResult(cloneTensor(kPart(call, call.tensor(0), 1)));
-}
-
 // (self, src, ...): the arguments of the part begin after `src`.
 template <Part kPart>
 void scatterKernel(KernelCall& call) {
@@ -212,6 +210,16 @@ void scatterKernel(KernelCall& call) {
                source.defined() ? dimsText(source.sizes()) : "None", dimsText(part.sizes()));
   copyTensor(part, source);
   call.setResult(out);
+}
+template <Part kPart>
+void convertScatter(ConvertCall& call) {
+  const Tensor self = call.tensor(0), source = call.tensor(1);
+  if (self.numel() == 0 || source.numel() == 0) return convertToKernel(call, kEmpty);
+  if (self.dtype() != source.dtype()) return convertToKernel(call, "the part has another dtype");
+  const Tensor out = call.makeTensor(self.dtype(), self.sizes()), part = kPart(call, out, 2);
+  if (Dims(part.sizes()) != Dims(source.sizes())) return convertToKernel(call, "the part has other sizes");
+  if (part.numel() == out.numel() && isCopiedByUsers(call)) return call.setResult(source);
+  addWritePart(call, out, part);
 }
 
 }  // namespace
@@ -231,15 +239,12 @@ void registerSlicingOps(OpRegistry& ops) {
   add("aten::slice.Tensor", inferSlice, partKernel<slicedPart>);
   for (auto name : {"aten::diagonal", "aten::linalg_diagonal"}) add(name, inferDiagonal, partKernel<diagonalPart>);
   add("aten::unfold", inferUnfold, unfoldKernel);
-  add("aten::select_copy.int", inferSelect, partCopyKernel<selectedPart>);
-  add("aten::slice_copy.Tensor", inferSlice, partCopyKernel<slicedPart>);
-  add("aten::diagonal_copy", inferDiagonal, partCopyKernel<diagonalPart>);
-  auto addScatter = [&](std::string_view schema, KernelFunction kernel) {
-    ops.add({.schema = schema, .infer = inferSameAsSelf, .kernel = kernel, .dtypes = kMovedTypes});
+  auto addScatter = [&](std::string_view schema, KernelFunction kernel, ConvertFunction convert) {
+    ops.add({.schema = schema, .infer = inferSameAsSelf, .kernel = kernel, .convert = convert, .dtypes = kMovedTypes});
   };
-  addScatter("aten::select_scatter", scatterKernel<selectedPart>);
-  addScatter("aten::slice_scatter", scatterKernel<slicedPart>);
-  addScatter("aten::diagonal_scatter", scatterKernel<diagonalPart>);
+  addScatter("aten::select_scatter", scatterKernel<selectedPart>, convertScatter<selectedPart>);
+  addScatter("aten::slice_scatter", scatterKernel<slicedPart>, convertScatter<slicedPart>);
+  addScatter("aten::diagonal_scatter", scatterKernel<diagonalPart>, convertScatter<diagonalPart>);
 }
 
 }  // namespace tscompile

@@ -210,6 +210,47 @@ TEST_F(Decoders, LayersOfPyTorchAreTakenApart) {
   }
 }
 
+// As torch.nn writes it out: tokens before texts, and heads of all texts in one dimension.
+TEST_F(Decoders, HeadsMayBeOneDimensionWithTexts) {
+  Decoder d;
+  d.attention = kRows + "  %later : Tensor = aten::gt(%at.m, %row)\n  %all : int = aten::mul(%b, %2)\n" +
+                "  %sizes : int[] = prim::ListConstruct(%s, %all, %4)\n  %x.t : Tensor = aten::transpose(%x, %0, %1)\n";
+  for (const char* part : {"q", "k", "v"})
+    d.attention += fmt::format(
+        "  %{0}.l : Tensor = aten::linear(%x.t, %w{0}, %none)\n  %{0}.m : Tensor = aten::reshape(%{0}.l, %sizes)\n"
+        "  %{0}.f : Tensor = aten::transpose(%{0}.m, %0, %1)\n",
+        part);
+  d.attention +=
+      "  %k.t : Tensor = aten::transpose(%k.f, %1, %2)\n  %scores : Tensor = aten::bmm(%q.f, %k.t)\n"
+      "  %masked : Tensor = aten::masked_fill(%scores, %later, %far)\n"
+      "  %p : Tensor = aten::softmax(%masked, %m1, %none)\n  %o.f : Tensor = aten::bmm(%p, %v.f)\n"
+      "  %o.t : Tensor = aten::transpose(%o.f, %0, %1)\n  %four : int[] = prim::ListConstruct(%s, %b, %2, %4)\n"
+      "  %o.4 : Tensor = aten::reshape(%o.t, %four)\n  %order : int[] = prim::Constant[value=[1, 2, 0, 3]]()\n"
+      "  %o : Tensor = aten::permute(%o.4, %order)\n";
+  expectServed(d);
+  EXPECT_EQ(readBuiltModel(folder_, diagnostics_)->config.kvCacheType, KvCacheType::Paged) << messages();
+}
+
+// As Falcon's rotary positions: keys are turned when groups have theirs already, values are not.
+TEST_F(Decoders, KeysMayBeTurnedInEachHeadOfAGroup) {
+  Decoder d;
+  d.attention = weight("wkv", 8, 8, 0.7) +
+                "  %kv : Tensor = aten::linear(%x, %wkv, %none)\n  %one : int[] = prim::ListConstruct(%b, %s, %1, %8)\n"
+                "  %kv.4 : Tensor = aten::reshape(%kv, %one)\n  %k.1 : Tensor = aten::slice(%kv.4, %3, %0, %4, %1)\n"
+                "  %v.1 : Tensor = aten::slice(%kv.4, %3, %4, %8, %1)\n";
+  for (const char* part : {"k", "v"})
+    d.attention += fmt::format(
+        "  %{0}.2 : Tensor = aten::expand(%{0}.1, %heads, %no)\n  %{0}.3 : Tensor = aten::reshape(%{0}.2, %heads)\n"
+        "  %{0}.5 : Tensor = aten::transpose(%{0}.3, %1, %2)\n",
+        part);
+  d.attention +=
+      "  %angle : Tensor = aten::cos(%x.positions)\n  %turn : Tensor = aten::slice(%angle, %m1, %0, %4, %1)\n"
+      "  %turn.4 : Tensor = aten::unsqueeze(%turn, %1)\n  %k.6 : Tensor = aten::mul(%k.5, %turn.4)\n"
+      "  %o : Tensor = aten::scaled_dot_product_attention(%q, %k.6, %v.5, %none, %drop, %yes)\n";
+  expectServed(d);
+  EXPECT_EQ(readBuiltModel(folder_, diagnostics_)->config.kvCacheType, KvCacheType::Paged) << messages();
+}
+
 TEST_F(Decoders, KeysMayBeCopiedTogether) {
   Decoder d;
   d.attention =

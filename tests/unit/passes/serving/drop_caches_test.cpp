@@ -37,6 +37,17 @@ TEST(DropCaches, WhatIsJoinedInFrontGoes) {
   EXPECT_NE(text.find("aten::add(%x, "), std::string::npos) << text;
 }
 
+TEST(DropCaches, ThereAreAsManyTextsAsIds) {
+  for (const char* dim : {"%0", "%minus4"}) {
+    std::unique_ptr<Graph> g = parsed(
+        withCache(kJoined + "  %0 : int = prim::Constant[value=0]()\n  %minus4 : int = prim::Constant[value=-4]()\n" +
+                  "  %n : int = aten::size(%past, " + dim + ")\n  %y : Tensor = aten::add(%all, %n, %1)\n"));
+    ASSERT_TRUE(dropCaches(*g, allOps()));
+    ASSERT_EQ(g->inputs().size(), 1u);
+    EXPECT_NE(graphText(*g).find("aten::size(%x, "), std::string::npos) << graphText(*g);
+  }
+}
+
 TEST(DropCaches, OtherUsesKeepIt) {
   std::unique_ptr<Graph> ids = parsed(
       "graph(%past : Tensor, %input_ids : Tensor, %end : Tensor):\n  %1 : int = prim::Constant[value=1]()\n"

@@ -1,0 +1,100 @@
+#include "runtime/engine/layers/move_layers.h"
+
+#include "runtime/call/thread_pool.h"
+
+#include <cstring>
+
+namespace tscompile {
+namespace {
+
+template <class Item>
+void copySpaced(const std::byte* from, int64_t fromStep, std::byte* to, int64_t toStep, int64_t count) {
+  const auto* source = reinterpret_cast<const Item*>(from);
+  auto* target = reinterpret_cast<Item*>(to);
+  for (int64_t i = 0; i < count; ++i) target[i * toStep] = source[i * fromStep];
+}
+
+}  // namespace
+
+StridedCopy::StridedCopy(const NetTensor& from, const NetTensor& to)
+    : bytes_(static_cast<int64_t>(itemSize(to.dtype))) {
+  for (size_t d = 0; d < to.sizes.size(); ++d) {
+    const Line line{to.sizes[d], from.strides[d], to.strides[d]};
+    if (line.size == 1) continue;
+    if (!outer_.empty() && outer_.back().from == line.size * line.from && outer_.back().to == line.size * line.to)
+      outer_.back() = {outer_.back().size * line.size, line.from, line.to};
+    else
+      outer_.push_back(line);
+  }
+  if (outer_.empty()) return;
+  inner_ = outer_.back();
+  outer_.pop_back();
+}
+
+void StridedCopy::copyLine(const std::byte* from, std::byte* to) const {
+  if (inner_.from == 1 && inner_.to == 1) {
+    std::memcpy(to, from, static_cast<size_t>(inner_.size * bytes_));
+    return;
+  }
+  switch (bytes_) {
+    case 1:
+      return copySpaced<uint8_t>(from, inner_.from, to, inner_.to, inner_.size);
+    case 2:
+      return copySpaced<uint16_t>(from, inner_.from, to, inner_.to, inner_.size);
+    case 4:
+      return copySpaced<uint32_t>(from, inner_.from, to, inner_.to, inner_.size);
+    case 8:
+      return copySpaced<uint64_t>(from, inner_.from, to, inner_.to, inner_.size);
+    default:
+      for (int64_t i = 0; i < inner_.size; ++i)
+        std::memcpy(to + i * inner_.to * bytes_, from + i * inner_.from * bytes_, static_cast<size_t>(bytes_));
+  }
+}
+
+void StridedCopy::run(const std::byte* from, std::byte* to, int threads) const {
+  int64_t lines = 1;
+  for (const Line& l : outer_) lines *= l.size;
+  const bool isLarge = lines * inner_.size * bytes_ >= kShared;
+  const int64_t pieces = isLarge ? std::min<int64_t>(lines, 64) : 1;
+  parallelFor(pieces, isLarge ? threads : 1, [&](int64_t p) {
+    const Piece piece = pieceOf(lines, pieces, p);
+    for (int64_t line = piece.begin; line < piece.end; ++line) {
+      int64_t fromAt = 0, toAt = 0, rest = line;
+      for (size_t d = outer_.size(); d-- > 0; rest /= outer_[d].size) {
+        fromAt += rest % outer_[d].size * outer_[d].from;
+        toAt += rest % outer_[d].size * outer_[d].to;
+      }
+      copyLine(from + fromAt * bytes_, to + toAt * bytes_);
+    }
+  });
+}
+
+MoveLayer::MoveLayer(const Node* node, const Network& network, TensorId self, TensorId out)
+    : Layer(node), all_(network[self], network[out]) {
+  inputs = {self};
+  outputs = {out};
+}
+
+void MoveLayer::run(Frame& frame) const { all_.run(frame.raw(inputs[0]), frame.raw(outputs[0]), frame.threads()); }
+
+WritePartLayer::WritePartLayer(const Node* node, const Network& network, TensorId self, TensorId source, TensorId out,
+                               TensorId part)
+    : Layer(node), whole_(network[self], network[out]), part_(network[source], network[part]) {
+  inputs = {self, source};
+  outputs = {out, part};
+}
+
+void WritePartLayer::run(Frame& frame) const {
+  if (frame.raw(inputs[0]) != frame.raw(outputs[0]))
+    whole_.run(frame.raw(inputs[0]), frame.raw(outputs[0]), frame.threads());
+  part_.run(frame.raw(inputs[1]), frame.raw(outputs[1]), frame.threads());
+}
+
+void addWritePart(ConvertCall& call, const Tensor& out, const Tensor& part) {
+  Network& n = call.network();
+  const TensorId self = call.operand(0), source = call.operand(1);
+  call.add<WritePartLayer>(n, self, source, call.idOf(out), call.idOf(part));
+  call.setResult(out);
+}
+
+}  // namespace tscompile

@@ -1,0 +1,56 @@
+// Elements of any dtype that are copied as they are: all of a tensor, or what replaces a part of one (select_scatter,
+// slice_scatter, diagonal_scatter).
+#pragma once
+
+#include "runtime/engine/network/convert_call.h"
+#include "runtime/engine/network/frame.h"
+
+#include <vector>
+
+namespace tscompile {
+
+// Copies elements between tensors of the same sizes and dtype with any strides.
+class StridedCopy {
+ public:
+  StridedCopy(const NetTensor& from, const NetTensor& to);
+  void run(const std::byte* from, std::byte* to, int threads) const;
+
+ private:
+  static constexpr int64_t kShared = 256 << 10;  // bytes; fewer are copied by one thread
+  struct Line {
+    int64_t size, from, to;  // strides in elements
+  };
+  void copyLine(const std::byte* from, std::byte* to) const;
+
+  std::vector<Line> outer_;  // dimensions that cannot be walked through as one, the outermost first
+  Line inner_{1, 1, 1};
+  int64_t bytes_;  // of an element
+};
+
+// out = self, in row-major order.
+class MoveLayer : public Layer {
+ public:
+  MoveLayer(const Node* node, const Network& network, TensorId self, TensorId out);
+  std::string name() const override { return "move"; }
+  void run(Frame& frame) const override;
+
+ private:
+  StridedCopy all_;
+};
+
+// out = self; part = source. Inputs: self, source. Outputs: out, and the part of it. Where self lies in the memory of
+// out (optimize/write_in_place.cpp) there is the part alone to write.
+class WritePartLayer : public Layer {
+ public:
+  WritePartLayer(const Node* node, const Network& network, TensorId self, TensorId source, TensorId out, TensorId part);
+  std::string name() const override { return "write_part"; }
+  void run(Frame& frame) const override;
+
+ private:
+  StridedCopy whole_, part_;
+};
+
+// `part` is what the source replaces of `out`, a symbolic tensor that is the result.
+void addWritePart(ConvertCall& call, const Tensor& out, const Tensor& part);
+
+}  // namespace tscompile

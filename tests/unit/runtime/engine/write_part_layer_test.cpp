@@ -1,0 +1,105 @@
+// Tensors with parts replaced: what is written, and where there is no copy of the rest.
+#include "tests/support/engine_case.h"
+
+namespace tscompile::test {
+namespace {
+
+Tensor integers(const Dims& sizes) {
+  Tensor t = Tensor::empty(DType::Int64, sizes);
+  for (int64_t i = 0; i < t.numel(); ++i) t.data<int64_t>()[i] = i * 7919;
+  return t;
+}
+
+// A buffer that is filled row by row, as loops leave it, and what is returned.
+std::string filled(int rows, const std::string& more, const std::string& result) {
+  std::string body = "  %r0 : Tensor = aten::relu(%x)\n";
+  for (int i = 0; i < rows; ++i)
+    body += fmt::format(
+        "  %i{0} : int = prim::Constant[value={0}]()\n  %y{0} : Tensor = aten::select(%y, %zero, %i{0})\n"
+        "  %e{0} : Tensor = aten::exp(%y{0})\n  %r{1} : Tensor = aten::select_scatter(%r{0}, %e{0}, %zero, %i{0})\n",
+        i, i + 1);
+  return graphWithConstants("%x : Tensor, %y : Tensor", body + more, result);
+}
+
+}  // namespace
+
+TEST(WritePartLayer, WritesWhatTheInterpreterDoes) {
+  for (const char* body : {"  %z : Tensor = aten::select_scatter(%x, %s, %one, %last)\n",
+                           "  %z : Tensor = aten::slice_scatter(%x, %v, %zero, %one, %none, %two)\n",
+                           "  %z : Tensor = aten::slice_scatter(%x, %v, %one, %none, %two, %one)\n",
+                           "  %z : Tensor = aten::diagonal_scatter(%x, %d, %one, %zero, %two)\n",
+                           "  %p : Tensor = aten::permute(%x, %order)\n  %q : Tensor = aten::select(%p, %zero, %zero)\n"
+                           "  %z : Tensor = aten::select_scatter(%p, %q, %zero, %one)\n"}) {
+    const std::string text =
+        graphWithConstants("%x : Tensor, %y : Tensor",
+                           std::string("  %order : int[] = prim::ListConstruct(%two, %zero, %one)\n") +
+                               "  %s : Tensor = aten::select(%y, %one, %zero)\n" +
+                               (std::string(body).find("%zero, %one, %none, %two") != std::string::npos
+                                    ? "  %v : Tensor = aten::slice(%y, %zero, %zero, %none, %two)\n"
+                                    : "  %v : Tensor = aten::slice(%y, %one, %one, %none, %one)\n") +
+                               "  %d : Tensor = aten::diagonal(%y, %one, %zero, %two)\n" + body,
+                           "%z");
+    SCOPED_TRACE(text);
+    EngineCase c(text);
+    c.expectClose({randn({4, 3, 5}, 1), randn({4, 3, 5}, 2)}, 0);
+    c.expectClose({integers({4, 3, 5}), integers({4, 3, 5})}, 0);
+    EXPECT_NE(c.layers({randn({4, 3, 5}, 1), randn({4, 3, 5}, 2)}).find("write_part"), std::string::npos);
+  }
+}
+
+TEST(WritePartLayer, LargePartsAreSharedByThreads) {
+  EngineCase c(graphWithConstants("%x : Tensor, %y : Tensor",
+                                  "  %z : Tensor = aten::slice_scatter(%x, %y, %one, %one, %none, %two)\n", "%z"));
+  const std::vector<IValue> inputs{randn({300, 600, 2}, 1), randn({300, 300, 2}, 2)};
+  c.expectClose(inputs, 0);
+  const Tensor alone = c.run(inputs, 1)[0].toTensor(), together = c.run(inputs, 3)[0].toTensor();
+  for (int64_t i = 0; i < alone.numel(); ++i) ASSERT_EQ(alone.real(i), together.real(i));
+}
+
+TEST(WritePartLayer, ABufferThatIsFilledIsOne) {
+  const std::vector<IValue> inputs{randn({8, 1000}, 1), randn({8, 1000}, 2)};
+  EngineCase filledOnce(filled(8, "  %z : Tensor = aten::neg(%r8)\n", "%z"));
+  filledOnce.expectClose(inputs);
+  EXPECT_LE(filledOnce.plan(inputs)->memory().peakBytes(), 9u * 1024 * 4) << "the buffer and one row";
+  // What is read later stays as it was.
+  EngineCase kept(
+      filled(3, "  %z : Tensor = aten::neg(%r1)\n  %u : Tensor = aten::select(%r2, %one, %two)\n", "%z, %u, %r3"));
+  kept.expectClose(inputs);
+}
+
+// Both lie in the memory of what joins them, at different places.
+TEST(WritePartLayer, WhatWasThereMayBeJoinedWithIt) {
+  EngineCase c(graphWithConstants("%x : Tensor, %y : Tensor",
+                                  "  %d : int[] = prim::Constant[value=[8]]()\n"
+                                  "  %eps : float = prim::Constant[value=0.1]()\n"
+                                  "  %n : Tensor = aten::layer_norm(%x, %d, %none, %none, %eps, %t)\n"
+                                  "  %w : Tensor = aten::select_scatter(%n, %y, %zero, %one)\n"
+                                  "  %l : Tensor[] = prim::ListConstruct(%n, %w)\n"
+                                  "  %z : Tensor = aten::stack(%l, %zero)\n",
+                                  "%z"));
+  c.expectClose({randn({16, 8}, 1), randn({8}, 2)});
+}
+
+// What is joined is made in the memory of the join, and read after a part of that is written.
+TEST(WritePartLayer, WhatWasJoinedStaysAsItWas) {
+  EngineCase c(graphWithConstants("%x : Tensor, %y : Tensor",
+                                  "  %a : Tensor = aten::softmax(%x, %one, %none)\n"
+                                  "  %l : Tensor[] = prim::ListConstruct(%a)\n"
+                                  "  %s : Tensor = aten::stack(%l, %zero)\n"
+                                  "  %w : Tensor = aten::select_scatter(%s, %y, %two, %one)\n"
+                                  "  %u : Tensor = aten::softmax(%w, %one, %none)\n"
+                                  "  %z : Tensor = aten::softmax(%a, %zero, %none)\n",
+                                  "%u, %z"));
+  c.expectClose({randn({16, 8}, 1), randn({1, 16}, 2)});
+}
+
+TEST(WritePartLayer, PartsOfTheSameTensorDoNotOverlapWithWhatTheyReplace) {
+  EngineCase c(graphWithConstants("%x : Tensor",
+                                  "  %r : Tensor = aten::relu(%x)\n"
+                                  "  %v : Tensor = aten::slice(%r, %zero, %none, %last, %one)\n"
+                                  "  %z : Tensor = aten::slice_scatter(%r, %v, %zero, %one, %none, %one)\n",
+                                  "%z"));
+  c.expectClose({randn({40, 7}, 1)}, 0);
+}
+
+}  // namespace tscompile::test
