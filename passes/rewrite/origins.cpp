@@ -1,12 +1,40 @@
 #include "passes/rewrite/origins.h"
 
 namespace tscompile {
+namespace {
+
+// Puts a value into one that holds others: append, __setitem__, SetAttr.
+bool fillsContainer(const Node* n, GraphFacts& facts) {
+  if (n->kind() == sym::SetAttr) return true;
+  const Operator* op = n->hasBlocks() ? nullptr : facts.resolve(n);
+  if (!op || !op->schema().isMutable()) return false;
+  const auto& arguments = op->schema().arguments;
+  for (size_t i = 0; i < arguments.size() && i < n->inputCount(); ++i)
+    if (arguments[i].isWritten() && !n->input(i)->type()->isTensor()) return true;
+  return false;
+}
+
+}  // namespace
 
 Origins::Origins(const Graph& graph, GraphFacts& facts, Ends ends)
-    : matters_(graph), limit_(graph.idLimit(static_cast<const Value*>(nullptr))), facts_(facts), ends_(ends) {}
+    : graph_(graph),
+      matters_(graph),
+      limit_(graph.idLimit(static_cast<const Value*>(nullptr))),
+      facts_(facts),
+      ends_(ends) {}
 
 void Origins::addInputs(const Node* n) {
   for (const Use& u : n->inputs()) add(u.value);
+  goBack();
+  if (!hasContainer_ || hasFillings_) return;
+  // What is put into containers later may come out of any of them.
+  hasFillings_ = true;
+  forEachNode(graph_, [&](const Node* filling) {
+    if (fillsContainer(filling, facts_)) addInputs(filling);
+  });
+}
+
+void Origins::goBack() {
   while (!todo_.empty()) {
     const Value* v = todo_.back();
     todo_.pop_back();
@@ -20,6 +48,7 @@ void Origins::addInputs(const Node* n) {
 void Origins::add(const Value* v) {
   if (matters_[v] || !AliasAnalysis::canRefer(v->type())) return;
   matters_[v] = hasAny_ = true;
+  hasContainer_ = hasContainer_ || !v->type()->isTensor();
   todo_.push_back(v);
 }
 

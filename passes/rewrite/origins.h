@@ -20,12 +20,14 @@ class Origins {
 
  private:
   void add(const Value* v);
+  void goBack();
   void throughNode(const Node* n, size_t output);
   void throughParameter(const Value* v);
 
+  const Graph& graph_;
   ValueTable<bool> matters_;
   uint32_t limit_;
-  bool hasAny_ = false;
+  bool hasAny_ = false, hasContainer_ = false, hasFillings_ = false;
   GraphFacts& facts_;
   Ends ends_;
   std::vector<const Value*> todo_;

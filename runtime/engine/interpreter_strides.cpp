@@ -56,9 +56,12 @@ bool givesRows(const Operator& op, std::span<const IValue> arguments) {
   return rows;
 }
 
-// A tensor of zeros that lies as another one.
+// A tensor of zeros that lies as another one, whose strides may need more memory than it has in the network.
 IValue zerosLike(const Tensor& t) {
-  Tensor memory = Tensor::zeros(DType::UInt8, Dims{static_cast<int64_t>(t.storage()->bytes())});
+  int64_t last = t.offset();
+  for (int d = 0; d < t.rank(); ++d) last += std::max<int64_t>(t.size(d) - 1, 0) * t.stride(d);
+  const auto bytes = static_cast<int64_t>(t.storage()->bytes()), item = static_cast<int64_t>(itemSize(t.dtype()));
+  Tensor memory = Tensor::zeros(DType::UInt8, Dims{std::max(bytes, (last + 1) * item)});
   return Tensor::view(t.dtype(), memory.storage(), t.sizes(), t.strides(), t.offset());
 }
 
@@ -159,11 +162,13 @@ void InterpreterStrides::record(std::span<IValue> results, std::span<const IValu
   }
 }
 
-// What is an argument in the network may be new memory in the interpreter: then it becomes a tensor of its own.
+// What is an argument in the network may be new memory in the interpreter: so what lies otherwise there becomes a
+// tensor of its own.
 void InterpreterStrides::record(IValue& result, Strides strides) {
   Tensor t = result.toTensor();
-  if (entries_.contains(t.impl())) result = t = t.withGeometry(t.sizes(), t.strides(), t.offset());
-  if (!strides || !std::ranges::equal(*strides, t.strides())) entries_.emplace(t.impl(), Entry{t, std::move(strides)});
+  const bool isOther = !strides || !std::ranges::equal(*strides, t.strides());
+  if (isOther || entries_.contains(t.impl())) result = t = t.withGeometry(t.sizes(), t.strides(), t.offset());
+  if (isOther) entries_.emplace(t.impl(), Entry{t, std::move(strides)});
 }
 
 }  // namespace tscompile

@@ -21,7 +21,8 @@ inline bool isCopiedByUsers(const ConvertCall& call) {
   const OpRegistry& registry = call.op().registry();
   return usesAreAll(call, [&](const Use& u) {
     const Symbol kind = u.user->kind();
-    return u.index() == 0 &&
+    const Operator* op = registry.resolve(*u.user);
+    return u.index() == 0 && op && !op->has(Trait::MindsStrides) &&
            (kind.text().ends_with("_copy") || kind.text() == "aten::copy" || isScatter(kind, registry));
   });
 }

@@ -1,7 +1,7 @@
 // Parts of tensors: select, narrow, slice, diagonal, unfold, and copies of a tensor with such a part replaced.
 #include "ir/values/size_expression.h"
-#include "runtime/engine/layers/operands.h"
 #include "runtime/engine/layers/move_layers.h"
+#include "runtime/engine/layers/operands.h"
 #include "runtime/ops/moved_types.h"
 #include "runtime/ops/ops.h"
 #include "runtime/ops/views/part_uses.h"
@@ -218,7 +218,8 @@ void convertScatter(ConvertCall& call) {
   if (self.dtype() != source.dtype()) return convertToKernel(call, "the part has another dtype");
   const Tensor out = call.makeTensor(self.dtype(), self.sizes()), part = kPart(call, out, 2);
   if (Dims(part.sizes()) != Dims(source.sizes())) return convertToKernel(call, "the part has other sizes");
-  if (part.numel() == out.numel() && isCopiedByUsers(call)) return call.setResult(source);
+  const bool isWhole = part.numel() == out.numel() && Dims(source.sizes()) == Dims(self.sizes());
+  if (isWhole && isCopiedByUsers(call)) return call.setResult(source);
   addWritePart(call, out, part);
 }
 

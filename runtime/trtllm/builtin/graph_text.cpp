@@ -1,5 +1,7 @@
 #include "runtime/trtllm/builtin/graph_text.h"
 
+#include "ir/support/check.h"
+
 #include <fmt/core.h>
 
 namespace tscompile {
@@ -24,6 +26,10 @@ std::pair<const char*, std::string> GraphText::Argument::constant() const {
 ValueText GraphText::name(std::string name) {
   names_.push_back(std::move(name));
   return ValueText(names_.size());
+}
+const std::string& GraphText::nameOf(ValueText v) const {
+  TS_CHECK(!v.empty());
+  return names_[v.index_ - 1];
 }
 ValueText GraphText::name() { return name(fmt::format("%{}", ++count_)); }
 

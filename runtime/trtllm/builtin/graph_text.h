@@ -108,7 +108,7 @@ class GraphText {
  private:
   ValueText name(std::string name);
   ValueText name();
-  const std::string& nameOf(ValueText v) const { return names_[v.index_ - 1]; }
+  const std::string& nameOf(ValueText v) const;
   std::string joined(const std::vector<ValueText>& values, std::string_view type = {}) const;
   ValueText resolve(const Argument& a);
   std::string joinedArguments(std::span<const Argument> arguments);

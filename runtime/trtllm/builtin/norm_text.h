@@ -14,7 +14,7 @@ inline void expectVector(const tsc::Shapes& s, size_t input, const tsc::Dim& siz
   expectEqual(s.input(input).dims[0], size, "the size of " + name, "the last one of " + like);
 }
 
-// (x - mean) / sqrt(variance + eps) * weight + bias, or without mean; weight and bias may be "".
+// (x - mean) / sqrt(variance + eps) * weight + bias, or without mean; weight and bias may be absent.
 inline ValueText normText(GraphText& g, bool centered, ValueText x, double eps, ValueText weight, ValueText bias) {
   ValueText last = g.ints({-1});
   if (centered) x = g.sub(x, g.op("aten::mean", {x, last, true, nullptr}));
