@@ -165,7 +165,7 @@ void packKernel(KernelCall& call) {
 
 void inferProductOfPacked(InferCall& call) {
   const TensorInfo x = call.rankedTensor(0), w = call.rankedTensor(1), grid = call.rankedTensor(3);
-  call.require(x.dtype == DType::Undefined || isFloating(x.dtype) && x.dtype != DType::Float64,
+  call.require(x.dtype == DType::Undefined || (isFloating(x.dtype) && x.dtype != DType::Float64),
                "_weight_int4pack_mm_cpu : expect A to be either 32-bit or 16-bit float tensor.");
   call.require(x.rank() == 2, "_weight_int4pack_mm_cpu : expect A to be 2D tensor.");
   call.require(w.dtype == DType::Undefined || w.dtype == DType::UInt8,
