@@ -78,7 +78,7 @@ struct Dora {
     }
     if (packed) {
       // A row of 1 for tokens of nobody.
-      ValueText count = g.size(m, 0), lengths = g.toLong(names[kLengths]);
+      ValueText lengths = g.toLong(names[kLengths]);
       if (!names[kTypes].empty())
         lengths = g.op("aten::masked_fill", {lengths, g.op("aten::ne", {names[kTypes], 0}), 1});
       ValueText ends = g.op("aten::cumsum", {lengths, 0, nullptr}), tokens = g.range(g.size(x, 0));
