@@ -1,5 +1,6 @@
 // Tensors that are expanded or filled: operators compute before the expansion, and what broadcasting does anyway is
 // not done twice.
+#include "ir/values/aten.h"
 #include "passes/algebra/node_rewriting.h"
 
 #include <algorithm>
@@ -112,7 +113,7 @@ Replacement bySize(Site& site) {
   inputs[0] = size;
   inputs[options] = site.constant(static_cast<int64_t>(dtype));
   inputs.pop_back();  // the memory format
-  return site.make(name == "full_like" ? kFull : name == "ones_like" ? kOnes : kZeros, inputs);
+  return site.make(name == "full_like" ? aten::full : name == "ones_like" ? aten::ones : aten::zeros, inputs);
 }
 
 }  // namespace

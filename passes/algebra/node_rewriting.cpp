@@ -1,5 +1,7 @@
 #include "passes/algebra/node_rewriting.h"
 
+#include "ir/values/aten.h"
+
 #include <bit>
 
 namespace tscompile {
@@ -15,7 +17,7 @@ Node* Site::producer(const Value* value, Symbol kind) {
 
 Node* Site::filling(const Value* value) {
   Node* n = producer(value);
-  return n && (n->kind() == kFull || n->kind() == kZeros || n->kind() == kOnes) ? n : nullptr;
+  return n && (n->kind() == aten::full || n->kind() == aten::zeros || n->kind() == aten::ones) ? n : nullptr;
 }
 
 std::optional<double> Site::uniform(const Value* value) {
@@ -23,8 +25,8 @@ std::optional<double> Site::uniform(const Value* value) {
   const IValue* v = GraphFacts::constant(value);
   if (!v || !v->isTensor()) {
     const Node* n = filling(value);
-    if (n && n->kind() == kZeros) return 0;
-    if (n && n->kind() == kOnes) return 1;
+    if (n && n->kind() == aten::zeros) return 0;
+    if (n && n->kind() == aten::ones) return 1;
     // A whole number that every dtype holds.
     std::optional<int64_t> number = n ? facts.integer(n->input(1)) : std::nullopt;
     return number == 0 || number == 1 ? std::optional(static_cast<double>(*number)) : std::nullopt;

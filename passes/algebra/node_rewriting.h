@@ -11,10 +11,6 @@
 
 namespace tscompile {
 
-// Operators that fill a tensor with one number.
-inline const Symbol kFull = Symbol::of("aten::full"), kZeros = Symbol::of("aten::zeros"),
-                    kOnes = Symbol::of("aten::ones");
-
 // Whether the operator computes each element of its result from the same element of its tensor inputs, broadcast to one
 // shape.
 bool isElementwise(const Node* n, GraphFacts& facts);
