@@ -64,16 +64,16 @@ void convertCosineSimilarity(ConvertCall& call) {
   constexpr int64_t kFew = 256;
   if (*checkedNumel(sizes) < kFew) return convertToKernel(call, "there are so few elements that one call is faster");
   const IValue dims = intList(Dims{call.dim(2, static_cast<int>(sizes.size()))});
-  auto made = [&](std::string_view op, std::vector<IValue> arguments) {
-    return call.compute(op, std::move(arguments));
-  };
   auto direction = [&](const Tensor& t) {
     const IValue x = expandedTo(t, sizes);
-    const IValue squares = made("aten::sum.dim_IntList", {made("aten::mul.Tensor", {x, x}), dims, true, IValue()});
-    return made("aten::div.Tensor", {x, made("aten::clamp_min", {made("aten::sqrt", {squares}), call.argument(3)})});
+    const IValue squares =
+        call.compute("aten::sum.dim_IntList", {call.compute("aten::mul.Tensor", {x, x}), dims, true, IValue()});
+    return call.compute(
+        "aten::div.Tensor",
+        {x, call.compute("aten::clamp_min", {call.compute("aten::sqrt", {squares}), call.argument(3)})});
   };
-  const IValue product = made("aten::mul.Tensor", {direction(a), direction(b)});
-  call.setResult(made("aten::sum.dim_IntList", {product, dims, false, IValue()}));
+  const IValue product = call.compute("aten::mul.Tensor", {direction(a), direction(b)});
+  call.setResult(call.compute("aten::sum.dim_IntList", {product, dims, false, IValue()}));
 }
 
 void inferPairwiseDistance(InferCall& call) {
@@ -204,19 +204,21 @@ void cdistKernel(KernelCall& call) {
 
 // As PyTorch makes them, where there are more than a few: |x - y|^2 = |x|^2 + |y|^2 - 2 x y.
 IValue distancesByProduct(ConvertCall& call, const IValue& a, const IValue& b) {
-  auto made = [&](std::string_view op, std::vector<IValue> arguments) {
-    return call.compute(op, std::move(arguments));
-  };
   auto squares = [&](const IValue& t) {
-    return made("aten::sum.dim_IntList", {made("aten::mul.Tensor", {t, t}), intList(Dims{-1}), true, IValue()});
+    return call.compute("aten::sum.dim_IntList",
+                        {call.compute("aten::mul.Tensor", {t, t}), intList(Dims{-1}), true, IValue()});
   };
   // In one batch at least: products with a constant matrix may be rounded, which differences of squares make much of.
-  auto batched = [&](const IValue& t) { return t.toTensor().rank() == 2 ? made("aten::unsqueeze", {t, 0}) : t; };
-  const IValue product = made("aten::matmul", {batched(a), made("aten::transpose.int", {batched(b), -2, -1})});
-  const IValue others = made("aten::transpose.int", {squares(b), -2, -1});
-  const IValue square = made("aten::add.Tensor", {made("aten::add.Tensor", {squares(a), product, -2}), others, 1});
-  const IValue distances = made("aten::sqrt", {made("aten::clamp_min", {square, 0.0})});
-  return made("aten::reshape", {distances, intList(call.spec().sizes)});
+  auto batched = [&](const IValue& t) {
+    return t.toTensor().rank() == 2 ? call.compute("aten::unsqueeze", {t, 0}) : t;
+  };
+  const IValue product =
+      call.compute("aten::matmul", {batched(a), call.compute("aten::transpose.int", {batched(b), -2, -1})});
+  const IValue others = call.compute("aten::transpose.int", {squares(b), -2, -1});
+  const IValue square =
+      call.compute("aten::add.Tensor", {call.compute("aten::add.Tensor", {squares(a), product, -2}), others, 1});
+  const IValue distances = call.compute("aten::sqrt", {call.compute("aten::clamp_min", {square, 0.0})});
+  return call.compute("aten::reshape", {distances, intList(call.spec().sizes)});
 }
 
 void convertCdist(ConvertCall& call) {
@@ -231,14 +233,12 @@ void convertCdist(ConvertCall& call) {
   constexpr int64_t kMostDifferences = 1 << 18;  // that are held in memory
   if ((p != 1 && p != 2) || checkedNumel(call.spec().sizes).value_or(0) * a.size(a.rank() - 1) > kMostDifferences)
     return convertToKernel(call, "differences of all pairs are too many, or p is neither 1 nor 2");
-  auto made = [&](std::string_view op, std::vector<IValue> arguments) {
-    return call.compute(op, std::move(arguments));
-  };
-  const IValue difference =
-      made("aten::sub.Tensor", {made("aten::unsqueeze", {a, -2}), made("aten::unsqueeze", {b, -3}), 1});
-  const IValue terms = p == 1 ? made("aten::abs", {difference}) : made("aten::mul.Tensor", {difference, difference});
-  const IValue sums = made("aten::sum.dim_IntList", {terms, intList(Dims{-1}), false, IValue()});
-  call.setResult(p == 1 ? sums : made("aten::sqrt", {sums}));
+  const IValue difference = call.compute(
+      "aten::sub.Tensor", {call.compute("aten::unsqueeze", {a, -2}), call.compute("aten::unsqueeze", {b, -3}), 1});
+  const IValue terms =
+      p == 1 ? call.compute("aten::abs", {difference}) : call.compute("aten::mul.Tensor", {difference, difference});
+  const IValue sums = call.compute("aten::sum.dim_IntList", {terms, intList(Dims{-1}), false, IValue()});
+  call.setResult(p == 1 ? sums : call.compute("aten::sqrt", {sums}));
 }
 
 // ---- pdist(self, p): of every row to those after it ----
