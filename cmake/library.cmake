@@ -56,11 +56,12 @@ function(ts_precompile name header level)
   ts_optimize(${name} ${level})
   target_precompile_headers(${name} PRIVATE <cmake/${header}>)
 endfunction()
-ts_precompile(tscompile_precompiled_cold precompiled.h 1)
-ts_gather_starts(tscompile_precompiled_cold)
 ts_precompile(tscompile_precompiled precompiled.h 2)
 ts_precompile(tscompile_precompiled_loops precompiled.h 3)
-ts_precompile(tscompile_precompiled_api precompiled_api.h 1)  # the facade and JSON besides
+ts_precompile(tscompile_precompiled_cold precompiled_cold.h 1)  # JSON besides
+ts_gather_starts(tscompile_precompiled_cold)
+ts_precompile(tscompile_precompiled_exported precompiled.h 2)
+target_compile_options(tscompile_precompiled_exported PRIVATE ${ts_export_options})
 
 # Compiles sources of a folder together, at most TSCOMPILE_UNITY of them: what their templates become is made once for all
 # of them. So names without linkage differ in a folder. Those that Highway includes for each instruction set stay alone.
@@ -104,12 +105,12 @@ function(ts_unite_folder folder)
   endforeach()
 endfunction()
 
-# ts_library(NAME [EXPORT|LOOPS|COLD|OUTER] [FOLDERS inner...] [DEPENDS libraries...] [SOURCES extra...]): all .cpp files
+# ts_library(NAME [EXPORT|LOOPS|COLD] [FOLDERS inner...] [DEPENDS libraries...] [SOURCES extra...]): all .cpp files
 # of the folders, which are the current one if none is named, linked to what the layers allow and to nothing else.
 # EXPORT: shared libraries may call all of it. LOOPS: its time goes into loops over elements. COLD: it runs once for a
-# program. OUTER: it joins what others compute, and does little itself.
+# program, or joins what others compute.
 function(ts_library name)
-  cmake_parse_arguments(ARG "EXPORT;LOOPS;COLD;OUTER" "" "DEPENDS;SOURCES;FOLDERS" ${ARGN})
+  cmake_parse_arguments(ARG "EXPORT;LOOPS;COLD" "" "DEPENDS;SOURCES;FOLDERS" ${ARGN})
   if(NOT ARG_FOLDERS)
     set(ARG_FOLDERS .)
   endif()
@@ -126,16 +127,13 @@ function(ts_library name)
   if(ARG_EXPORT)
     target_compile_options(${name} PRIVATE ${ts_export_options})
     ts_optimize(${name} 2)
-    target_precompile_headers(${name} PRIVATE <cmake/precompiled.h>)
+    target_precompile_headers(${name} REUSE_FROM tscompile_precompiled_exported)
   elseif(ARG_LOOPS)
     target_precompile_headers(${name} REUSE_FROM tscompile_precompiled_loops)
   elseif(ARG_COLD)
     ts_optimize(${name} 1)
     ts_gather_starts(${name})
     target_precompile_headers(${name} REUSE_FROM tscompile_precompiled_cold)
-  elseif(ARG_OUTER)
-    ts_optimize(${name} 1)
-    target_precompile_headers(${name} REUSE_FROM tscompile_precompiled_api)
   else()
     ts_optimize(${name} 2)
     target_precompile_headers(${name} REUSE_FROM tscompile_precompiled)

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <concepts>
+#include <cstddef>
 #include <functional>
 #include <limits>
 #include <string>
@@ -187,21 +188,44 @@ class DescribedPlugin {
       if (view(inputs_[i].name) == name) return static_cast<int32_t>(i);
     return -2;
   }
-  FieldEntry add(std::string_view name, Field value, std::string_view doc) {
-    double most = std::numeric_limits<double>::max();
-    fields_.push_back({sizeof(tsc_field_info),
-                       text(name),
-                       static_cast<uint32_t>(value.type),
-                       value.list ? TSC_FIELD_LIST : 0u,
-                       nullptr,
-                       -most,
-                       most,
-                       0,
-                       std::numeric_limits<size_t>::max(),
-                       {},
-                       text(doc)});
-    defaults_.push_back(std::move(value));
-    return FieldEntry(fields_.back());
+  // A setting at this many bytes in a plugin, whose default is `initial`.
+  template <class M>
+  FieldEntry addField(std::string_view name, size_t offset, const M& initial, std::string_view doc) {
+    members_.push_back({offset, [](void* m, const Field& f) { f.get(*static_cast<M*>(m)); },
+                        [](const void* m) { return Field::of("", *static_cast<const M*>(m)); }});
+    return add(name, Field::of(std::string(name), initial), doc);
+  }
+  template <class E>
+  FieldEntry addChoice(std::string_view name, size_t offset, E initial, std::string_view choices, std::vector<E> values,
+                       std::string_view doc) {
+    std::vector<std::string> names = textsOf(choices);
+    auto nameOf = [names, values](E v) {
+      for (size_t i = 0; i < values.size() && i < names.size(); ++i)
+        if (values[i] == v) return names[i];
+      return std::string();
+    };
+    FieldEntry entry = add(name, Field::of(std::string(name), nameOf(initial)), doc);
+    auto set = [names, values = std::move(values)](void* m, const Field& f) {
+      for (size_t i = 0; i < values.size() && i < names.size(); ++i)
+        if (names[i] == f.strings.at(0)) *static_cast<E*>(m) = values[i];
+    };
+    members_.push_back({offset, std::move(set), [nameOf = std::move(nameOf)](const void* m) {
+                          return Field::of("", nameOf(*static_cast<const E*>(m)));
+                        }});
+    entry.choices(choices);
+    return entry;
+  }
+  // All settings of a plugin, and into one.
+  void save(const void* plugin, tsc_put put, void* sink) const {
+    for (size_t i = 0; i < members_.size(); ++i) {
+      Field f = members_[i].get(static_cast<const std::byte*>(plugin) + members_[i].offset);
+      f.name = view(fields_[i].name);
+      f.give([&](const tsc_field& raw) { put(sink, &raw); });
+    }
+  }
+  void load(void* plugin, const tsc_field* fields, size_t count) const {
+    for (size_t i = 0; i < count; ++i)
+      members_[i].set(static_cast<std::byte*>(plugin) + members_[i].offset, Field::read(fields[i]));
   }
   PortEntry add(std::vector<tsc_port>& ports, std::string_view name, uint32_t dtypes, std::string_view doc) {
     ports.push_back({sizeof(tsc_port), text(name), 0, dtypes, -1, -1, text(doc)});
@@ -232,9 +256,31 @@ class DescribedPlugin {
 
   std::string_view ns_, name_, version_, doc_;
   uint32_t flags_ = TSC_DETERMINISTIC, fieldsVersion_ = 1;
-  std::vector<tsc_field_info> fields_;
 
  private:
+  // How a setting is read and written where it lies.
+  struct Member {
+    size_t offset;
+    std::function<void(void*, const Field&)> set;
+    std::function<Field(const void*)> get;
+  };
+
+  FieldEntry add(std::string_view name, Field value, std::string_view doc) {
+    double most = std::numeric_limits<double>::max();
+    fields_.push_back({sizeof(tsc_field_info),
+                       text(name),
+                       static_cast<uint32_t>(value.type),
+                       value.list ? TSC_FIELD_LIST : 0u,
+                       nullptr,
+                       -most,
+                       most,
+                       0,
+                       std::numeric_limits<size_t>::max(),
+                       {},
+                       text(doc)});
+    defaults_.push_back(std::move(value));
+    return FieldEntry(fields_.back());
+  }
   void giveDefaults() {
     size_t count = fields_.size();
     rawDefaults_.resize(count);
@@ -250,6 +296,8 @@ class DescribedPlugin {
     }
   }
 
+  std::vector<tsc_field_info> fields_;
+  std::vector<Member> members_;
   std::vector<Field> defaults_;
   std::vector<tsc_field> rawDefaults_;
   std::vector<std::vector<tsc_str>> rawTexts_;
@@ -276,47 +324,25 @@ class Description : public DescribedPlugin {
   // A setting, a member of P or of a base of it; its default is what a new P has.
   template <class M, class Q>
   requires std::derived_from<P, Q> FieldEntry field(std::string_view name, M Q::*member, std::string_view doc) {
-    Field value = Field::of(std::string(name), initial_.*member);
-    return add(
-        name, std::move(value), doc, [member](P& p, const Field& f) { f.get(p.*member); },
-        [member](const P& p) { return Field::of("", p.*member); });
+    return addField(name, offsetOf(member), initial_.*member, doc);
   }
   // One whose texts stand for values: {{"none", Scaling::None}, ...}.
   template <class E, class Q>
   requires std::derived_from<P, Q> FieldEntry choice(std::string_view name, E Q::*member, std::string_view choices,
                                                      std::vector<E> values, std::string_view doc) {
-    std::vector<std::string> names = textsOf(choices);
-    auto nameOf = [names, values](E v) {
-      for (size_t i = 0; i < values.size() && i < names.size(); ++i)
-        if (values[i] == v) return names[i];
-      return std::string();
-    };
-    FieldEntry entry = add(
-        name, Field::of(std::string(name), nameOf(initial_.*member)), doc,
-        [=](P& p, const Field& f) {
-          for (size_t i = 0; i < values.size() && i < names.size(); ++i)
-            if (names[i] == f.strings.at(0)) p.*member = values[i];
-        },
-        [=](const P& p) { return Field::of("", nameOf(p.*member)); });
-    entry.choices(choices);
-    return entry;
+    return addChoice(name, offsetOf(member), initial_.*member, choices, std::move(values), doc);
   }
 
  private:
   friend class Definition<P>;
-  struct Member {
-    std::function<void(P&, const Field&)> set;
-    std::function<Field(const P&)> get;
-  };
 
-  FieldEntry add(std::string_view name, Field value, std::string_view doc, std::function<void(P&, const Field&)> set,
-                 std::function<Field(const P&)> get) {
-    members_.push_back({std::move(set), std::move(get)});
-    return DescribedPlugin::add(name, std::move(value), doc);
+  template <class M, class Q>
+  size_t offsetOf(M Q::*member) const {
+    const void* at = &(initial_.*member);
+    return static_cast<const std::byte*>(at) - static_cast<const std::byte*>(static_cast<const void*>(&initial_));
   }
 
   P initial_{};
-  std::vector<Member> members_;
 };
 
 }  // namespace tsc

@@ -95,7 +95,9 @@ class Definition {
     table_.attach = [](void* self, void** context) {
       return guarded([&] { *context = new Instance{of(self), {}, {}}; });
     };
-    table_.save = [](void* self, tsc_put put, void* sink) { return guarded([&] { give(of(self), put, sink); }); };
+    table_.save = [](void* self, tsc_put put, void* sink) {
+      return guarded([&] { definition().d_.save(&of(self), put, sink); });
+    };
     addRun();
     addTensors();
     addLife();
@@ -224,28 +226,18 @@ class Definition {
     static Definition theDefinition;
     return theDefinition;
   }
-  static const Description<P>& description() { return definition().d_; }
 
   static tsc_status create(const tsc_host*, tsc_str, const tsc_field* fields, size_t count, uint32_t phase,
                            void** self) {
     return guarded([&] {
       auto made = std::make_unique<Instance>();
-      for (size_t i = 0; i < count; ++i) description().members_[i].set(made->plugin, Field::read(fields[i]));
+      definition().d_.load(&made->plugin, fields, count);
       if constexpr (requires(P & p) { p.prepare(phase); })
         made->plugin.prepare(phase);
       else if constexpr (requires(P & p) { p.prepare(); })
         made->plugin.prepare();
       *self = made.release();
     });
-  }
-
-  static void give(const P& plugin, tsc_put put, void* sink) {
-    const Description<P>& d = description();
-    for (size_t i = 0; i < d.members_.size(); ++i) {
-      Field f = d.members_[i].get(plugin);
-      f.name = view(d.fields_[i].name);
-      f.give([&](const tsc_field& raw) { put(sink, &raw); });
-    }
   }
 
   static tsc_status run(void* self, void* theRun, const tsc_tensor* inputs, size_t inputCount,

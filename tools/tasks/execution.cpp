@@ -1,6 +1,7 @@
 #include "tools/tasks/execution.h"
 
 #include "api/compile.h"
+#include "api/engine_file.h"
 #include "api/model_file.h"
 #include "ir/graph/node_text.h"
 #include "ir/support/diagnostic_printer.h"

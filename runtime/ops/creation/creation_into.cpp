@@ -6,23 +6,27 @@
 namespace tscompile {
 namespace {
 
-// The operator without `out`: its first kCount arguments, in the dtype of `out`, which is the last.
-template <const char* kOperator, size_t kCount>
-void makeInto(KernelCall& call) {
-  const Operator* op = call.op().registry().builtIn().find(kOperator);
+// The operator without `out`: its first arguments, in the dtype of `out`, which is the last.
+void makeInto(KernelCall& call, const char* name, size_t count) {
+  const Operator* op = call.op().registry().builtIn().find(name);
   Tensor out = call.tensor(call.size() - 1);
   call.require(out.defined(), "expected a tensor as the output argument");
   std::vector<IValue> arguments;
-  for (size_t i = 0; i < kCount; ++i) arguments.push_back(call.argument(i));
+  for (size_t i = 0; i < count; ++i) arguments.push_back(call.argument(i));
   arguments.emplace_back(static_cast<int64_t>(out.dtype()));
   while (arguments.size() < op->schema().arguments.size()) arguments.emplace_back();
-  Tensor made = invoke(call, kOperator, std::span<const IValue>(arguments)).toTensor();
+  Tensor made = invoke(call, name, std::span<const IValue>(arguments)).toTensor();
   requireWritable(out);
   if (!std::equal(out.sizes().begin(), out.sizes().end(), made.sizes().begin(), made.sizes().end()))
     out.impl()->setStorage(Tensor::empty(out.dtype(), made.sizes()).storage(), made.sizes(),
                            contiguousStrides(made.sizes()), 0);
   copyTensor(out, made);
   call.setResult(out);
+}
+
+template <const char* kOperator, size_t kCount>
+void makeInto(KernelCall& call) {
+  makeInto(call, kOperator, kCount);
 }
 
 // (size, value, names, dtype, layout, device, pin_memory)

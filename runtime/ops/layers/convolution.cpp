@@ -187,21 +187,19 @@ int64_t transposedSize(const InferCall& call, const Convolution& c, const Tensor
 }
 
 // With a weight of which nothing is known the rank is still that of the input.
-template <const Layout& kLayout>
-bool inferWithoutWeight(InferCall& call) {
+bool inferWithoutWeight(InferCall& call, const Layout& at) {
   TensorInfo x = call.rankedTensor(0);
-  std::optional<int32_t> spatial = call.op().schema().arguments[kLayout.stride].fixedSize;
-  if (call.tensor(1).hasRank || (kLayout.takesUnbatched && !spatial)) return false;
+  std::optional<int32_t> spatial = call.op().schema().arguments[at.stride].fixedSize;
+  if (call.tensor(1).hasRank || (at.takesUnbatched && !spatial)) return false;
   Dims sizes(x.rank(), kUnknownSize);
-  if (!kLayout.takesUnbatched || x.rank() == static_cast<size_t>(*spatial) + 2) sizes[0] = x.sizes[0];
+  if (!at.takesUnbatched || x.rank() == static_cast<size_t>(*spatial) + 2) sizes[0] = x.sizes[0];
   call.result(x.dtype, sizes);
   return true;
 }
 
-template <const Layout& kLayout>
-void inferConvolution(InferCall& call) {
-  if (!call.isRun() && inferWithoutWeight<kLayout>(call)) return;
-  Convolution c = describe(call, kLayout);
+void inferConvolution(InferCall& call, const Layout& at) {
+  if (!call.isRun() && inferWithoutWeight(call, at)) return;
+  Convolution c = describe(call, at);
   TensorInfo x = call.tensor(0), w = call.tensor(1);
   int64_t channels = c.input[1], groups = c.shape.groups;
   if (known({channels, w.sizes[0], w.sizes[1]})) {
@@ -224,8 +222,8 @@ void inferConvolution(InferCall& call) {
   call.require(w.sizes[0] != 0 && (w.sizes[1] != 0 || channels == 0),
                "expected a weight with elements, but got one of size {}", dimsText(w.sizes));
   int64_t outputs = c.transposed ? elementCount(Dims{w.sizes[1], groups}).size() : w.sizes[0];
-  if (!call.isNone(kLayout.bias)) {
-    TensorInfo bias = call.rankedTensor(kLayout.bias);
+  if (!call.isNone(at.bias)) {
+    TensorInfo bias = call.rankedTensor(at.bias);
     call.require(
         bias.rank() == 1 && (!known({bias.sizes[0], outputs}) || bias.sizes[0] == outputs),
         "given weight of size {}, expected bias to be 1-dimensional with {} elements, but got bias of size {} instead",
@@ -255,12 +253,10 @@ Tensor padAfter(const Tensor& x, const Dims& extra) {
   return padded;
 }
 
-template <const Layout& kLayout>
-void convolutionKernel(KernelCall& call) {
+void runConvolution(KernelCall& call, const Layout& at) {
   InferCall infer(call.op(), call.arguments(), call.size());
-  Convolution c = describe(infer, kLayout);
-  Tensor x = contiguous(call.tensor(0)), w = contiguous(call.tensor(1)), bias = call.tensor(kLayout.bias),
-         out = call.out();
+  Convolution c = describe(infer, at);
+  Tensor x = contiguous(call.tensor(0)), w = contiguous(call.tensor(1)), bias = call.tensor(at.bias), out = call.out();
   if (bias.defined()) bias = contiguous(bias);
   Tensor target = out;
   if (!c.batched) {
@@ -272,6 +268,15 @@ void convolutionKernel(KernelCall& call) {
     convolveTransposed(target, x, w, bias, c.shape);
   else
     convolve(target, x, w, bias, c.shape);
+}
+
+template <const Layout& kLayout>
+void inferConvolution(InferCall& call) {
+  inferConvolution(call, kLayout);
+}
+template <const Layout& kLayout>
+void convolutionKernel(KernelCall& call) {
+  runConvolution(call, kLayout);
 }
 
 // ---- conv_tbc: time, batch, channels; weight: kernel, input channels, output channels ----

@@ -96,12 +96,10 @@ Resize describe(const InferCall& call, const Overload& overload) {
   return r;
 }
 
-template <Interpolation kKind, size_t kSpatial, bool kVec>
-void inferResize(InferCall& call) {
+void inferResize(InferCall& call, const Overload& overload) {
   TensorInfo x = call.rankedTensor(0);
   Dims sizes(x.sizes.first(std::min<size_t>(2, x.rank())));
-  for (int64_t o : describe(call, {kKind, kSpatial, kVec}).out)
-    sizes.push_back(o < INT64_MIN / 2 ? integerAsSize(o) : o);
+  for (int64_t o : describe(call, overload).out) sizes.push_back(o < INT64_MIN / 2 ? integerAsSize(o) : o);
   call.result(x.dtype, sizes);
 }
 
@@ -145,63 +143,63 @@ void resizeNearest(KernelCall& call, Interpolation kind, const Resize& r) {
   withItemBits(in.dtype(), [&]<class Bits>() { moveNearest<Bits>(in, out, index); });
 }
 
-template <Interpolation kKind, size_t kSpatial, bool kVec>
-void resizeKernel(KernelCall& call) {
+void resize(KernelCall& call, const Overload& overload) {
   InferCall infer(call.op(), call.arguments(), call.size());
-  Resize r = describe(infer, {kKind, kSpatial, kVec});
+  Resize r = describe(infer, overload);
   if (call.out().numel() == 0) return;  // of no images: sizes may be any
-  if constexpr (isNearest(kKind)) {
-    resizeNearest(call, kKind, r);
+  if (isNearest(overload.kind)) {
+    resizeNearest(call, overload.kind, r);
   } else {
     Tensor t = denseTensor(call.tensor(0));
     call.out();
     withFloating(t.dtype(), [&](auto sample) {
       using T = decltype(sample);
-      for (size_t i = kSpatial; i-- > 0;)
-        t = interpolated<T>(t, static_cast<int64_t>(i) + 2, r.out[i], kKind, r.scales[i]);
+      for (size_t i = overload.spatial; i-- > 0;)
+        t = interpolated<T>(t, static_cast<int64_t>(i) + 2, r.out[i], overload.kind, r.scales[i]);
     });
     copyTensor(call.out(), t);
   }
 }
 
-template <Interpolation kKind, size_t kSpatial, bool kVec>
-void convertToLayer(ConvertCall& call) {
+void convertToLayer(ConvertCall& call, const Overload& overload) {
   InferCall infer(call.op(), call.arguments(), call.size());
-  Resize r = describe(infer, {kKind, kSpatial, kVec});
-  convertResize(call, kKind, r.out, r.scales);
+  Resize r = describe(infer, overload);
+  convertResize(call, overload.kind, r.out, r.scales);
+}
+
+template <Overload kOverload>
+void addOverload(OpRegistry& ops, std::string_view schema) {
+  ops.add({.schema = schema,
+           .infer = [](InferCall& call) { inferResize(call, kOverload); },
+           .kernel = [](KernelCall& call) { resize(call, kOverload); },
+           .convert = [](ConvertCall& call) { convertToLayer(call, kOverload); },
+           .dtypes = isNearest(kOverload.kind) ? kFloatingTypes | DTypeSet{DType::UInt8} : kFloatingTypes});
+}
+template <Interpolation kKind, size_t kSpatial>
+void addResize(OpRegistry& ops, std::string_view sized, std::string_view vec) {
+  addOverload<Overload{kKind, kSpatial, false}>(ops, sized);
+  addOverload<Overload{kKind, kSpatial, true}>(ops, vec);
 }
 
 }  // namespace
 
 void registerResizeOps(OpRegistry& ops) {
-  auto add = [&](const char* schema, InferFunction infer, KernelFunction kernel, ConvertFunction convert,
-                 bool nearest) {
-    ops.add({.schema = schema,
-             .infer = infer,
-             .kernel = kernel,
-             .convert = convert,
-             .dtypes = nearest ? kFloatingTypes | DTypeSet{DType::UInt8} : kFloatingTypes});
-  };
-#define TS_RESIZE(name, kind, spatial)                                                                        \
-  add("aten::" name, inferResize<Interpolation::kind, spatial, false>,                                        \
-      resizeKernel<Interpolation::kind, spatial, false>, convertToLayer<Interpolation::kind, spatial, false>, \
-      isNearest(Interpolation::kind));                                                                        \
-  add("aten::" name ".vec", inferResize<Interpolation::kind, spatial, true>,                                  \
-      resizeKernel<Interpolation::kind, spatial, true>, convertToLayer<Interpolation::kind, spatial, true>,   \
-      isNearest(Interpolation::kind))
-  TS_RESIZE("upsample_nearest1d", Nearest, 1);
-  TS_RESIZE("upsample_nearest2d", Nearest, 2);
-  TS_RESIZE("upsample_nearest3d", Nearest, 3);
-  TS_RESIZE("_upsample_nearest_exact1d", NearestExact, 1);
-  TS_RESIZE("_upsample_nearest_exact2d", NearestExact, 2);
-  TS_RESIZE("_upsample_nearest_exact3d", NearestExact, 3);
-  TS_RESIZE("upsample_linear1d", Linear, 1);
-  TS_RESIZE("upsample_bilinear2d", Linear, 2);
-  TS_RESIZE("upsample_trilinear3d", Linear, 3);
-  TS_RESIZE("upsample_bicubic2d", Cubic, 2);
-  TS_RESIZE("_upsample_bilinear2d_aa", LinearAntialias, 2);
-  TS_RESIZE("_upsample_bicubic2d_aa", CubicAntialias, 2);
-#undef TS_RESIZE
+  addResize<Interpolation::Nearest, 1>(ops, "aten::upsample_nearest1d", "aten::upsample_nearest1d.vec");
+  addResize<Interpolation::Nearest, 2>(ops, "aten::upsample_nearest2d", "aten::upsample_nearest2d.vec");
+  addResize<Interpolation::Nearest, 3>(ops, "aten::upsample_nearest3d", "aten::upsample_nearest3d.vec");
+  addResize<Interpolation::NearestExact, 1>(ops, "aten::_upsample_nearest_exact1d",
+                                            "aten::_upsample_nearest_exact1d.vec");
+  addResize<Interpolation::NearestExact, 2>(ops, "aten::_upsample_nearest_exact2d",
+                                            "aten::_upsample_nearest_exact2d.vec");
+  addResize<Interpolation::NearestExact, 3>(ops, "aten::_upsample_nearest_exact3d",
+                                            "aten::_upsample_nearest_exact3d.vec");
+  addResize<Interpolation::Linear, 1>(ops, "aten::upsample_linear1d", "aten::upsample_linear1d.vec");
+  addResize<Interpolation::Linear, 2>(ops, "aten::upsample_bilinear2d", "aten::upsample_bilinear2d.vec");
+  addResize<Interpolation::Linear, 3>(ops, "aten::upsample_trilinear3d", "aten::upsample_trilinear3d.vec");
+  addResize<Interpolation::Cubic, 2>(ops, "aten::upsample_bicubic2d", "aten::upsample_bicubic2d.vec");
+  addResize<Interpolation::LinearAntialias, 2>(ops, "aten::_upsample_bilinear2d_aa",
+                                               "aten::_upsample_bilinear2d_aa.vec");
+  addResize<Interpolation::CubicAntialias, 2>(ops, "aten::_upsample_bicubic2d_aa", "aten::_upsample_bicubic2d_aa.vec");
 }
 
 }  // namespace tscompile

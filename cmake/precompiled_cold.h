@@ -1,7 +1,6 @@
-// Headers that the facade and the tool include, precompiled.
+// What rooms that run once for a program include besides, precompiled: most read or write JSON.
 #pragma once
 
-#include "api/compiler.h"
 #include "cmake/precompiled.h"
 #include "ir/support/json_fields.h"
 #include "ir/support/json_writer.h"
