@@ -7,7 +7,8 @@
 //                                             %c = aten::copy_(%b, %s)
 //
 // Only where each other view of %b is made after the writes, or is used no more when they come: nobody else would see
-// these.
+// these. A part that is all that is used of %b is copied first and takes its place. Traces of %b[%i] += %y copy what
+// was written to where it is already; these copies go.
 #include "ir/operators/view_twins.h"
 #include "passes/rewrite/rewrite.h"
 
@@ -25,6 +26,7 @@ class WriteScatterer {
       : graph_(graph), context_(context), facts_(context.facts), registry_(context.registry) {}
 
   bool run() {
+    bool changed = dropCopiesOntoThemselves();
     std::vector<Value*> bases;
     forEachNode(graph_, [&](Node* n) {
       if (n->hasBlocks() || facts_.isPure(n)) return;
@@ -35,8 +37,6 @@ class WriteScatterer {
       while (base->node() && !base->node()->hasBlocks() && writesFirst(base->node())) base = base->node()->input(0);
       if (std::find(bases.begin(), bases.end(), base) == bases.end()) bases.push_back(base);
     });
-    if (bases.empty()) return false;
-    bool changed = false;
     for (Value* base : bases) changed |= scatter(base);
     if (changed) facts_.refresh();
     return changed;
@@ -59,6 +59,47 @@ class WriteScatterer {
            scatterOf(n->kind(), registry_);
   }
   bool isPart(const Value* v) { return v->node() && v->type()->isTensor() && isPart(v->node()); }
+
+  // Whether two values are the same view of one memory, step by step.
+  bool isSameView(const Value* a, const Value* b) {
+    for (; a != b; a = a->node()->input(0), b = b->node()->input(0)) {
+      if (!isPart(a) || !isPart(b) || a->node()->kind() != b->node()->kind()) return false;
+      if (a->node()->inputCount() != b->node()->inputCount()) return false;
+      for (size_t i = 1; i < a->node()->inputCount(); ++i) {
+        const Value *x = a->node()->input(i), *y = b->node()->input(i);
+        if (x != y && (!facts_.integer(x) || facts_.integer(x) != facts_.integer(y))) return false;
+      }
+    }
+    return true;
+  }
+
+  // %w = op_(%v, ...), %c = copy_(%u, %w) where %u and %v are the same view.
+  bool dropCopiesOntoThemselves() {
+    static const Symbol kCopy = Symbol::of("aten::copy_");
+    std::vector<Node*> copies;
+    bool hasResizes = false;
+    forEachNode(graph_, [&](Node* n) {
+      const Operator* op = n->hasBlocks() ? nullptr : facts_.resolve(n);
+      hasResizes |= op && op->has(Trait::ChangesGeometry);
+      const Node* writer = n->kind() == kCopy && n->inputCount() > 1 ? n->input(1)->node() : nullptr;
+      if (writer && !writer->hasBlocks() && writesFirst(writer) && isSameView(n->input(0), writer->input(0)))
+        copies.push_back(n);
+    });
+    if (hasResizes || copies.empty()) return false;
+    for (Node* n : copies) {
+      n->output()->replaceAllUsesWith(n->input(0));
+      n->destroy();
+    }
+    facts_.refresh();
+    return true;
+  }
+
+  // The one part that is used of memory, by several.
+  Node* solePart(Value* base) {
+    if (base->useCount() != 1) return nullptr;
+    const Use& use = *base->uses().begin();
+    return use.index() == 0 && isPart(use.user) && use.user->output()->useCount() > 1 ? use.user : nullptr;
+  }
 
   bool refersTo(const Value* v, const LocationSet& memory) {
     return AliasAnalysis::canRefer(v->type()) &&
@@ -113,6 +154,10 @@ class WriteScatterer {
     if (!facts_.aliases().knows(base)) return false;
     const LocationSet memory = facts_.aliases().locations(base);
     if (memory.empty() || memory.reachOutside()) return false;
+    if (Node* part = solePart(base); part && part->block() == base->block()) {
+      part->setKind(*copyOf(part->kind(), registry_));
+      return true;
+    }
     std::vector<Node*> captures, scattered;
     std::unordered_set<const Node*> writes;
     std::vector<Value*> names{base};
