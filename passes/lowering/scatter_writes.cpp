@@ -43,6 +43,8 @@ class WriteScatterer {
   }
 
  private:
+  using Writes = std::unordered_set<const Node*>;
+
   // Whether the node writes its first argument, a tensor, and nothing else, and gives it.
   bool writesFirst(const Node* n) {
     const Operator* op = facts_.resolve(n);
@@ -101,6 +103,54 @@ class WriteScatterer {
     return use.index() == 0 && isPart(use.user) && use.user->output()->useCount() > 1 ? use.user : nullptr;
   }
 
+  // Views of all elements, each once, and what may be one.
+  static bool isWholeView(Symbol kind) {
+    static const std::unordered_set<Symbol> kKinds = [] {
+      std::unordered_set<Symbol> kinds;
+      for (const char* name : {"view", "reshape", "contiguous", "transpose", "permute", "t", "movedim", "unsqueeze",
+                               "squeeze", "flatten", "unflatten", "to"})
+        kinds.insert(Symbol::of(std::string("aten::") + name));
+      return kinds;
+    }();
+    return kKinds.count(kind) != 0;
+  }
+
+  // Whether the node is all that holds the memory of its first argument, which was made in the same block. What only
+  // asks for sizes holds none.
+  bool holdsAlone(const Node* n) {
+    while (isWholeView(n->kind()) && n->inputCount() && facts_.isPure(n)) {
+      const Value* v = n->input(0);
+      const Node* maker = v->node();
+      if (!maker || maker->hasBlocks() || maker->block() != n->block() || maker->outputCount() != 1) return false;
+      for (const Use& u : v->uses()) {
+        const Operator* op = u.user->hasBlocks() ? nullptr : facts_.resolve(u.user);
+        if (u.user != n && !(op && op->has(Trait::ReadsSizes))) return false;
+      }
+      if (maker->kind() == sym::Constant) return false;
+      if (facts_.isFresh(maker)) return true;
+      n = maker;
+    }
+    return false;
+  }
+
+  // Views of the whole, and what may be one (contiguous, reshape), become memory of their own where nobody can tell.
+  bool copyWhole(Value* base) {
+    static const Symbol kContiguous = Symbol::of("aten::contiguous"), kClone = Symbol::of("aten::clone");
+    Node* maker = base->node();
+    if (maker->outputCount() != 1 || !holdsAlone(maker)) return false;
+    if (maker->kind() == kContiguous) {
+      maker->setKind(kClone);
+      return true;
+    }
+    Builder after(graph_, maker);
+    after.setPlaceOf(maker);
+    after.setPointAfter(maker);
+    Value* copy = after.call(kClone, {base, after.constant(IValue(), types().none)}, base->type());
+    base->replaceAllUsesWith(copy);
+    copy->node()->replaceInput(0, base);
+    return true;
+  }
+
   bool refersTo(const Value* v, const LocationSet& memory) {
     return AliasAnalysis::canRefer(v->type()) &&
            (!facts_.aliases().knows(v) || facts_.aliases().reachable(v).intersects(memory));
@@ -134,23 +184,30 @@ class WriteScatterer {
   }
 
   // Finds the last node in the block that reads the memory by what the node gives; false if that may be kept elsewhere.
-  bool findLastReader(const Node* n, const Block* block, const LocationSet& memory, const Node*& last,
-                      std::unordered_set<const Node*>& seen) {
+  // A write that takes it as an operand reads it before it writes.
+  bool findLastReader(const Node* n, const Block* block, const LocationSet& memory, const Writes& writes,
+                      const Node*& last, std::unordered_set<const Node*>& seen) {
     if (!seen.insert(n).second) return true;
     const Node* place = placeIn(block, n);
     if (!place || n->isReturn() || n->hasBlocks() || !facts_.isPure(n)) return false;
     if (!last || last->isBefore(place)) last = place;
     for (const Value* v : n->outputs()) {
       if (!refersTo(v, memory)) continue;
-      for (const Use& u : v->uses())
-        if (!findLastReader(u.user, block, memory, last, seen)) return false;
+      for (const Use& u : v->uses()) {
+        if (u.index() != 0 && u.user->block() == block && writes.contains(u.user)) {
+          if (!last || last->isBefore(u.user)) last = u.user;
+        } else if (!findLastReader(u.user, block, memory, writes, last, seen)) {
+          return false;
+        }
+      }
     }
     return true;
   }
 
   bool scatter(Value* base) {
     const Node* maker = base->node();
-    if (!maker || maker->hasBlocks() || maker->kind() == sym::Constant || !facts_.isFresh(maker)) return false;
+    if (!maker || maker->hasBlocks() || maker->kind() == sym::Constant) return false;
+    if (!facts_.isFresh(maker)) return copyWhole(base);
     if (!facts_.aliases().knows(base)) return false;
     const LocationSet memory = facts_.aliases().locations(base);
     if (memory.empty() || memory.reachOutside()) return false;
@@ -159,7 +216,7 @@ class WriteScatterer {
       return true;
     }
     std::vector<Node*> captures, scattered;
-    std::unordered_set<const Node*> writes;
+    Writes writes;
     std::vector<Value*> names{base};
     for (size_t i = 0; i < names.size(); ++i)
       for (Use& u : names[i]->uses()) {
@@ -181,11 +238,12 @@ class WriteScatterer {
     for (const Node* c : captures) {
       std::unordered_set<const Node*> seen;
       const Node *captured = placeIn(block, c), *last = nullptr;
-      const bool isForgotten = findLastReader(c, block, memory, last, seen);
+      const bool isForgotten = findLastReader(c, block, memory, writes, last, seen);
       for (const Node* w : writes) {
         const Node* written = placeIn(block, w);
         if (!captured || !written || captured == written) return false;
-        if (!written->isBefore(captured) && !(isForgotten && last->isBefore(written))) return false;
+        const bool isReadBefore = isForgotten && (last->isBefore(written) || last == w);
+        if (!written->isBefore(captured) && !isReadBefore) return false;
       }
     }
     for (Node* w : scattered) rewrite(w);
