@@ -31,7 +31,8 @@ class WriteScatterer {
     forEachNode(graph_, [&](Node* n) {
       if (n->hasBlocks() || facts_.isPure(n)) return;
       writers_.push_back(n);
-      if (!writesFirst(n) || !isPart(n->input(0))) return;
+      if (!writesFirst(n)) return;
+      if (!isPart(n->input(0)) && !isContiguous(n->input(0))) return;
       Value* base = n->input(0);
       while (isPart(base)) base = base->node()->input(0);
       while (base->node() && !base->node()->hasBlocks() && writesFirst(base->node())) base = base->node()->input(0);
@@ -59,6 +60,10 @@ class WriteScatterer {
   bool isPart(const Node* n) {
     return facts_.movesElements(n) && !facts_.asksForStrides(n) && copyOf(n->kind(), registry_) &&
            scatterOf(n->kind(), registry_);
+  }
+  static bool isContiguous(const Value* v) {
+    static const Symbol kContiguous = Symbol::of("aten::contiguous");
+    return v->node() && v->node()->kind() == kContiguous;
   }
   bool isPart(const Value* v) { return v->node() && v->type()->isTensor() && isPart(v->node()); }
 
@@ -96,29 +101,37 @@ class WriteScatterer {
     return true;
   }
 
-  // The one part that is used of memory, by several.
+  // The one part that is used of memory, not only to be written.
   Node* solePart(Value* base) {
     if (base->useCount() != 1) return nullptr;
     const Use& use = *base->uses().begin();
-    return use.index() == 0 && isPart(use.user) && use.user->output()->useCount() > 1 ? use.user : nullptr;
+    return use.index() == 0 && isPart(use.user) && !writerBehind(use.user) ? use.user : nullptr;
   }
 
-  // Views of all elements, each once, and what may be one.
-  static bool isWholeView(Symbol kind) {
+  // Views whose elements lie at different places, and what may be one.
+  static bool isSimpleView(Symbol kind) {
     static const std::unordered_set<Symbol> kKinds = [] {
       std::unordered_set<Symbol> kinds;
       for (const char* name : {"view", "reshape", "contiguous", "transpose", "permute", "t", "movedim", "unsqueeze",
-                               "squeeze", "flatten", "unflatten", "to"})
+                               "squeeze", "flatten", "unflatten", "to", "slice", "select", "narrow"})
         kinds.insert(Symbol::of(std::string("aten::") + name));
       return kinds;
     }();
     return kKinds.count(kind) != 0;
   }
 
+  // What einsum gives is memory of its own where it multiplies; of one tensor it may be a view.
+  bool makesMemory(const Node* n) {
+    static const Symbol kEinsum = Symbol::of("aten::einsum");
+    if (facts_.isFresh(n)) return true;
+    const Node* factors = n->kind() == kEinsum && n->inputCount() > 1 ? n->input(1)->node() : nullptr;
+    return factors && factors->kind() == sym::ListConstruct && factors->inputCount() > 1;
+  }
+
   // Whether the node is all that holds the memory of its first argument, which was made in the same block. What only
   // asks for sizes holds none.
   bool holdsAlone(const Node* n) {
-    while (isWholeView(n->kind()) && n->inputCount() && facts_.isPure(n)) {
+    while (isSimpleView(n->kind()) && n->inputCount() && facts_.isPure(n)) {
       const Value* v = n->input(0);
       const Node* maker = v->node();
       if (!maker || maker->hasBlocks() || maker->block() != n->block() || maker->outputCount() != 1) return false;
@@ -127,7 +140,7 @@ class WriteScatterer {
         if (u.user != n && !(op && op->has(Trait::ReadsSizes))) return false;
       }
       if (maker->kind() == sym::Constant) return false;
-      if (facts_.isFresh(maker)) return true;
+      if (makesMemory(maker)) return true;
       n = maker;
     }
     return false;
@@ -135,10 +148,10 @@ class WriteScatterer {
 
   // Views of the whole, and what may be one (contiguous, reshape), become memory of their own where nobody can tell.
   bool copyWhole(Value* base) {
-    static const Symbol kContiguous = Symbol::of("aten::contiguous"), kClone = Symbol::of("aten::clone");
+    static const Symbol kClone = Symbol::of("aten::clone");
     Node* maker = base->node();
     if (maker->outputCount() != 1 || !holdsAlone(maker)) return false;
-    if (maker->kind() == kContiguous) {
+    if (isContiguous(base)) {
       maker->setKind(kClone);
       return true;
     }
