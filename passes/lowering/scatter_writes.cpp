@@ -32,7 +32,7 @@ class WriteScatterer {
       if (n->hasBlocks() || facts_.isPure(n)) return;
       writers_.push_back(n);
       if (!writesFirst(n)) return;
-      if (!isPart(n->input(0)) && !isContiguous(n->input(0))) return;
+      if (!isPart(n->input(0)) && !isMadeByView(n->input(0))) return;
       Value* base = n->input(0);
       while (isPart(base)) base = base->node()->input(0);
       while (base->node() && !base->node()->hasBlocks() && writesFirst(base->node())) base = base->node()->input(0);
@@ -61,6 +61,7 @@ class WriteScatterer {
     return facts_.movesElements(n) && !facts_.asksForStrides(n) && copyOf(n->kind(), registry_) &&
            scatterOf(n->kind(), registry_);
   }
+  static bool isMadeByView(const Value* v) { return v->node() && isSimpleView(v->node()->kind()); }
   static bool isContiguous(const Value* v) {
     static const Symbol kContiguous = Symbol::of("aten::contiguous");
     return v->node() && v->node()->kind() == kContiguous;
