@@ -61,7 +61,6 @@ class WriteScatterer {
     return facts_.movesElements(n) && !facts_.asksForStrides(n) && copyOf(n->kind(), registry_) &&
            scatterOf(n->kind(), registry_);
   }
-  static bool isMadeByView(const Value* v) { return v->node() && isSimpleView(v->node()->kind()); }
   static bool isContiguous(const Value* v) {
     static const Symbol kContiguous = Symbol::of("aten::contiguous");
     return v->node() && v->node()->kind() == kContiguous;
@@ -129,6 +128,12 @@ class WriteScatterer {
     return factors && factors->kind() == sym::ListConstruct && factors->inputCount() > 1;
   }
 
+  // What is, or may be by its schema, a view.
+  bool isMadeByView(const Value* v) {
+    const Node* n = v->node();
+    return n && !n->hasBlocks() && (isSimpleView(n->kind()) || (makesMemory(n) && !facts_.isFresh(n)));
+  }
+
   // Whether the node is all that holds the memory of its first argument, which was made in the same block. What only
   // asks for sizes holds none.
   bool holdsAlone(const Node* n) {
@@ -151,7 +156,7 @@ class WriteScatterer {
   bool copyWhole(Value* base) {
     static const Symbol kClone = Symbol::of("aten::clone");
     Node* maker = base->node();
-    if (maker->outputCount() != 1 || !holdsAlone(maker)) return false;
+    if (maker->outputCount() != 1 || !(makesMemory(maker) || holdsAlone(maker))) return false;
     if (isContiguous(base)) {
       maker->setKind(kClone);
       return true;
