@@ -134,16 +134,31 @@ class WriteScatterer {
     return n && !n->hasBlocks() && (isSimpleView(n->kind()) || (makesMemory(n) && !facts_.isFresh(n)));
   }
 
-  // Whether the node is all that holds the memory of its first argument, which was made in the same block. What only
-  // asks for sizes holds none.
+  // Whether the node, and whatever is made from it that may hold the same memory, come before another one.
+  bool endsBefore(const Node* n, const Node* end, std::unordered_set<const Node*>& seen) {
+    if (!seen.insert(n).second) return true;
+    const Node* place = placeIn(end->block(), n);
+    if (!place || n->isReturn() || n->hasBlocks() || !place->isBefore(end)) return false;
+    if (facts_.isFresh(n) && !facts_.isStructural(n->kind())) return true;
+    for (const Value* v : n->outputs()) {
+      if (!AliasAnalysis::canRefer(v->type())) continue;
+      for (const Use& u : v->uses())
+        if (!endsBefore(u.user, end, seen)) return false;
+    }
+    return true;
+  }
+
+  // Whether from the node on it is all that holds the memory of its first argument, which was made in the same block.
+  // What only asks for sizes holds none.
   bool holdsAlone(const Node* n) {
+    std::unordered_set<const Node*> seen;
     while (isSimpleView(n->kind()) && n->inputCount() && facts_.isPure(n)) {
       const Value* v = n->input(0);
       const Node* maker = v->node();
       if (!maker || maker->hasBlocks() || maker->block() != n->block() || maker->outputCount() != 1) return false;
       for (const Use& u : v->uses()) {
         const Operator* op = u.user->hasBlocks() ? nullptr : facts_.resolve(u.user);
-        if (u.user != n && !(op && op->has(Trait::ReadsSizes))) return false;
+        if (u.user != n && !(op && op->has(Trait::ReadsSizes)) && !endsBefore(u.user, n, seen)) return false;
       }
       if (maker->kind() == sym::Constant) return false;
       if (makesMemory(maker)) return true;
