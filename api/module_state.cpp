@@ -110,14 +110,9 @@ void bindDump(ModuleState& state) {
         state.objects[i]->set(name, IValue(state.objects[index]));
       } else if (const Tensor* t = state.weights.find(path)) {
         state.objects[i]->set(name, *t);
-      } else if (std::optional<IValue> list = listOfWeights(state.weights, path)) {
-        state.objects[i]->set(name, std::move(*list));
-      } else if (a.text == "..." || a.text.find("Type{") != std::string::npos) {
-        state.objects[i]->set(name, missing(path));
       } else {
         // The weights say what a value is; the text of a dump does not quote strings, so a list of them may be any.
         TypePtr type = types.find(classType(m.className), name);
-        const bool contains = type && isContainer(type);
         auto told = state.weights.metadata().find("attribute:" + path);
         Diagnostics ignored;
         if (told != state.weights.metadata().end())
@@ -126,8 +121,14 @@ void bindDump(ModuleState& state) {
             state.objects[i]->set(name, withTensors(*v, path, state.weights));
             continue;
           }
-        IValue value = plainAttribute(a.text);
-        state.objects[i]->set(name, contains && value.isString() ? missing(path) : std::move(value));
+        if (std::optional<IValue> list = listOfWeights(state.weights, path)) {
+          state.objects[i]->set(name, std::move(*list));
+          continue;
+        }
+        const bool hasTensors = a.text == "..." || a.text.find("Type{") != std::string::npos;
+        IValue value = hasTensors ? missing(path) : plainAttribute(a.text);
+        const bool isContainerText = type && isContainer(type) && value.isString();
+        state.objects[i]->set(name, isContainerText ? missing(path) : std::move(value));
       }
     }
   }

@@ -171,6 +171,18 @@ def attribute_text(v, enums=None):
 
 # ---- what a text leaves out ----
 
+def without_tensors(value, path, tensors):
+    """The value with None for each tensor in its containers; the tensors by their places ("d.0.1": in a dict, of items)."""
+    if isinstance(value, torch.Tensor):
+        tensors[path] = value
+        return None
+    if isinstance(value, dict):
+        return {k: without_tensors(v, f"{path}.{i}", tensors) for i, (k, v) in enumerate(value.items())}
+    if isinstance(value, (list, tuple)):
+        return type(value)([without_tensors(v, f"{path}.{i}", tensors) for i, v in enumerate(value)])
+    return value
+
+
 def all_nodes(block):
     for n in block.nodes():
         yield n
@@ -229,11 +241,13 @@ class Attributes:
         self.plain.update(member_texts(value, enums))
         if isinstance(value, torch.Tensor):
             self.tensors[path] = value
-        elif isinstance(value, (list, tuple)) and value and all(isinstance(t, torch.Tensor) for t in value):
+        elif isinstance(value, list) and value and all(isinstance(t, torch.Tensor) for t in value):
             self.tensors.update({f"{path}.{i}": t for i, t in enumerate(value)})
         else:
+            inside = {}
             try:
-                self.plain["attribute:" + path] = attribute_text(value, enums)
+                self.plain["attribute:" + path] = attribute_text(without_tensors(value, path, inside), enums)
+                self.tensors.update(inside)
             except TypeError as e:
                 print(f"note: attribute {path} of type {e} cannot be written", file=sys.stderr)
 

@@ -285,6 +285,10 @@ bool NodeReader::readAssertion() {
   Value* message = condition ? readFreeArgument(b_, inputs[1].find("arg")) : nullptr;
   if (!message) return false;
   if (!message->type()->is(TypeKind::String)) return b_.fail(inputs[1], "the message is not a text");
+  if (condition->type()->isTensor()) {
+    b_.insert(Symbol::of("aten::_assert_async"), {condition, message}, 0);
+    return true;
+  }
   condition = convertNumber(b_, condition, "as_bool", node_);
   if (!condition) return false;
   Node* choice = b_.insert(sym::If, {condition}, 0);

@@ -10,19 +10,26 @@ namespace {
 
 constexpr int64_t kTreeVersion = 1;
 
-// The keys of a dict or of an object with named parts: its context is a JSON list of texts, or the name of a type.
-std::vector<std::string> keysOf(std::string_view text, Json namedTuples, size_t count, bool& hasNumbers) {
-  Diagnostics ignored;
-  Result<JsonTree> context = JsonTree::parse(SourceFile::make("context", std::string(text)), ignored);
-  if (!context) return {};
-  Json list = context->root();
-  if (list.is(JsonTree::Kind::String)) list = namedTuples.find(list.text()).find("field_names");
+// Keys that are all texts or all numbers, as many as there are parts.
+std::vector<std::string> keysIn(Json list, size_t count, bool& hasNumbers) {
   std::vector<std::string> keys;
   std::vector<Json> all = items(list);
   hasNumbers = !all.empty() && std::all_of(all.begin(), all.end(), [](Json k) { return k.integer().has_value(); });
   for (Json k : all) keys.emplace_back(hasNumbers ? std::to_string(*k.integer()) : std::string(textOf(k)));
   bool good = keys.size() == count && std::find(keys.begin(), keys.end(), "") == keys.end();
   return good ? keys : std::vector<std::string>();
+}
+
+// The keys of a dict or of an object with named parts: its context is a JSON list of texts, the name of a type, or that
+// of a dict with defaults.
+std::vector<std::string> keysOf(Json context, Json namedTuples, size_t count, bool& hasNumbers) {
+  if (context.is(JsonTree::Kind::Object)) return keysIn(context.find("dict_context"), count, hasNumbers);
+  Diagnostics ignored;
+  Result<JsonTree> text = JsonTree::parse(SourceFile::make("context", std::string(textOf(context))), ignored);
+  if (!text) return {};
+  Json list = text->root();
+  if (list.is(JsonTree::Kind::String)) list = namedTuples.find(list.text()).find("field_names");
+  return keysIn(list, count, hasNumbers);
 }
 
 // The depth is bounded by that of JSON texts.
@@ -37,7 +44,7 @@ bool readNode(Json json, Json namedTuples, Tree& out) {
   if (endsWith(out.type, "list")) out.kind = Tree::Kind::List;
   if (endsWith(out.type, ".tuple") || endsWith(out.type, "list")) return true;
   // Without keys that are texts or numbers, what a dict holds is a tuple.
-  out.keys = keysOf(textOf(json.find("context")), namedTuples, out.parts.size(), out.hasNumbers);
+  out.keys = keysOf(json.find("context"), namedTuples, out.parts.size(), out.hasNumbers);
   bool isDict = !out.keys.empty() || endsWith(out.type, "dict") || endsWith(out.type, "Dict");
   if (isDict && out.keys.size() == out.parts.size()) out.kind = Tree::Kind::Dict;
   return true;

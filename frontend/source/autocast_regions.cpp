@@ -197,8 +197,10 @@ class Regions {
   }
 
   void visit(Node* n, DType dtype) {
+    static const Symbol kUnsafe = Symbol::of("aten::binary_cross_entropy");
     const Operator* op = registry_.resolve(*n);
     if (!op || op->schema().isMutable()) return;
+    if (n->kind() == kUnsafe) return refuse(n);
     if (reducedKinds().contains(n->kind())) return cast(n, dtype);
     bool full = fullKinds().contains(n->kind()) || (kindsWithDtype().contains(n->kind()) && !givesDtype(n, *op)) ||
                 (widestKinds().contains(n->kind()) && mayHaveFloat(n));
@@ -219,6 +221,14 @@ class Regions {
       if (known == DType::Undefined || known == DType::Float32) return true;
     }
     return false;
+  }
+
+  // As PyTorch's pass does: the logarithm of what was rounded would be lost.
+  void refuse(Node* n) {
+    Builder b(*n->graph(), n);
+    b.setPlaceOf(n);
+    b.insert(sym::RaiseException, {b.constant(IValue("Unsafe to autocast")), b.constant(IValue())}, 0);
+    changed_ = true;
   }
 
   // To `dtype`, or from 16 bits to float32.

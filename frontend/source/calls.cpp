@@ -204,6 +204,7 @@ Value* Emitter::emitBuiltin(Symbol kind, Given given) {
   if (kind == kDevice && given.values.size() == 1 && given.values[0]->node())
     if (const IValue* text = given.values[0]->node()->attributeValue(sym::value); text && text->isString())
       if (std::optional<Device> device = deviceFromText(text->toString())) return constant(*device);
+  if (Value* sorted = emitObjectSort(kind, given)) return sorted;
   auto overloads = library_.registry().overloads(kind);
   if (overloads.empty()) {
     std::string nearest = library_.registry().nearestKind(kind.text());

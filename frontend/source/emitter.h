@@ -114,9 +114,13 @@ class Emitter {
   // `body(index)` makes the body, in which the names are assigned. Without a test the loop runs `count` times.
   void emitLoop(Value* count, const Expr* test, const std::set<std::string>& assigned,
                 const std::function<void(Value*)>& body);
+  void emitWhile(Value* count, const std::function<Value*(Value*)>& body);
   void emitEach(const Meaning& sequence, const Expr& target, std::set<std::string> assigned,
                 const std::function<void()>& body);
   Value* lengthOf(const Meaning& sequence);
+  // `sorted(objects)` and `objects.sort(reverse)` of a class with `__lt__`, which operators do not know; null for others.
+  Value* emitObjectSort(Symbol kind, const Given& given);
+  void sortInPlace(Value* objects, MethodInfo& less, Value* reverse);
   Meaning elementOf(const Meaning& sequence, Value* index);
 
   // ---- expressions.cpp ----

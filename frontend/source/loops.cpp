@@ -133,4 +133,59 @@ Meaning Emitter::elementOf(const Meaning& m, Value* index) {
   return tuple;
 }
 
+Value* Emitter::emitObjectSort(Symbol kind, const Given& given) {
+  static const Symbol kSorted = Symbol::of("aten::sorted"), kSort = Symbol::of("aten::sort");
+  if ((kind != kSorted && kind != kSort) || given.values.empty()) return nullptr;
+  TypePtr list = given.values[0]->type();
+  ClassInfo* info = list->is(TypeKind::List) ? infoOf(list->element()) : nullptr;
+  MethodInfo* less = info ? info->method("__lt__") : nullptr;
+  if (!less) return nullptr;
+  Value* reverse = given.values.size() > 1 ? given.values[1] : nullptr;
+  for (const auto& [name, v] : given.keywords)
+    if (name == "reverse") reverse = v;
+  Value* objects = kind == kSorted ? builtin("aten::list", {given.values[0]}) : given.values[0];
+  sortInPlace(objects, *less, reverse);
+  return kind == kSorted ? objects : tuple({});
+}
+
+// By insertion, so that objects of which none is less stay in their order:
+//   for i in range(len(l)):
+//     for j in i, i - 1 ... 1, while l[j] < l[j - 1]: l[j - 1], l[j] = l[j], l[j - 1]
+void Emitter::sortInPlace(Value* objects, MethodInfo& less, Value* reverse) {
+  auto isLess = [&](Value* a, Value* b) { return emitMethod(a, less, {{b}, {}}); };
+  auto carryBack = [&](Value* last, Value* step) {
+    Value* at = builtin("aten::sub", {last, step});
+    Value* before = builtin("aten::sub", {at, constant(1)});
+    Value *item = builtin("aten::__getitem__", {objects, at}), *prior = builtin("aten::__getitem__", {objects, before});
+    auto inOrder = [&] { return isLess(item, prior); };
+    Value* moves = reverse ? emitChoice(
+                                 reverse, [&] { return isLess(prior, item); }, inOrder)
+                           : inOrder();
+    emitChoice(
+        moves,
+        [&] {
+          builtin("aten::_set_item", {objects, at, prior});
+          builtin("aten::_set_item", {objects, before, item});
+          return moves;
+        },
+        [&] { return moves; });
+    return moves;
+  };
+  emitWhile(builtin("aten::len", {objects}), [&](Value* i) {
+    emitWhile(i, [&](Value* k) { return carryBack(i, k); });
+    return constant(true);
+  });
+}
+
+// Runs at most `count` times, and again as long as the body's result is true.
+void Emitter::emitWhile(Value* count, const std::function<Value*(Value*)>& body) {
+  Value* const inputs[] = {count, constant(true)};
+  Block* block = insert(sym::Loop, inputs, 0)->addBlock();
+  Value* index = block->addParameter(types().integer);
+  InsertionGuard guard(builder_);
+  builder_.setPointAtEnd(block);
+  Scope scope(*this);
+  block->addResult(body(index));
+}
+
 }  // namespace tscompile::source

@@ -1,11 +1,16 @@
 // Integers that were put into tensors to be added, multiplied or divided stay integers:
 //   op(NumToTensor(a), NumToTensor(b)) -> NumToTensor(op(a, b))
-// and the same with a constant 0-dimensional tensor, or a plain integer, on one side. Both wrap around in 64 bits.
+// and the same with a constant 0-dimensional tensor, or a plain integer, on one side. Both wrap around in 64 bits. Nor
+// need what is repeated one number of times be told so by a tensor:
+//   repeat_interleave(x, NumToTensor(n), ...) -> repeat_interleave(x, n, ...)
 #include "ir/values/aten.h"
 #include "passes/rewrite/rewrite.h"
 
 namespace tscompile {
 namespace {
+
+const Symbol kRemainder = Symbol::of("aten::remainder"), kRsub = Symbol::of("aten::rsub"),
+             kRepeatInterleave = Symbol::of("aten::repeat_interleave");
 
 bool isMadeFromNumber(const Value* v) {
   return v->node() && v->node()->kind() == sym::NumToTensor && v->node()->inputCount() == 1;
@@ -36,9 +41,10 @@ bool isCount(const Value* v) {
 Symbol scalarKind(const Node* n, RewriteContext& c) {
   if (n->kind() == aten::mul && n->inputCount() == 2) return aten::mul;
   if (n->kind() == aten::floor_divide && n->inputCount() == 2) return aten::floordiv;
+  if (n->kind() == kRemainder && n->inputCount() == 2) return kRemainder;
   if (n->inputCount() != 3) return {};
-  if (n->kind() == aten::add || n->kind() == aten::sub)
-    return c.facts.number(n->input(2)) == 1.0 ? n->kind() : Symbol();
+  if (n->kind() == aten::add || n->kind() == aten::sub || n->kind() == kRsub)
+    return c.facts.number(n->input(2)) != 1.0 ? Symbol() : n->kind() == kRsub ? aten::sub : n->kind();
   const IValue* mode = n->kind() == aten::div ? GraphFacts::constant(n->input(2)) : nullptr;
   if (!mode || !mode->isString()) return {};
   return mode->toString() == "floor" || mode->toString() == "trunc" ? aten::floordiv : Symbol();
@@ -50,14 +56,33 @@ bool isTruncated(const Node* n) {
   return mode && mode->isString() && mode->toString() == "trunc";
 }
 
+// The number that a constant of one element is, whatever its rank.
+std::optional<int64_t> soleInteger(const Value* v) {
+  const IValue* k = GraphFacts::constant(v);
+  if (!k || !k->isTensor() || !k->toTensor().defined()) return std::nullopt;
+  const Tensor& t = k->toTensor();
+  if (t.rank() > 1 || t.numel() != 1 || !kIntegerTypes.contains(t.dtype())) return std::nullopt;
+  return t.integer(0);
+}
+
+Replacement repeatByNumber(Node* n, RewriteContext& c) {
+  if (n->inputCount() < 2 || !n->input(1)->type()->isTensor() || !c.facts.isUndisturbed(n)) return {};
+  std::optional<int64_t> known = soleInteger(n->input(1));
+  Value* times = known ? c.before(n).constant(IValue(*known)) : integerOf(n->input(1), n, c);
+  if (!times) return {};
+  n->replaceInput(1, times);
+  return Replacement::done();
+}
+
 }  // namespace
 
 NodeRewrite scalarArithmetic() {
   NodeRewrite r;
   r.name = "scalar_arithmetic";
-  for (const char* name : {"add", "sub", "mul", "div", "floor_divide"})
+  for (const char* name : {"add", "sub", "rsub", "mul", "div", "floor_divide", "remainder", "repeat_interleave"})
     r.kinds.push_back(Symbol::of("aten::" + std::string(name)));
   r.apply = [](Node* n, RewriteContext& c) -> Replacement {
+    if (n->kind() == kRepeatInterleave) return repeatByNumber(n, c);
     Symbol kind = scalarKind(n, c);
     if (kind.empty() || n->outputCount() != 1 || !n->output()->type()->isTensor()) return {};
     if (!isMadeFromNumber(n->input(0)) && !isMadeFromNumber(n->input(1))) return {};
@@ -68,7 +93,8 @@ NodeRewrite scalarArithmetic() {
     Value* b = integerOf(n->input(1), n, c);
     if (!b || (isTruncated(n) && !isCount(b))) return {};
     Builder builder = c.before(n);
-    Value* number = builder.call(kind, {a, b}, types().integer);
+    const bool isReversed = n->kind() == kRsub;
+    Value* number = builder.call(kind, {isReversed ? b : a, isReversed ? a : b}, types().integer);
     return builder.call(sym::NumToTensor, {number}, n->output()->type());
   };
   return r;

@@ -7,7 +7,8 @@
 //                                             %c = aten::copy_(%b, %s)
 //
 // Only where each other view of %b is made after the writes, or is used no more when they come: nobody else would see
-// these.
+// these. A part that is all that is used of %b is copied first and takes its place. Traces of %b[%i] += %y copy what
+// was written to where it is already; these copies go.
 #include "ir/operators/view_twins.h"
 #include "passes/rewrite/rewrite.h"
 
@@ -25,24 +26,26 @@ class WriteScatterer {
       : graph_(graph), context_(context), facts_(context.facts), registry_(context.registry) {}
 
   bool run() {
+    bool changed = dropCopiesOntoThemselves();
     std::vector<Value*> bases;
     forEachNode(graph_, [&](Node* n) {
       if (n->hasBlocks() || facts_.isPure(n)) return;
       writers_.push_back(n);
-      if (!writesFirst(n) || !isPart(n->input(0))) return;
+      if (!writesFirst(n)) return;
+      if (!isPart(n->input(0)) && !isMadeByView(n->input(0))) return;
       Value* base = n->input(0);
       while (isPart(base)) base = base->node()->input(0);
       while (base->node() && !base->node()->hasBlocks() && writesFirst(base->node())) base = base->node()->input(0);
       if (std::find(bases.begin(), bases.end(), base) == bases.end()) bases.push_back(base);
     });
-    if (bases.empty()) return false;
-    bool changed = false;
     for (Value* base : bases) changed |= scatter(base);
     if (changed) facts_.refresh();
     return changed;
   }
 
  private:
+  using Writes = std::unordered_set<const Node*>;
+
   // Whether the node writes its first argument, a tensor, and nothing else, and gives it.
   bool writesFirst(const Node* n) {
     const Operator* op = facts_.resolve(n);
@@ -58,7 +61,129 @@ class WriteScatterer {
     return facts_.movesElements(n) && !facts_.asksForStrides(n) && copyOf(n->kind(), registry_) &&
            scatterOf(n->kind(), registry_);
   }
+  static bool isContiguous(const Value* v) {
+    static const Symbol kContiguous = Symbol::of("aten::contiguous");
+    return v->node() && v->node()->kind() == kContiguous;
+  }
   bool isPart(const Value* v) { return v->node() && v->type()->isTensor() && isPart(v->node()); }
+
+  // Whether two values are the same view of one memory, step by step.
+  bool isSameView(const Value* a, const Value* b) {
+    for (; a != b; a = a->node()->input(0), b = b->node()->input(0)) {
+      if (!isPart(a) || !isPart(b) || a->node()->kind() != b->node()->kind()) return false;
+      if (a->node()->inputCount() != b->node()->inputCount()) return false;
+      for (size_t i = 1; i < a->node()->inputCount(); ++i) {
+        const Value *x = a->node()->input(i), *y = b->node()->input(i);
+        if (x != y && (!facts_.integer(x) || facts_.integer(x) != facts_.integer(y))) return false;
+      }
+    }
+    return true;
+  }
+
+  // %w = op_(%v, ...), %c = copy_(%u, %w) where %u and %v are the same view.
+  bool dropCopiesOntoThemselves() {
+    static const Symbol kCopy = Symbol::of("aten::copy_");
+    std::vector<Node*> copies;
+    bool hasResizes = false;
+    forEachNode(graph_, [&](Node* n) {
+      const Operator* op = n->hasBlocks() ? nullptr : facts_.resolve(n);
+      hasResizes |= op && op->has(Trait::ChangesGeometry);
+      const Node* writer = n->kind() == kCopy && n->inputCount() > 1 ? n->input(1)->node() : nullptr;
+      if (writer && !writer->hasBlocks() && writesFirst(writer) && isSameView(n->input(0), writer->input(0)))
+        copies.push_back(n);
+    });
+    if (hasResizes || copies.empty()) return false;
+    for (Node* n : copies) {
+      n->output()->replaceAllUsesWith(n->input(0));
+      n->destroy();
+    }
+    facts_.refresh();
+    return true;
+  }
+
+  // The one part that is used of memory, not only to be written.
+  Node* solePart(Value* base) {
+    if (base->useCount() != 1) return nullptr;
+    const Use& use = *base->uses().begin();
+    return use.index() == 0 && isPart(use.user) && !writerBehind(use.user) ? use.user : nullptr;
+  }
+
+  // Views whose elements lie at different places, and what may be one.
+  static bool isSimpleView(Symbol kind) {
+    static const std::unordered_set<Symbol> kKinds = [] {
+      std::unordered_set<Symbol> kinds;
+      for (const char* name : {"view", "reshape", "contiguous", "transpose", "permute", "t", "movedim", "unsqueeze",
+                               "squeeze", "flatten", "unflatten", "to", "slice", "select", "narrow"})
+        kinds.insert(Symbol::of(std::string("aten::") + name));
+      return kinds;
+    }();
+    return kKinds.count(kind) != 0;
+  }
+
+  // What einsum gives is memory of its own where it multiplies; of one tensor it may be a view.
+  bool makesMemory(const Node* n) {
+    static const Symbol kEinsum = Symbol::of("aten::einsum");
+    if (facts_.isFresh(n)) return true;
+    const Node* factors = n->kind() == kEinsum && n->inputCount() > 1 ? n->input(1)->node() : nullptr;
+    return factors && factors->kind() == sym::ListConstruct && factors->inputCount() > 1;
+  }
+
+  // What is, or may be by its schema, a view.
+  bool isMadeByView(const Value* v) {
+    const Node* n = v->node();
+    return n && !n->hasBlocks() && (isSimpleView(n->kind()) || (makesMemory(n) && !facts_.isFresh(n)));
+  }
+
+  // Whether the node, and whatever is made from it that may hold the same memory, come before another one.
+  bool endsBefore(const Node* n, const Node* end, std::unordered_set<const Node*>& seen) {
+    if (!seen.insert(n).second) return true;
+    const Node* place = placeIn(end->block(), n);
+    if (!place || n->isReturn() || n->hasBlocks() || !place->isBefore(end)) return false;
+    if (facts_.isFresh(n) && !facts_.isStructural(n->kind())) return true;
+    for (const Value* v : n->outputs()) {
+      if (!AliasAnalysis::canRefer(v->type())) continue;
+      for (const Use& u : v->uses())
+        if (!endsBefore(u.user, end, seen)) return false;
+    }
+    return true;
+  }
+
+  // Whether from the node on it is all that holds the memory of its first argument, which was made in the same block.
+  // What only asks for sizes holds none.
+  bool holdsAlone(const Node* n) {
+    std::unordered_set<const Node*> seen;
+    while (isSimpleView(n->kind()) && n->inputCount() && facts_.isPure(n)) {
+      const Value* v = n->input(0);
+      const Node* maker = v->node();
+      if (!maker || maker->hasBlocks() || maker->block() != n->block() || maker->outputCount() != 1) return false;
+      for (const Use& u : v->uses()) {
+        const Operator* op = u.user->hasBlocks() ? nullptr : facts_.resolve(u.user);
+        if (u.user != n && !(op && op->has(Trait::ReadsSizes)) && !endsBefore(u.user, n, seen)) return false;
+      }
+      if (maker->kind() == sym::Constant) return false;
+      if (makesMemory(maker)) return true;
+      n = maker;
+    }
+    return false;
+  }
+
+  // Views of the whole, and what may be one (contiguous, reshape), become memory of their own where nobody can tell.
+  bool copyWhole(Value* base) {
+    static const Symbol kClone = Symbol::of("aten::clone");
+    Node* maker = base->node();
+    if (maker->outputCount() != 1 || !(makesMemory(maker) || holdsAlone(maker))) return false;
+    if (isContiguous(base)) {
+      maker->setKind(kClone);
+      return true;
+    }
+    Builder after(graph_, maker);
+    after.setPlaceOf(maker);
+    after.setPointAfter(maker);
+    Value* copy = after.call(kClone, {base, after.constant(IValue(), types().none)}, base->type());
+    base->replaceAllUsesWith(copy);
+    copy->node()->replaceInput(0, base);
+    return true;
+  }
 
   bool refersTo(const Value* v, const LocationSet& memory) {
     return AliasAnalysis::canRefer(v->type()) &&
@@ -93,28 +218,39 @@ class WriteScatterer {
   }
 
   // Finds the last node in the block that reads the memory by what the node gives; false if that may be kept elsewhere.
-  bool findLastReader(const Node* n, const Block* block, const LocationSet& memory, const Node*& last,
-                      std::unordered_set<const Node*>& seen) {
+  // A write that takes it as an operand reads it before it writes.
+  bool findLastReader(const Node* n, const Block* block, const LocationSet& memory, const Writes& writes,
+                      const Node*& last, std::unordered_set<const Node*>& seen) {
     if (!seen.insert(n).second) return true;
     const Node* place = placeIn(block, n);
     if (!place || n->isReturn() || n->hasBlocks() || !facts_.isPure(n)) return false;
     if (!last || last->isBefore(place)) last = place;
     for (const Value* v : n->outputs()) {
       if (!refersTo(v, memory)) continue;
-      for (const Use& u : v->uses())
-        if (!findLastReader(u.user, block, memory, last, seen)) return false;
+      for (const Use& u : v->uses()) {
+        if (u.index() != 0 && u.user->block() == block && writes.contains(u.user)) {
+          if (!last || last->isBefore(u.user)) last = u.user;
+        } else if (!findLastReader(u.user, block, memory, writes, last, seen)) {
+          return false;
+        }
+      }
     }
     return true;
   }
 
   bool scatter(Value* base) {
     const Node* maker = base->node();
-    if (!maker || maker->hasBlocks() || maker->kind() == sym::Constant || !facts_.isFresh(maker)) return false;
+    if (!maker || maker->hasBlocks() || maker->kind() == sym::Constant) return false;
+    if (!facts_.isFresh(maker)) return copyWhole(base);
     if (!facts_.aliases().knows(base)) return false;
     const LocationSet memory = facts_.aliases().locations(base);
     if (memory.empty() || memory.reachOutside()) return false;
+    if (Node* part = solePart(base); part && part->block() == base->block()) {
+      part->setKind(*copyOf(part->kind(), registry_));
+      return true;
+    }
     std::vector<Node*> captures, scattered;
-    std::unordered_set<const Node*> writes;
+    Writes writes;
     std::vector<Value*> names{base};
     for (size_t i = 0; i < names.size(); ++i)
       for (Use& u : names[i]->uses()) {
@@ -136,11 +272,12 @@ class WriteScatterer {
     for (const Node* c : captures) {
       std::unordered_set<const Node*> seen;
       const Node *captured = placeIn(block, c), *last = nullptr;
-      const bool isForgotten = findLastReader(c, block, memory, last, seen);
+      const bool isForgotten = findLastReader(c, block, memory, writes, last, seen);
       for (const Node* w : writes) {
         const Node* written = placeIn(block, w);
         if (!captured || !written || captured == written) return false;
-        if (!written->isBefore(captured) && !(isForgotten && last->isBefore(written))) return false;
+        const bool isReadBefore = isForgotten && (last->isBefore(written) || last == w);
+        if (!written->isBefore(captured) && !isReadBefore) return false;
       }
     }
     for (Node* w : scattered) rewrite(w);

@@ -242,9 +242,9 @@ class Opening {
         if (!list || list->kind() != sym::ListConstruct || list->inputCount() != 1) continue;
         at = list->input(0);
       }
-      // A row for position 0, and the next for 1.
+      // A row for position 0, and the next for 1; distances of all tokens from each other are more values.
       std::optional<SmallInstance::Elements> e = small.compute(at);
-      if (!e || e->values.size() < 2 || e->values[1] != e->values[0] + 1 || e->values[0] < 0) continue;
+      if (!e || e->values.size() != 2 || e->values[1] != e->values[0] + 1 || e->values[0] < 0) continue;
       int64_t left = (*table)[dim] - static_cast<int64_t>(e->values[0]);
       rows = rows ? std::min(rows, left) : left;
     }

@@ -128,7 +128,7 @@ Verdict ofOperator(const Node& node, const Operator& op) {
   if (op.drawsRandom(node))
     return {Reason::Random, name + " draws random numbers",
             op.mayDrawNothing() ? Remedy::Kind::EvaluationMode : Remedy::Kind::DrawElsewhere};
-  if (def.has(Trait::SideEffects))
+  if (def.has(Trait::SideEffects) && !def.convert)
     return {Reason::SideEffect, name + " does more than give a value", Remedy::Kind::LeaveOut};
   if (def.has(Trait::ChangesGeometry))
     return {Reason::Aliasing, name + " changes the sizes or strides of a tensor that others see",
@@ -215,7 +215,7 @@ bool mayGiveViews(const Operator& op) {
 EngineUse engineUse(const Operator& op) {
   if (!op.isImplemented() || !op.def().inEngines) return {};
   const OpDef& def = op.def();
-  if ((def.has(Trait::Random) && !op.mayDrawNothing()) || def.has(Trait::SideEffects) ||
+  if ((def.has(Trait::Random) && !op.mayDrawNothing()) || (def.has(Trait::SideEffects) && !def.convert) ||
       def.has(Trait::ChangesGeometry) || op.outCount())
     return {};
   if (def.has(Trait::ReadsGeometry) || def.scalar) return {"", "always"};

@@ -12,7 +12,7 @@ import json
 import os
 import sys
 import zipfile
-from collections import namedtuple
+from collections import OrderedDict, defaultdict, deque, namedtuple
 
 import torch
 import torch.ao.quantization.fx._decomposed  # noqa: F401 torch.ops.quantized_decomposed
@@ -45,6 +45,11 @@ class Trees(nn.Module):
         a, b = pair
         total = parts["a"] + parts["b"]
         return {"sum": total, "list": [x * scale, b], "pair": Pair(a, x.sum())}
+
+
+class Containers(nn.Module):
+    def forward(self, filled, ordered, ends):
+        return filled["x"] - filled["y"], ordered["b"] / ordered["a"], ends[0] + ends[1]
 
 
 class Choice(nn.Module):
@@ -189,6 +194,7 @@ SCENES = {
     "net": scene(Net, (torch.arange(18.0).reshape(2, 1, 3, 3) / 8,)),
     "net_decomposed": scene(Net, (torch.arange(18.0).reshape(2, 1, 3, 3) / 8,), decomposed=True),
     "trees": scene(Trees, (x22, (x22[0] + 1, x22[1] + 1), {"a": x22 + 1, "b": x22 * 2}), {"scale": torch.tensor(3.0)}),
+    "containers": scene(Containers, (defaultdict(list, x=x22, y=x22 * 3), OrderedDict(b=x22, a=x22 + 9), deque([x22, x22 * 2]))),
     "choice": scene(Choice, (x22,)),
     "counter": scene(Counter, (torch.tensor([1.0, 1.0]),)),
     "counter_decomposed": scene(Counter, (torch.tensor([1.0, 1.0]),), decomposed=True),
@@ -256,7 +262,7 @@ def main():
             program = program.run_decompositions()
         write(program, os.path.join(folder, name + ".pt2"))
         given = [a.clone() if isinstance(a, torch.Tensor) else a for a in args]
-        rows = [f"in: {text_of(v)}" for v in (*args, *kwargs.values()) if not isinstance(v, int)]
+        rows = [f"in: {text_of(tuple(v) if isinstance(v, deque) else v)}" for v in (*args, *kwargs.values()) if not isinstance(v, int)]
         outputs = [v for v in _pytree.tree_leaves(program.module()(*given, **kwargs)) if v is not None]
         rows += [f"out: {text_of(v.detach() if isinstance(v, torch.Tensor) else v)}" for v in outputs]
         open(os.path.join(folder, name + ".txt"), "w").write("\n".join(rows) + "\n")

@@ -1159,6 +1159,23 @@ class MEnumParts(nn.Module):
         names = [p.name + "=" + p.value for p in self.pads]
         return self.pool(x, self.mode), outs, names, y
 
+class Ranked:
+    def __init__(self, score: float, name: str):
+        self.score = score
+        self.name = name
+    def __lt__(self, other: "Ranked") -> bool:
+        return self.score < other.score
+
+# Objects are sorted by their own `<`.
+@module(torch.tensor([3.0, 1.0, 2.0, 1.0, 5.0]), True)
+class MSortedObjects(nn.Module):
+    def forward(self, x, last_first: bool):
+        made = [Ranked(float(x[i]), "n" + str(i)) for i in range(x.size(0))]
+        names = [r.name for r in sorted(made)]
+        as_made = [r.name for r in made]
+        made.sort(reverse=last_first)
+        return names, as_made, [r.score for r in made]
+
 class Limits(NamedTuple):
     n: int
     scale: Optional[float] = None

@@ -86,8 +86,8 @@ bool hasForgottenWeights(const std::string& path, const Module& module, Session&
   if (missing.size() < 2) return false;
   const std::vector<std::string> given = module.unusedWeights();
   const std::unordered_set<std::string_view> names(given.begin(), given.end());
-  if (std::any_of(missing.begin(), missing.end(), [&](const Value* v) { return names.count(v->name()) != 0; }))
-    return false;
+  auto isGiven = [&](const Value* v) { return names.count(v->name()) || names.count(std::string(v->name()) + ".0"); };
+  if (std::any_of(missing.begin(), missing.end(), isGiven)) return false;
   reportForgotten(path, missing.size(), missing.front()->name(), given, session);
   return true;
 }

@@ -325,8 +325,17 @@ void registerComposedOps(OpRegistry& ops) {
   auto check = [&](const char* schema, KernelFunction kernel) {
     ops.add({.schema = schema, .kernel = kernel, .dtypes = {}, .traits = {Trait::SideEffects}});
   };
-  check("aten::_assert_async", assertTensor);
-  check("aten::_assert_async.msg(Tensor self, str assert_msg) -> ()", assertWithMessage);
+  // Engines check where the graph does: what comes after need not run with numbers that are refused here.
+  auto checkElements = [&](const char* schema, KernelFunction kernel) {
+    ops.add({.schema = schema,
+             .infer = [](InferCall&) {},
+             .kernel = kernel,
+             .convert = [](ConvertCall& call) { convertToKernel(call); },
+             .dtypes = {},
+             .traits = {Trait::SideEffects}});
+  };
+  checkElements("aten::_assert_async", assertTensor);
+  checkElements("aten::_assert_async.msg(Tensor self, str assert_msg) -> ()", assertWithMessage);
   check("aten::_assert_scalar", assertScalar);
   check("aten::_assert_tensor_metadata", assertMetadata);
   check(

@@ -60,6 +60,28 @@ TEST_F(Decoders, TablesBoundTheLengthOfTexts) {
   EXPECT_NE(messages().find("max_seq_len is 24, but the model has 22 positions"), std::string::npos) << messages();
 }
 
+TEST_F(Decoders, TablesOfDistancesBoundNothing) {
+  Decoder d;
+  d.inputs = "%input_ids : Tensor";
+  d.positions = "  %x.positions : Tensor = aten::mul(%x.ids, %0)\n" + weight("far.ones", 5, 2, 1.1);
+  d.attention =
+      written(kRows +
+              "  %column : Tensor = aten::unsqueeze(%at.m, %0)\n"
+              "  %away : Tensor = aten::sub(%column, %row, %1)\n  %near : Tensor = aten::clamp(%away, %m2, %2)\n"
+              "  %which : Tensor = aten::add(%near, %2, %1)\n"
+              "  %each : Tensor = aten::embedding(%far.ones, %which, %m1, %no, %no)\n"
+              "  %order : int[] = prim::ListConstruct(%2, %0, %1)\n"
+              "  %bias : Tensor = aten::permute(%each, %order)\n"
+              "  %biased : Tensor = aten::add(%scores, %bias, %1)\n"
+              "  %later : Tensor = aten::gt(%column, %row)\n"
+              "  %masked : Tensor = aten::masked_fill(%biased, %later, %far)\n");
+  d.before += "  %m2 : int = prim::Constant[value=-2]()\n";
+  expectServed(d, "i");
+  auto model = LanguageModel::load(folder_, {}, diagnostics_);
+  ASSERT_TRUE(model) << messages();
+  EXPECT_EQ(model->config().maxSeqLen, 1024);
+}
+
 TEST_F(Decoders, LogitsAreFoundAmongOutputs) {
   const char* kOutputs[] = {
       "  %t : (Tensor, Tensor) = prim::TupleConstruct(%logits, %y)\n  return (%t)\n",
