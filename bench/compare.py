@@ -94,15 +94,20 @@ def best(f, seconds):
     return least
 
 
+PARTS = 10
+
+
 def ours(binary, pattern, seconds):
-    out = subprocess.run([binary, f"--benchmark_filter={pattern}", "--benchmark_format=json",
-                          f"--benchmark_min_time={seconds}"], check=True, stdout=subprocess.PIPE).stdout
+    """The best of short runs: PyTorch's figure is the least of all, and the mean of a long run tells of the machine's other work."""
+    out = subprocess.run([binary, f"--benchmark_filter={pattern}", "--benchmark_format=json", f"--benchmark_repetitions={PARTS}",
+                          f"--benchmark_min_time={seconds / PARTS}"], check=True, stdout=subprocess.PIPE).stdout
     found = {}
     for b in json.loads(out)["benchmarks"]:
         if b.get("error_occurred"):
             print(f"{b['name']}: {b['error_message']}", file=sys.stderr)
             continue
-        found[b["name"]] = b
+        if b.get("run_type") != "aggregate" and b["real_time"] < found.get(b["name"], b)["real_time"] + 1e-9:
+            found[b["name"]] = b
     return found
 
 

@@ -26,8 +26,11 @@ void batchedPair(int64_t m, int64_t n, int64_t k, float alpha, const float* a, i
   packPanels(b, bRow, bColumn, k, n, alpha, panels);
   if (aColumn != 1) {
     float* copy = panels + panelFloats;
-    for (int64_t i = 0; i < m; ++i)
-      for (int64_t j = 0; j < k; ++j) copy[i * k + j] = a[i * aRow + j * aColumn];
+    if (aRow == 1)
+      transpose(a, aColumn, m, k, copy, k);
+    else
+      for (int64_t i = 0; i < m; ++i)
+        for (int64_t j = 0; j < k; ++j) copy[i * k + j] = a[i * aRow + j * aColumn];
     a = copy;
     aRow = k;
   }

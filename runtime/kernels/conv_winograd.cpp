@@ -133,6 +133,24 @@ void blocksToOutputs(const float* blocks, int64_t apart, const Epilogue& e, floa
     activateRows(out + i * outRow, outColumn, columns, kBlock, e.activation, e.alpha, e.beta);
 }
 
+// G g G^T of 16 kernels of 3 x 3 at a time; G's rows are powers of a point over its distances from the others.
+void transformKernels(const double (*g)[kBlock], float* out, int64_t apart) {
+  constexpr double a = kA, b = kB, na = 2 * a * a * (a * a - b * b), nb = 2 * b * b * (b * b - a * a);
+  static constexpr double kG[6][3] = {{1 / (a * a * b * b), 0, 0},   {1 / na, a / na, a * a / na},
+                                      {1 / na, -a / na, a * a / na}, {1 / nb, b / nb, b * b / nb},
+                                      {1 / nb, -b / nb, b * b / nb}, {0, 0, 1}};
+  double half[6][3][kBlock];
+  for (int i = 0; i < 6; ++i)
+    for (int j = 0; j < 3; ++j)
+      for (int lane = 0; lane < kBlock; ++lane)
+        half[i][j][lane] = kG[i][0] * g[j][lane] + kG[i][1] * g[3 + j][lane] + kG[i][2] * g[6 + j][lane];
+  for (int i = 0; i < 6; ++i)
+    for (int j = 0; j < 6; ++j)
+      for (int lane = 0; lane < kBlock; ++lane)
+        out[(i * 6 + j) * apart + lane] =
+            static_cast<float>(half[i][0][lane] * kG[j][0] + half[i][1][lane] * kG[j][1] + half[i][2][lane] * kG[j][2]);
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace tscompile
 HWY_AFTER_NAMESPACE();
@@ -195,26 +213,9 @@ PackedWeights weightsOf(const ConvShape& s) {
 // Transformed weights are f32 whatever they are rounded to first.
 int64_t packedBytesOf(const ConvShape& s, WeightStorage) { return weightsOf(s).bytes(); }
 
-// G g G^T of 16 kernels of 3 x 3 at a time; G's rows are powers of a point over its distances from the others.
-void transformKernels(const double (*g)[kBlock], float* out, int64_t apart) {
-  constexpr double a = kA, b = kB, na = 2 * a * a * (a * a - b * b), nb = 2 * b * b * (b * b - a * a);
-  static constexpr double kG[6][3] = {{1 / (a * a * b * b), 0, 0},   {1 / na, a / na, a * a / na},
-                                      {1 / na, -a / na, a * a / na}, {1 / nb, b / nb, b * b / nb},
-                                      {1 / nb, -b / nb, b * b / nb}, {0, 0, 1}};
-  double half[6][3][kBlock];
-  for (int i = 0; i < 6; ++i)
-    for (int j = 0; j < 3; ++j)
-      for (int lane = 0; lane < kBlock; ++lane)
-        half[i][j][lane] = kG[i][0] * g[j][lane] + kG[i][1] * g[3 + j][lane] + kG[i][2] * g[6 + j][lane];
-  for (int i = 0; i < 6; ++i)
-    for (int j = 0; j < 6; ++j)
-      for (int lane = 0; lane < kBlock; ++lane)
-        out[(i * 6 + j) * apart + lane] =
-            static_cast<float>(half[i][0][lane] * kG[j][0] + half[i][1][lane] * kG[j][1] + half[i][2][lane] * kG[j][2]);
-}
-
 // What the stored precision keeps of one output channel.
 void roundChannel(const float* weights, int64_t count, WeightStorage storage, float* out) {
+  if (storage == WeightStorage::F32) return std::copy_n(weights, count, out), void();
   float largest = 0;
   for (int64_t i = 0; i < count; ++i) largest = std::max(largest, std::fabs(weights[i]));
   const float scale = int8Scale(largest);
@@ -243,6 +244,7 @@ void roundChannel(const float* weights, int64_t count, WeightStorage storage, fl
 void pack(const ConvShape& s, const float* weights, WeightStorage storage, void* packed) {
   const int64_t panels = channelBlocks(s.outChannels), frames = s.frames.kernel, depth = frames * s.inChannels;
   auto* out = static_cast<float*>(packed);
+  auto transform = TS_SIMD(transformKernels);
   std::vector<float> channels(static_cast<size_t>(kBlock * depth * 9));
   for (int64_t panel = 0; panel < panels; ++panel) {
     const int64_t count = std::min<int64_t>(kBlock, s.outChannels - panel * kBlock);
@@ -255,7 +257,7 @@ void pack(const ConvShape& s, const float* weights, WeightStorage storage, void*
       for (int64_t i = 0; i < 9; ++i)
         for (int64_t lane = 0; lane < kBlock; ++lane)
           kernels[i][lane] = lane < count ? channels[static_cast<size_t>((lane * depth + c) * 9 + i)] : 0.0;
-      transformKernels(kernels, out + (panel * depth + row) * kBlock, panels * depth * kBlock);
+      transform(kernels, out + (panel * depth + row) * kBlock, panels * depth * kBlock);
     }
   }
 }

@@ -8,6 +8,7 @@
 #endif
 
 #include "runtime/kernels/product-inl.h"
+#include "runtime/kernels/transpose-inl.h"
 
 #include <algorithm>
 
@@ -17,40 +18,15 @@ namespace HWY_NAMESPACE {
 
 HWY_INLINE int64_t roundToBlock(int64_t v) { return (v + kBlock - 1) / kBlock * kBlock; }
 
-// A panel of 16 columns, each of which is contiguous: four rows of four columns at a time change sides in registers.
-HWY_INLINE void transposePanel(const float* from, int64_t column, int64_t k, float alpha, float* to) {
-  const hn::FixedTag<float, 4> d;
-  const hn::RepartitionToWide<decltype(d)> wide;
-  const auto scale = hn::Set(d, alpha);
-  auto pairs = [&](auto a, auto b, auto&& interleave)
-                   HWY_ATTR { return hn::BitCast(d, interleave(hn::BitCast(wide, a), hn::BitCast(wide, b))); };
-  auto lower = [&](auto a, auto b) HWY_ATTR { return hn::InterleaveLower(wide, a, b); };
-  auto upper = [&](auto a, auto b) HWY_ATTR { return hn::InterleaveUpper(wide, a, b); };
-  int64_t i = 0;
-  for (; i + 4 <= k; i += 4)
-    for (int64_t j = 0; j < kBlock; j += 4) {
-      const float* in = from + j * column + i;
-      const auto r0 = hn::LoadU(d, in), r1 = hn::LoadU(d, in + column), r2 = hn::LoadU(d, in + 2 * column),
-                 r3 = hn::LoadU(d, in + 3 * column);
-      const auto a = hn::InterleaveLower(d, r0, r1), b = hn::InterleaveUpper(d, r0, r1);
-      const auto c = hn::InterleaveLower(d, r2, r3), e = hn::InterleaveUpper(d, r2, r3);
-      float* out = to + i * kBlock + j;
-      hn::StoreU(hn::Mul(scale, pairs(a, c, lower)), d, out);
-      hn::StoreU(hn::Mul(scale, pairs(a, c, upper)), d, out + kBlock);
-      hn::StoreU(hn::Mul(scale, pairs(b, e, lower)), d, out + 2 * kBlock);
-      hn::StoreU(hn::Mul(scale, pairs(b, e, upper)), d, out + 3 * kBlock);
-    }
-  for (; i < k; ++i)
-    for (int64_t j = 0; j < kBlock; ++j) to[i * kBlock + j] = alpha * from[j * column + i];
-}
-
 // Element [i, j] at b + i * row + j * column, k x n -> panels [n / 16][k][16] times alpha; zeros past n.
 inline void packPanels(const float* b, int64_t row, int64_t column, int64_t k, int64_t n, float alpha, float* to) {
   for (int64_t panel = 0; panel < n; panel += kBlock, to += k * kBlock) {
     const int64_t lanes = std::min<int64_t>(kBlock, n - panel);
     const float* from = b + panel * column;
     if (lanes == kBlock && row == 1) {
-      transposePanel(from, column, k, alpha, to);
+      const hn::FixedTag<float, 4> d;
+      const auto scale = hn::Set(d, alpha);
+      transpose(from, column, k, kBlock, to, kBlock, [=](auto v) HWY_ATTR { return hn::Mul(scale, v); });
       continue;
     }
     for (int64_t i = 0; i < k; ++i) {

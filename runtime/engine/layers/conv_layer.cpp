@@ -2,6 +2,7 @@
 
 #include "ir/values/encoded.h"
 #include "runtime/call/thread_pool.h"
+#include "runtime/engine/layers/input_conv_layer.h"
 #include "runtime/engine/layers/operands.h"
 #include "runtime/kernels/layout.h"
 #include "runtime/reference/loops/copy.h"
@@ -359,30 +360,83 @@ bool addTransposed(ConvertCall& call, const Convolution& c) {
   return true;
 }
 
+// A transposed convolution of one pixel lays down its kernels once: rows of channels times a matrix.
+bool makesOneKernel(const ConvertCall& call, const Convolution& c) {
+  const Dims& out = call.spec().sizes;
+  return c.groups == 1 && call.tensor(0).numel() == out[0] * call.tensor(0).size(1) &&
+         Dims(out.begin() + 2, out.end()) == c.kernel && c.before == Dims(c.rank(), 0);
+}
+
+void addOneKernel(ConvertCall& call) {
+  const Tensor x = call.tensor(0), w = call.tensor(1);
+  const int64_t channels = w.size(1), columns = w.numel() / w.size(0);
+  auto reshaped = [&](const IValue& t, const Dims& sizes) {
+    return call.compute("aten::reshape", {t, intList(sizes)});
+  };
+  IValue bias;
+  if (!call.isNone(2)) {
+    const Dims each{channels, columns / channels};
+    bias = call.compute("aten::expand", {reshaped(call.argument(2), Dims{channels, 1}), intList(each), false});
+    bias = reshaped(bias, Dims{columns});
+  }
+  const IValue weights = call.compute("aten::t", {reshaped(w, Dims{w.size(0), columns})});
+  const IValue rows = call.compute("aten::linear", {reshaped(x, Dims{x.size(0), x.size(1)}), weights, bias});
+  call.setResult(0, reshaped(rows, call.spec().sizes));
+}
+
+// ---- of computed weights and biases ----
+
+void addOfInputs(ConvertCall& call, const ConvShape& shape, TensorId input) {
+  TensorId weights = contiguousOperand(call, InputConvLayer::kWeights);
+  TensorId output = call.makeResult();
+  auto& layer = call.add<InputConvLayer>(shape);
+  layer.bias = biasOf(call);
+  layer.inputs = {input, weights};
+  layer.outputs = {output};
+}
+
+std::vector<IValue> argumentsOf(const ConvertCall& call) {
+  std::vector<IValue> arguments;
+  for (size_t i = 0; i < call.size(); ++i) arguments.push_back(call.argument(i));
+  return arguments;
+}
+
+void addBiasBehind(ConvertCall& call) {
+  std::vector<IValue> arguments = argumentsOf(call);
+  Dims sizes(static_cast<size_t>(call.tensor(1).rank()) - 1, 1);
+  sizes[0] = call.tensor(2).numel();
+  IValue bias = call.compute("aten::reshape", {std::exchange(arguments[2], IValue()), intList(sizes)});
+  IValue result = call.compute(call.op().fullName(), arguments);
+  call.setResult(0, call.compute("aten::add.Tensor", {result, bias, int64_t{1}}));
+}
+
 }  // namespace
 
 template <ConvForm kForm>
 void convertConvolution(ConvertCall& call) {
   Tensor x = call.tensor(0), w = call.tensor(1);
-  if (call.isNetworkTensor(1)) return convertToKernel(call, "the weight is an input");
-  if (call.isNetworkTensor(2)) return convertToKernel(call, "the bias is an input");
+  if (call.isNetworkTensor(2)) return addBiasBehind(call);
   if (!isF32(x) || !isF32(w)) return convertToKernel(call, kNotF32);
   if (checkedNumel(call.spec().sizes) == 0 || x.numel() == 0) return convertToKernel(call, kEmpty);
   if (x.rank() + 1 == w.rank()) {
-    std::vector<IValue> arguments;
-    for (size_t i = 0; i < call.size(); ++i) arguments.push_back(call.argument(i));
+    std::vector<IValue> arguments = argumentsOf(call);
     arguments[0] = call.compute("aten::unsqueeze", {x, int64_t{0}});
     IValue result = call.compute(call.op().fullName(), arguments);
     return call.setResult(0, call.compute("aten::squeeze.dim", {result, int64_t{0}}));
   }
   const Convolution c = describe(call, kForm);
+  const bool readsWeights = call.isNetworkTensor(1);
+  if (readsWeights && (c.transposed || (c.rank() == 3 && c.groups > 1)))
+    return convertToKernel(call, "the weight is an input");
   if (c.transposed) {
+    if (makesOneKernel(call, c)) return addOneKernel(call);
     if (c.rank() == 3 && x.size(2) == 1) return convertToKernel(call, "it is transposed, of volumes of one frame");
     if (!addTransposed(call, c)) convertToKernel(call, "it is transposed with steps and dilation");
     return;
   }
   if (c.rank() == 3 && c.groups > 1) return addFrames(call, c);
   TensorId input = contiguousOperand(call, 0);
+  if (readsWeights) return addOfInputs(call, shapeOf(c, x, x.size(0), x.size(1), w.size(0)), input);
   TensorId output = call.makeResult();
   addConvolution(call, shapeOf(c, x, x.size(0), x.size(1), w.size(0)), contiguous(w), {}, biasOf(call), input, output);
 }

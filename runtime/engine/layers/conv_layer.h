@@ -43,6 +43,7 @@ class ConvLayer : public ProductLayer, public IntegerWeights, public LineLayer {
     shape_.outByPixels = output;
   }
   void setRoundsInputs(bool rounds) { shape_.roundsInputs = rounds; }
+  bool hasTactic() const { return tactic_; }
   const ConvTactic& tactic() const { return *tactic_; }
   void prepare(WeightStore& store, const ProductPrecision& precision) override;
   bool takesLines(const Network& network, const ProductPrecision& precision, TensorId tensor,

@@ -1,6 +1,7 @@
 #include "runtime/call/thread_pool.h"
 #include "runtime/engine/layers/conv_layer.h"
 #include "runtime/engine/layers/group_norm_layer.h"
+#include "runtime/engine/layers/input_conv_layer.h"
 #include "runtime/engine/layers/pointwise_layer.h"
 #include "runtime/engine/layers/quantized_layer.h"
 #include "runtime/engine/layers/rearrange_layer.h"
@@ -100,9 +101,12 @@ class LayoutAssigner {
   }
   static int64_t areaOf(const NetTensor& t) { return t.numel / (t.sizes[0] * t.sizes[1]); }
   // In memory the dimensions behind the channels are one.
-  static bool isInBlocks(const NetTensor& part, const NetTensor& whole) {
-    if (part.rank() < 3 || whole.rank() < 3 || part.sizes[0] != whole.sizes[0] || areaOf(part) != areaOf(whole))
-      return false;
+  bool isInBlocks(const NetTensor& part, const NetTensor& whole) const {
+    if (part.rank() < 3 || whole.rank() < 3 || areaOf(part) != areaOf(whole)) return false;
+    // Channels of several images in whole blocks are those of one. In other precisions lines hold several blocks.
+    if (part.sizes[0] != whole.sizes[0])
+      return options_.precision == DType::Float32 && part.numel == whole.numel && part.sizes[1] % kBlock == 0 &&
+             whole.sizes[1] % kBlock == 0;
     return part.sizes[1] == whole.sizes[1] ||
            (part.sizes[0] == 1 && (part.offset - whole.offset) % (areaOf(whole) * kBlock) == 0);
   }
@@ -244,10 +248,35 @@ class LayoutAssigner {
     return source;
   }
 
+  // Which pixel of each image a view of a blocked tensor shows, of all channels in whole blocks: the last step of a
+  // sequence, for instance.
+  std::optional<int64_t> pixelOf(const NetTensor& t, const NetTensor& whole) const {
+    const int64_t images = whole.sizes[0], channels = whole.sizes[1], area = areaOf(whole),
+                  at = t.offset - whole.offset;
+    const bool shows = whole.rank() > 2 && channels % kBlock == 0 && t.numel == images * channels && area > 1 &&
+                       at >= 0 && at < area && walks(t, {{images, channels * area}, {channels, area}});
+    return shows ? std::optional(at) : std::nullopt;
+  }
+
+  TensorId copyOfPixel(TensorId id, const NetTensor whole, int64_t pixel) {
+    const Dims blocks{whole.sizes[0], whole.sizes[1] / kBlock, kBlock};
+    const Dims strides{whole.sizes[1] * areaOf(whole), areaOf(whole) * kBlock, 1};
+    const TensorId to = n_.addTensor(DType::Float32, n_[id].sizes);
+    auto copy = std::make_unique<PointwiseLayer>(current_);
+    copy->program.output(copy->program.step(PointwiseOp::Copy, copy->program.input()));
+    copy->inputs = {n_.addView(whole.buffer, DType::Float32, blocks, strides, whole.offset + pixel * kBlock)};
+    copy->outputs = {n_.addView(n_[to].buffer, DType::Float32, blocks, contiguousStrides(blocks), 0)};
+    n_.layers.push_back(std::move(copy));
+    return to;
+  }
+
   // The tensor in row-major order.
   TensorId plain(TensorId id) {
     auto whole = blockedWhole_.find(n_[id].buffer);
     if (whole == blockedWhole_.end()) return id;
+    if (!plainOf_.contains(whole->second))
+      if (const std::optional<int64_t> pixel = pixelOf(n_[id], n_[whole->second]))
+        return copyOfPixel(id, n_[whole->second], *pixel);
     auto [made, isNew] = plainOf_.try_emplace(whole->second);
     if (isNew) made->second = reorder(whole->second, false);
     TensorId copy = made->second;
@@ -330,13 +359,18 @@ class LayoutAssigner {
     layers[copy].reset();
   }
 
-  void convolution(ConvLayer& layer, std::vector<std::unique_ptr<Layer>>& layers) {
-    current_ = layer.node;
+  void chooseTactic(ConvLayer& layer) {
     const int threads = options_.threads > 0 ? options_.threads : defaultThreads();
     layer.dropIdleTaps();
     layer.setRoundsInputs(options_.roundsRows);
     layer.setTactic(layer.holdsIntegers() ? exactTactic(layer.shape(), layer.exactArithmetic())
                                           : chooseConvTactic(layer.shape(), options_, threads));
+  }
+
+  void convolution(ConvLayer& layer, std::vector<std::unique_ptr<Layer>>& layers) {
+    current_ = layer.node;
+    auto* ofInputs = dynamic_cast<InputConvLayer*>(&layer);
+    ofInputs ? ofInputs->chooseTactic(options_) : chooseTactic(layer);
     bool in = layer.tactic().input == ActivationLayout::Blocked,
          out = layer.tactic().output == ActivationLayout::Blocked;
     const ConvShape& s = layer.shape();
@@ -345,6 +379,10 @@ class LayoutAssigner {
     for (size_t i = 0; i < layer.inputs.size(); ++i) {
       TensorId id = layer.inputs[i];
       if (i == 0 && s.inByPixels) continue;
+      if (ofInputs && i == InputConvLayer::kWeights) {
+        layer.inputs[i] = plain(id);
+        continue;
+      }
       id = i == 0 ? asImages(id, s.batch, s.inChannels, s.inArea()) : asResult(id);
       layer.inputs[i] = (i == 0 ? in : out) ? blocked(id) : plain(id);
     }

@@ -1,4 +1,5 @@
 #include "runtime/engine/layers/conv_layer.h"
+#include "runtime/engine/layers/input_conv_layer.h"
 #include "runtime/engine/layers/integer_weights.h"
 #include "runtime/engine/layers/matmul_layer.h"
 #include "runtime/engine/layers/pointwise_layer.h"
@@ -169,6 +170,7 @@ class ProductFuser {
   }
 
   bool takeScale(ProductLayer& product, const PointwiseLayer& layer) {
+    if (dynamic_cast<const InputConvLayer*>(&product)) return false;  // its weights are not packed before
     if (product.residual != ProductLayer::kNoResidual || !isPerColumn(product, layer, layer.inputs[1]) ||
         !isPerColumn(product, layer, layer.inputs[2]))
       return false;

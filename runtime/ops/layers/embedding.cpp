@@ -1,5 +1,6 @@
 // Rows of a table by their numbers: embedding, and bags of rows that are joined into one.
 #include "ir/values/size_expression.h"
+#include "runtime/engine/layers/bag_layer.h"
 #include "runtime/engine/layers/indexing_layer.h"
 #include "runtime/ops/call_op.h"
 #include "runtime/ops/moved_types.h"
@@ -272,7 +273,11 @@ void registerEmbeddingOps(OpRegistry& ops) {
            .traits = {Trait::SideEffects}});
   for (std::string_view name : {"aten::embedding_bag", "aten::embedding_bag.padding_idx", "aten::_embedding_bag",
                                 "aten::_embedding_bag_forward_only"})
-    ops.add({.schema = name, .infer = inferEmbeddingBag, .kernel = embeddingBagKernel, .dtypes = kFloatingTypes});
+    ops.add({.schema = name,
+             .infer = inferEmbeddingBag,
+             .kernel = embeddingBagKernel,
+             .convert = convertEmbeddingBag,
+             .dtypes = kFloatingTypes});
 }
 
 }  // namespace tscompile

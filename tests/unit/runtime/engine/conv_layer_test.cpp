@@ -59,6 +59,49 @@ TEST(ConvLayer, TransposedOnesAreConvolutions) {
   expectNative(graphOf({"8, 4, 2, 2", 4, 1, "2, 2", "0, 0", "0, 0", "1, 1"}, "conv_transpose2d"), randn({8, 3, 3}, 1));
 }
 
+// One pixel: its kernels are the result, a product of rows.
+TEST(ConvLayer, TransposedOfOnePixelAreProducts) {
+  auto expectProduct = [](const Transposed& c, std::string_view op, const Dims& sizes) {
+    const std::string graph = graphOf(c, op);
+    SCOPED_TRACE(graph);
+    EngineCase made(graph);
+    const Tensor x = randn(sizes, 1);
+    EXPECT_EQ(made.layers({x}), "matmul");
+    made.expectClose({x}, 1e-4);
+  };
+  expectProduct({"20, 6, 4, 3", 6, 1, "1, 1", "0, 0", "0, 0", "1, 1"}, "conv_transpose2d", {3, 20, 1, 1});
+  expectProduct({"20, 6, 4, 4", 6, 1, "2, 2", "0, 0", "0, 0", "1, 1"}, "conv_transpose2d", {1, 20, 1, 1});
+  expectProduct({"20, 6, 5", 6, 1, "3", "0", "0", "1"}, "conv_transpose1d", {2, 20, 1});
+  expectProduct({"20, 6, 2, 3, 4", 6, 1, "1, 1, 1", "0, 0, 0", "0, 0, 0", "1, 1, 1"}, "conv_transpose3d",
+                {2, 20, 1, 1, 1});
+  // What is cut off, laid out wider or filled up is none.
+  for (const Transposed& c : {Transposed{"20, 6, 4, 4", 6, 1, "1, 1", "1, 1", "0, 0", "1, 1"},
+                              {"20, 6, 4, 4", 6, 1, "2, 2", "0, 0", "1, 0", "1, 1"},
+                              {"20, 6, 3, 3", 6, 1, "1, 1", "0, 0", "0, 0", "2, 2"},
+                              {"20, 6, 4, 4", 12, 2, "1, 1", "0, 0", "0, 0", "1, 1"}})
+    expectNative(graphOf(c, "conv_transpose2d"), randn({2, 20, 1, 1}, 1));
+}
+
+// One pixel of what lies in blocks is read where it is.
+TEST(ConvLayer, OnePixelIsReadFromBlocks) {
+  for (auto [channels, place, copies] : {std::tuple(32, -1, true), std::tuple(32, 3, true), std::tuple(20, 3, false)}) {
+    const std::string graph =
+        "graph(%x : Tensor):" + fmt::format(fmt::runtime(kNumbers), 1, channels, fmt::format("{}, 16, 3", channels)) +
+        fmt::format(R"(  %s : int[] = prim::Constant[value=[1]]()
+  %two : int = prim::Constant[value=2]()
+  %place : int = prim::Constant[value={}]()
+  %y : Tensor = aten::conv1d(%x, %w, %b, %s, %s, %s, %g)
+  %p : Tensor = aten::select(%y, %two, %place)
+  %z : Tensor = aten::sigmoid(%p)
+  return (%z)
+)",
+                    place);
+    expectNative(graph, randn({3, 16, 40}, 1));
+    EXPECT_EQ(EngineCase(graph).layers({randn({3, 16, 40}, 1)}),
+              copies ? "reorder, conv direct, copy, pointwise" : "reorder, conv direct, reorder, pointwise");
+  }
+}
+
 TEST(ConvLayer, TransposedVolumesAreConvolutions) {
   for (const Transposed& c : {Transposed{"8, 4, 2, 2, 2", 4, 1, "2, 2, 2", "0, 0, 0", "0, 0, 0", "1, 1, 1"},
                               {"8, 16, 2, 2, 2", 16, 1, "2, 2, 2", "0, 0, 0", "0, 0, 0", "1, 1, 1"},

@@ -280,7 +280,8 @@ TEST(Engine, KernelsSayWhyTheyAreNoLayers) {
     const char* layers;
   };
   for (const Case& t : {
-           Case{"conv2d(%x, %w, %none, %ones, %ones, %ones, %one)", "kernel aten::conv2d: the weight is an input"},
+           Case{"conv_transpose2d(%x, %w, %none, %ones, %ones, %zeros, %one, %ones)",
+                "kernel aten::conv_transpose2d.input: the weight is an input"},
            Case{"add(%x, %n, %one)", "kernel aten::add.Tensor: an argument is neither float32 nor bool"},
            Case{"elu(%x, %two, %two, %one)", "kernel aten::elu: the scales are not 1"},
            Case{"lgamma(%x)", "kernel aten::lgamma"},
@@ -290,6 +291,7 @@ TEST(Engine, KernelsSayWhyTheyAreNoLayers) {
   %none : NoneType = prim::Constant()
   %one : int = prim::Constant[value=1]()
   %two : int = prim::Constant[value=2]()
+  %zeros : int[] = prim::Constant[value=[0, 0]]()
   %ones : int[] = prim::Constant[value=[1, 1]]()
   %r : Tensor = aten::{}
   return (%r)

@@ -1,0 +1,65 @@
+// Rows and columns of float32 change places in registers. Included once per instruction set.
+#if defined(TSCOMPILE_TRANSPOSE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef TSCOMPILE_TRANSPOSE_INL_H_
+#undef TSCOMPILE_TRANSPOSE_INL_H_
+#else
+#define TSCOMPILE_TRANSPOSE_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <cstdint>
+
+HWY_BEFORE_NAMESPACE();
+namespace tscompile {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Four rows of four columns: to[i * row + j] = from[i + j * column], which `change` sees as vectors of four.
+template <class Change>
+HWY_INLINE void transposeSquare(const float* from, int64_t column, float* to, int64_t row, Change&& change) {
+  const hn::FixedTag<float, 4> d;
+  const hn::RepartitionToWide<decltype(d)> wide;
+  auto pairs = [&](auto a, auto b, auto&& interleave)
+                   HWY_ATTR { return hn::BitCast(d, interleave(hn::BitCast(wide, a), hn::BitCast(wide, b))); };
+  auto lower = [&](auto a, auto b) HWY_ATTR { return hn::InterleaveLower(wide, a, b); };
+  auto upper = [&](auto a, auto b) HWY_ATTR { return hn::InterleaveUpper(wide, a, b); };
+  const auto r0 = hn::LoadU(d, from), r1 = hn::LoadU(d, from + column), r2 = hn::LoadU(d, from + 2 * column),
+             r3 = hn::LoadU(d, from + 3 * column);
+  const auto a = hn::InterleaveLower(d, r0, r1), b = hn::InterleaveUpper(d, r0, r1);
+  const auto c = hn::InterleaveLower(d, r2, r3), e = hn::InterleaveUpper(d, r2, r3);
+  hn::StoreU(change(pairs(a, c, lower)), d, to);
+  hn::StoreU(change(pairs(a, c, upper)), d, to + row);
+  hn::StoreU(change(pairs(b, e, lower)), d, to + 2 * row);
+  hn::StoreU(change(pairs(b, e, upper)), d, to + 3 * row);
+}
+
+// The same for i < k and j < n.
+template <class Change>
+HWY_INLINE void transpose(const float* from, int64_t column, int64_t k, int64_t n, float* to, int64_t row,
+                          Change&& change) {
+  const hn::FixedTag<float, 4> d;
+  auto one = [&](int64_t i, int64_t j)
+                 HWY_ATTR { to[i * row + j] = hn::GetLane(change(hn::Set(d, from[i + j * column]))); };
+  const int64_t whole = n / 4 * 4;
+  int64_t i = 0;
+  for (; i + 4 <= k; i += 4) {
+    for (int64_t j = 0; j < whole; j += 4)
+      transposeSquare(from + i + j * column, column, to + i * row + j, row, change);
+    for (int64_t j = whole; j < n; ++j)
+      for (int64_t r = i; r < i + 4; ++r) one(r, j);
+  }
+  for (; i < k; ++i)
+    for (int64_t j = 0; j < n; ++j) one(i, j);
+}
+
+inline void transpose(const float* from, int64_t column, int64_t k, int64_t n, float* to, int64_t row) {
+  transpose(from, column, k, n, to, row, [](auto v) HWY_ATTR { return v; });
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace tscompile
+HWY_AFTER_NAMESPACE();
+
+#endif
