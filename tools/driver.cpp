@@ -8,6 +8,7 @@
 #include "tools/commands/commands.h"
 #include "tools/options/defaults_file.h"
 #include "tools/options/own_inputs.h"
+#include "tools/options/variables.h"
 #include "tools/reports/crash_report.h"
 #include "tools/reports/remedy_words.h"
 #include "tools/session/one_json.h"
@@ -104,6 +105,7 @@ int runVerb(const Options& options, std::istream& in, std::ostream& out, std::os
     return kExitDone;
   }
   setHandlerForm(session.common.jsonErrors);
+  for (const std::string& text : misspeltVariables()) session.note(text);
   checkOutputIsNoInput(options);
   LimitScope limits(session.runLimits().memoryLimit, session.common.timeLimit);
   Plugins plugins(options, session);

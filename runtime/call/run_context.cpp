@@ -21,11 +21,11 @@ RunContext::RunContext(const RunOptions& options)
 }
 
 void RunContext::slowCheck() {
-  untilCheck_ = kInterval;
   if (options_.interrupt && options_.interrupt->load(std::memory_order_relaxed))
     throw ExecutionError(ErrorKind::Interrupted, "the run was interrupted");
   if (deadline_ && std::chrono::steady_clock::now() > *deadline_)
     throw ExecutionError(ErrorKind::Limit, "the run took longer than its time limit");
+  untilCheck_ = kInterval;  // otherwise who goes on all the same is stopped at its next step
 }
 
 RunContext& RunContext::current() {

@@ -6,6 +6,7 @@
 // closely, then sleeps.
 #include "runtime/call/thread_pool.h"
 
+#include "ir/support/control_groups.h"
 #include "runtime/call/run_context.h"
 #include "runtime/call/run_observer.h"
 
@@ -248,11 +249,22 @@ void parallelFor(int64_t chunks, int threads, FunctionRef<void(int64_t chunk)> b
 
 int64_t chunkAfter(int64_t chunk) { return fromBack ? chunk - 1 : chunk + 1; }
 
+namespace {
+
+int allowedProcessors() {
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof(allowed), &allowed) == 0) return CPU_COUNT(&allowed);
+  return static_cast<int>(std::thread::hardware_concurrency());
+}
+
+}  // namespace
+
 int defaultThreads() {
   static const int count = [] {
-    cpu_set_t allowed;
-    if (sched_getaffinity(0, sizeof(allowed), &allowed) == 0) return std::max(1, CPU_COUNT(&allowed));
-    return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+    double processors = allowedProcessors();
+    // Rounded down: a thread more would make all of them wait for the rest of each period.
+    if (std::optional<double> quota = controlGroupLimits().processors) processors = std::min(processors, *quota);
+    return std::max(1, static_cast<int>(processors));
   }();
   return count;
 }

@@ -19,7 +19,10 @@
 #include <fmt/core.h>
 
 #include <chrono>
+#include <fcntl.h>
 #include <filesystem>
+#include <sys/file.h>
+#include <unistd.h>
 
 namespace tscompile {
 namespace {
@@ -61,6 +64,29 @@ bool readTactics(const std::string& path, TacticCache& cache, Session& session) 
   if (path.empty() || !std::filesystem::exists(path, ignored)) return true;
   Result<std::string> text = readFile(path, kMostCacheBytes, session.diagnostics);
   return text && cache.read(*text, path, session.diagnostics);
+}
+
+// While one lives, no other process that wants one is in the folder of the file.
+class FolderLock {
+ public:
+  explicit FolderLock(const std::string& file) {
+    const std::string folder = std::filesystem::path(file).parent_path();
+    folder_ = open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder_ >= 0) flock(folder_, LOCK_EX);
+  }
+  ~FolderLock() {
+    if (folder_ >= 0) close(folder_);
+  }
+  FolderLock(const FolderLock&) = delete;
+
+ private:
+  int folder_;
+};
+
+// Adds what was measured to the file, which others may have written meanwhile.
+bool addTactics(const std::string& path, TacticCache& cache, Session& session) {
+  const FolderLock lock(path);
+  return readTactics(path, cache, session) && writeFile(path, cache.text(), session.diagnostics);
 }
 
 // Runs the method once on random numbers of the usual sizes, whereupon its engines time what they may take.
@@ -173,8 +199,8 @@ static int runCompile(const Options& options, Session& session) {
     std::string known = spec.engine.tactics->text();
     session.progress.step("timing kernels");
     if (!measureTactics(*compiled, spec, session)) return session.finish();
-    std::string found = spec.engine.tactics->text();
-    if (!command.timingCache.empty() && found != known && !writeFile(command.timingCache, found, session.diagnostics))
+    const bool isNew = spec.engine.tactics->text() != known;
+    if (!command.timingCache.empty() && isNew && !addTactics(command.timingCache, *spec.engine.tactics, session))
       return session.finish();
   }
   session.progress.step("writing " + command.output);

@@ -107,26 +107,26 @@ struct ResultList {
 // One run of `generate`.
 class Generation {
  public:
-  Generation(const GenerateCommand& command, Session& session)
-      : command_(command), session_(session), interrupts_(kGrace) {}
+  Generation(const GenerateCommand& command, Session& session) : command_(command), session_(session) {}
 
   int run(const std::string& folder) {
     if (!readRequests()) return session_.finish();
+    InterruptScope interrupts(kGrace);  // whoever waits for requests ends at once
     LanguageModel::Options options;
     options.threads = static_cast<int>(command_.threads);
     options.load.limits = session_.common.limits;
     options.run = session_.runLimits();
-    options.run.interrupt = &interrupts_.interrupted();
+    options.run.interrupt = &interrupts.interrupted();
     model_ = LanguageModel::load(folder, options, session_.diagnostics);
     if (!model_ || !openTokenizerFile(folder) || !findEndTokens(folder)) return session_.finish();
     batcher_ = Batcher::make(*model_, model_->cache(), model_->limits(), session_.diagnostics);
     if (!batcher_) return session_.finish();
     streamsText_ = asked_.size() == 1 && !isJson() && asked_[0].request.sampling.beamWidth == 1;
     for (size_t i = 0; i < asked_.size(); ++i) add(i);
-    Rates rates = serve();
+    Rates rates = serve(interrupts);
     takeResults();
     printResults();
-    if (interrupts_.signal()) return finishInterrupted();
+    if (interrupts.signal()) return finishInterrupted(interrupts.signal());
     noteCut();
     if (generated_ == 0) return session_.finish();
     session_.note(fmt::format("{} in {:.3f} s; prompts: {}; then: {}; KV cache {:.1f} MB", counted(generated_, "token"),
@@ -152,10 +152,10 @@ class Generation {
   struct Rates {
     Rate prompts, rest;
   };
-  Rates serve() {
+  Rates serve(const InterruptScope& interrupts) {
     Rates rates;
     const BatchCounters& c = batcher_->counters();
-    for (bool more = true; more && !interrupts_.signal();) {
+    for (bool more = true; more && !interrupts.signal();) {
       BatchCounters before = c;
       auto begin = Clock::now();
       Diagnostics told;  // again with each result
@@ -412,18 +412,17 @@ class Generation {
       session_.out << (tokenizer_ ? a.text : idsText(a.result.tokens)) << "\n";
   }
 
-  int finishInterrupted() {
+  int finishInterrupted(int signal) {
     session_.out.flush();
     session_.diagnostics.error(
         fmt::format("interrupted: {} of {} are not finished", unfinished_, counted(asked_.size(), "text")),
         ErrorKind::Interrupted);
     session_.finish();
-    return 128 + interrupts_.signal();
+    return 128 + signal;
   }
 
   const GenerateCommand& command_;
   Session& session_;
-  InterruptScope interrupts_;
   std::unique_ptr<LanguageModel> model_;
   std::unique_ptr<Tokenizer> tokenizer_;
   std::unique_ptr<Batcher> batcher_;

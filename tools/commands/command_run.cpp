@@ -42,10 +42,10 @@ class RunCommandExecutor {
     Result<std::vector<IValue>> outputs =
         model->method.run(*inputs, session_.diagnostics, runOptions(run_, *interrupts, session_));
     int signal = interrupts->signal();
-    // What was computed in time is written, however long that takes.
+    const bool inTime = endTimeLimit();
     interrupts.reset();
-    endTimeLimit();
-    if (!outputs) {
+    if (outputs && !inTime) session_.diagnostics.error(timeLimitPassed(), ErrorKind::Limit);
+    if (!outputs || !inTime) {
       int code = session_.finish();
       return signal ? 128 + signal : code;
     }

@@ -4,6 +4,7 @@
 #include "frontend/files/file_io.h"
 #include "ir/support/text.h"
 #include "tools/options/defaults_file.h"
+#include "tools/options/variables.h"
 
 #include <CLI/CLI.hpp>
 
@@ -32,15 +33,6 @@ void checkChoice(const OptionSpec& option, const std::string& value) {
 
 // Options and what CLI11 has of them.
 using Registered = std::vector<std::pair<const OptionSpec*, CLI::Option*>>;
-
-// TSCOMPILE_MIN_BLOCK_SIZE for --min-block-size: what the option is where the command line does not say it.
-std::string variableOf(const OptionSpec& option) {
-  const std::string name = longName(option);
-  std::string out = "TSCOMPILE";
-  for (char c : name.substr(name.starts_with("--") ? 1 : 0))
-    out += c == '-' ? '_' : static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
-  return option.names.find("--") == std::string::npos || name == "--help" ? "" : out;
-}
 
 void setAll(const OptionSpec& spec, const std::vector<std::string>& values, Options& options) {
   if (values.size() > 1 && !spec.repeats) throw UsageError{longName(spec) + " was given twice"};

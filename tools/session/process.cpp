@@ -37,6 +37,8 @@ std::atomic<bool> gTellsOfPlugins{true};
 constexpr int kCrashes[] = {SIGSEGV, SIGFPE, SIGILL, SIGABRT};
 
 std::atomic<int64_t> gGrace{0};  // microseconds
+// Of the time limit, so that a run says itself where it was: nobody but runs can.
+std::chrono::microseconds gDeadlineGrace{0};
 
 void say(const char* text) {
   ssize_t ignored = write(STDERR_FILENO, text, std::strlen(text));
@@ -54,7 +56,8 @@ struct LastWords {
         "{" TS_SCHEMA "\"severity\": \"error\", \"kind\": \"" kind "\", \"message\": \"" message "\"}\n" \
   }
 constexpr LastWords kInterrupted = TS_LAST_WORDS("interrupted", "the run was interrupted");
-constexpr LastWords kOutOfTime = TS_LAST_WORDS("limit", "the command took longer than its time limit");
+#define TS_OUT_OF_TIME "the command took longer than its time limit"
+constexpr LastWords kOutOfTime = TS_LAST_WORDS("limit", TS_OUT_OF_TIME);
 constexpr LastWords kOutOfMemory = TS_LAST_WORDS("limit", "out of memory");
 constexpr LastWords kFileChanged = TS_LAST_WORDS("io", "a file became shorter while it was read");
 constexpr LastWords kLibraryCut = TS_LAST_WORDS("io", "a library is shorter than it says, or its disk cannot be read");
@@ -140,8 +143,7 @@ void onEnd(int number) {
 void armDeadline() {
   if (!gIsTool) return;
   if (gDeadline)
-    arm(std::chrono::duration_cast<std::chrono::microseconds>(*gDeadline - Clock::now()).count() +
-        InterruptScope::kGrace.count());
+    arm(std::chrono::duration_cast<std::chrono::microseconds>(*gDeadline - Clock::now() + gDeadlineGrace).count());
   else
     disarm();
 }
@@ -200,6 +202,7 @@ LimitScope::LimitScope(uint64_t memory, std::optional<std::chrono::nanoseconds> 
   constexpr uint64_t kOwn = uint64_t{24} << 20;
   if (gIsTool) setHeapLimit(memory > UINT64_MAX / 2 ? UINT64_MAX : heapUsed() + memory + kOwn);
   if (time) gDeadline = Clock::now() + *time;
+  gDeadlineGrace = {};
   armDeadline();
 }
 
@@ -213,10 +216,14 @@ std::optional<std::chrono::nanoseconds> remainingTime() {
   return std::max(std::chrono::nanoseconds(1), std::chrono::nanoseconds(*gDeadline - Clock::now()));
 }
 
-void endTimeLimit() {
+bool endTimeLimit() {
+  const bool inTime = !gDeadline || Clock::now() <= *gDeadline;
   gDeadline.reset();
   armDeadline();
+  return inTime;
 }
+
+const char* timeLimitPassed() { return TS_OUT_OF_TIME; }
 
 bool isToolProcess() { return gIsTool; }
 
@@ -280,6 +287,8 @@ InterruptScope::InterruptScope(std::chrono::microseconds grace) {
   gInterrupted = false;
   gSignal = 0;
   gRunning = true;
+  gDeadlineGrace = kGrace;
+  if (gDeadline) armDeadline();
 }
 
 InterruptScope::~InterruptScope() {

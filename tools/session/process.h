@@ -19,7 +19,7 @@ bool isToolProcess();
 void setHandlerForm(bool json);
 
 // What a command may take, while one lives. Tensors and containers of this thread are charged to the memory, in the
-// tool all of its heap is. Where no run ends it before, the tool ends 80 ms after the time limit.
+// tool all of its heap is. The tool ends at the time limit; where it runs a model, 80 ms later if the run has not ended.
 class LimitScope {
  public:
   LimitScope(uint64_t memory, std::optional<std::chrono::nanoseconds> time);
@@ -32,8 +32,9 @@ class LimitScope {
 };
 // What is left of the time, if there is a limit.
 std::optional<std::chrono::nanoseconds> remainingTime();
-// What was computed in time is written, however long that takes.
-void endTimeLimit();
+// What was computed in time is written, however long that takes. Returns whether it was in time.
+bool endTimeLimit();
+const char* timeLimitPassed();  // what is said if it was not
 // Writes what is needed to repeat an internal error, and returns the path of the file; empty if it cannot be written.
 using CrashWriter = std::string (*)(const std::string& failure);
 void reportCrashesWith(CrashWriter writer);

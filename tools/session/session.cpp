@@ -106,7 +106,8 @@ Result<SourcePtr> Session::readGraphText(const std::string& path) {
   if (!text) return Failed{};
   std::string name = path == "-" ? "<stdin>" : path;
   if (FileKind kind = detectFileKind(std::string_view(*text).substr(0, kFileKindBytes)); !mayBeGraphText(kind, *text)) {
-    reportFileKind(name, "graph text", kind, diagnostics, true);
+    reportFileKind(name, path == "-" ? "graph text, as other models do not come through pipes" : "graph text", kind,
+                   diagnostics, true);
     return Failed{};
   }
   sources_.push_back(SourceFile::make(name, std::move(*text)));

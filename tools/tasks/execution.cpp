@@ -157,6 +157,33 @@ CutText cutText(const Prepared& prepared, const Partition& partition, bool sized
   return out;
 }
 
+namespace {
+
+size_t workNodes(const Graph& graph) {
+  size_t count = 0;
+  forEachNode(graph, [&](const Node* n) { count += n->kind() != sym::Constant; });
+  return count;
+}
+
+// Of a graph that has engines already, as that of an engine file.
+CutText cutOfEngines(const Graph& graph) {
+  CutText out;
+  bool isOutside = false;
+  forEachNode(graph, [&](const Node* n) {
+    if (n->kind() == sym::Constant) return;
+    const bool isEngine = n->kind() == sym::Engine && n->subgraph();
+    const size_t count = isEngine ? workNodes(*n->subgraph()) : 1;
+    out.nodes += count;
+    if (isEngine) out.inEngines += count;
+    out.engines += isEngine;
+    out.segments += isEngine || !isOutside;
+    isOutside = !isEngine;
+  });
+  return out;
+}
+
+}  // namespace
+
 Result<std::vector<IValue>> readInputs(const Executable& given, const Options& options, bool makes, Session& session) {
   Result<std::vector<std::string>> texts = givenInputs(options.run, session);
   if (!texts) return Failed{};
@@ -185,6 +212,7 @@ void removeAt(std::vector<IValue>& values, const std::vector<size_t>& ascending)
 
 std::optional<Executable> withEngines(Executable given, const Options& options, Session& session,
                                       std::vector<IValue>* inputs, CutText* cut) {
+  if (const Graph* graph = given.module.graph(); cut && graph && given.module.engineInfo()) *cut = cutOfEngines(*graph);
   if (options.run.executor == ExecutorChoice::Interpreter || given.module.engineInfo()) return given;
   CompileSpec spec = compileSpecOf(options.partition, session.common.limits);
   spec.lowering.method = options.run.method;

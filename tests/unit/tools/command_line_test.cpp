@@ -65,6 +65,34 @@ TEST(Environment, SaysOptionsThatTheCommandLineDoesNot) {
   EXPECT_NE(refused.err.find("the variable TSCOMPILE_MIN_BLOCK_SIZE says so"), std::string::npos) << refused.err;
 }
 
+TEST(Run, EngineFilesTellWhatIsInThemAndComeFromFilesOnly) {
+  TemporaryFolder folder;
+  const std::string engine = folder / "lenet.tse";
+  ASSERT_EQ(
+      runCli({"compile", kArchive, "--shape", "1x1x32x32", "--torch-executed-op", "aten::flatten", "-o", engine}).code,
+      0);
+  const std::string err = runCli({"run", engine, "-i", "1x1x32x32:f32:ones", "-v"}).err;
+  EXPECT_EQ(err, "tscompile: note: 11 of 12 nodes in 2 engines, 3 segments\n");
+  const CliResult piped = runCli({"run", "-"}, readText(engine));
+  EXPECT_EQ(piped.code, 3);
+  EXPECT_NE(piped.err.find("other models do not come through pipes"), std::string::npos) << piped.err;
+}
+
+TEST(Environment, NamesThatAreNearlyThoseOfOptionsAreTold) {
+  const std::pair<const char*, const char*> names[] = {{"TSCOMPILE_LIMIT_MEMORY", "TSCOMPILE_LIMIT_MEM"},
+                                                       {"TSCOMPILE_LIMT_TIME", "TSCOMPILE_LIMIT_TIME"}};
+  for (const auto& [wrong, meant] : names) {
+    Variable variable(wrong, "1");
+    const std::string err = runCli({"parse", kFrozen}).err;
+    EXPECT_NE(err.find("the variable " + std::string(wrong) + " is none of an option; did you mean " + meant + "?"),
+              std::string::npos)
+        << err;
+    EXPECT_EQ(runCli({"parse", kFrozen, "-q"}).err, "");
+  }
+  Variable other("TSCOMPILE_SOMETHING_ELSE", "1"), ofAnother("TSCOMPILE_CONCURRENCY", "1");
+  EXPECT_EQ(runCli({"parse", kFrozen}).err, "");
+}
+
 TEST(DefaultsFile, SaysOptionsThatNothingElseDoes) {
   TemporaryFolder folder;
   const std::string file = folder.write("d.toml",

@@ -32,6 +32,7 @@ struct StartOptions {
   rlim_t stackBytes = 0;
   bool closeStreams = false;
   std::string output = {};  // file for standard output
+  bool waits = false;       // for what comes from standard input, and never does
 };
 
 std::string drain(int fd) {
@@ -43,6 +44,8 @@ std::string drain(int fd) {
 }
 
 void inChild(const std::vector<std::string>& args, const StartOptions& options, int out, int err) {
+  int never[2];
+  if (options.waits && pipe(never) == 0) dup2(never[0], 0);
   if (options.stackBytes) {
     rlimit limit{options.stackBytes, options.stackBytes};
     setrlimit(RLIMIT_STACK, &limit);
@@ -154,6 +157,39 @@ TEST_F(Process, ABenchThatIsStoppedAtItsFirstRunAnnouncesNothing) {
   EXPECT_EQ(e.code, 128 + SIGINT);
   EXPECT_EQ(e.out, "");
   EXPECT_EQ(e.err.find("these are the measurements"), std::string::npos) << e.err;
+}
+
+TEST_F(Process, SignalsStopWhoWaitsForRequests) {
+  const Ended e =
+      startedInTime({"generate", folder_ / "none", "--prompts", "-"}, {.signal = SIGTERM, .waits = true}, kPatience);
+  EXPECT_EQ(e.code, 128 + SIGTERM);
+  EXPECT_LT(e.seconds, kPatience);
+}
+
+TEST_F(Process, TheShortestTimeLimitEndsEveryCommand) {
+  const std::string model = TSCOMPILE_SOURCE_DIR "/samples/models/lenet_archive/model.pt", sizes = "1x1x32x32";
+  const std::vector<std::string> commands[] = {
+      {"run", model, "--input", sizes + ":f32:ones"},
+      {"run", model, "--input", sizes + ":f32:ones", "--executor", "interpreter"},
+      {"bench", model, "--shape", sizes},
+      {"profile", model, "--shape", sizes},
+      {"verify", model, "--shape", sizes},
+      {"report", model, "--shape", sizes, "-o", folder_ / "report.html"},
+      {"compile", model, "--shape", sizes, "-o", folder_ / "model.tse"},
+      {"partition", model},
+      {"explain", model, "aten::relu"},
+      {"lower", model},
+      {"parse", model},
+      {"lint", model},
+      {"convert", model, "-o", folder_ / "converted"},
+      {"ops", "--coverage", model}};
+  for (std::vector<std::string> args : commands) {
+    args.insert(args.end(), {"--limit-time", "1us"});
+    const Ended e = start(args);
+    EXPECT_EQ(e.code, 6) << args[0] << ": " << e.out;
+    EXPECT_NE(e.err.find("longer than its time limit"), std::string::npos) << args[0] << ": " << e.err;
+    EXPECT_EQ(e.out, "") << args[0];
+  }
 }
 
 TEST_F(Process, TimeLimitStopsLoopsAndKernels) {

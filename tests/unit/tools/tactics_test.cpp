@@ -9,6 +9,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdlib>
+#include <thread>
+
 namespace tscompile::test {
 namespace {
 
@@ -114,6 +118,23 @@ TEST_F(TacticOptions, NumbersOfRunsAndSizesOfInputsAreHeard) {
   CliResult r = runCli({"compile", text_, "-w", weights_, "--tactics", "measure", "-o", folder_ / "x.tse"});
   EXPECT_EQ(r.code, 2);
   EXPECT_NE(r.err.find("%x"), std::string::npos) << r.err;
+}
+
+// Nobody's lines are lost when several write one file, as the jobs of a build do.
+TEST_F(TacticOptions, ProcessesShareACache) {
+  const std::string cache = folder_ / "cache.txt";
+  std::vector<std::thread> jobs;
+  for (const char* size : {"12", "14", "16", "18"})
+    jobs.emplace_back([=, this] {
+      const std::string out = folder_ / (std::string(size) + ".tse");
+      const std::string line = std::string(TSCOMPILE_TOOL) + " compile " + text_ + " -w " + weights_ +
+                               " --shape 1x32x" + size + "x" + size + " --tactics measure --timing-cache " + cache +
+                               " -q -o " + out;
+      EXPECT_EQ(std::system(line.c_str()), 0) << line;
+    });
+  for (std::thread& job : jobs) job.join();
+  const std::string text = readText(cache);
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 5) << text;
 }
 
 }  // namespace
