@@ -82,9 +82,14 @@ void addRow(const float* added, int64_t column, int64_t count, float* scores) {
 float weigh(const ScoreMask& mask, int64_t query, int64_t first, int64_t seen, int64_t padded, float* scores,
             RunningSoftmax& running) {
   auto at = [&](const MaskStrides& m) { return query * m.row + first * m.column; };
-  if (mask.flags) hideRow(mask.flags + at(mask.flagsAt), mask.flagsAt.column, mask.hides, mask.hidden, seen, scores);
+  auto hide = [&](bool now) {
+    if (mask.flags && now)
+      hideRow(mask.flags + at(mask.flagsAt), mask.flagsAt.column, mask.hides, mask.hidden, seen, scores);
+  };
+  hide(!mask.flagsLast);
   for (int i = 0; i < ScoreMask::kMostAdded; ++i)
     if (mask.added[i]) addRow(mask.added[i] + at(mask.addedAt[i]), mask.addedAt[i].column, seen, scores);
+  hide(mask.flagsLast);
   const float largest = std::max(running.largest, maxOver(scores, seen));
   // Where no key is seen yet, all weights are zero, whatever they are relative to.
   const float base = std::isinf(largest) && largest < 0 ? 0.0f : largest;

@@ -32,7 +32,8 @@ struct ScoreMask {
   bool hides = false;
   float hidden = -std::numeric_limits<float>::infinity();
   MaskStrides flagsAt = {};
-  // Then these are added, as far as they are not null.
+  bool flagsLast = false;  // they hide sums, not scores
+  // These are added, as far as they are not null.
   static constexpr int kMostAdded = 2;
   const float* added[kMostAdded] = {};
   MaskStrides addedAt[kMostAdded] = {};

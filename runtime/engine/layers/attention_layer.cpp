@@ -16,6 +16,7 @@ void AttentionLayer::run(Frame& frame) const {
   ScoreMask m;
   m.hides = hides;
   m.hidden = hidden;
+  m.flagsLast = flagsLast;
   m.flagsAt = flags.strides;
   if (flags.input != kNoInput) m.flags = frame.data<bool>(inputs[flags.input]);
   for (int i = 0; i < ScoreMask::kMostAdded; ++i) {

@@ -39,6 +39,7 @@ class AttentionFuser {
     std::optional<Mask> flags;  // scores become `hidden` where they are `hides`
     bool hides = false;
     float hidden = 0;
+    bool flagsLast = false;  // after what is added
     std::vector<Mask> added;
     bool causal = false;
 
@@ -87,7 +88,7 @@ class AttentionFuser {
   }
 
   // The scores before the step, if it is a scale or a mask that attention can do. Masks come after the scale, flags
-  // before what is added.
+  // before or after all that is added.
   std::optional<TensorId> takeStep(const PointwiseLayer& layer, const Value& step, Scores& s) {
     if (step.op == PointwiseOp::Mul || step.op == PointwiseOp::Div) return takeScale(layer, step, s);
     if (s.scale != 1) return std::nullopt;
@@ -121,6 +122,7 @@ class AttentionFuser {
     s.flags = Mask{*flags, n_[layer.outputs[0]].sizes};
     s.hides = hides;
     s.hidden = *filling;
+    s.flagsLast = s.added.empty();
     if (forgets && n_.isConstant(*flags) && hidesTheFuture(*s.flags, hides)) {
       s.flags.reset();
       s.causal = true;
@@ -145,8 +147,7 @@ class AttentionFuser {
     std::optional<TensorId> a = inputOf(layer, step.a), b = inputOf(layer, step.b);
     if (!a || !b || !n_[*a].isFloat() || !n_[*b].isFloat() || s.added.size() == ScoreMask::kMostAdded)
       return std::nullopt;
-    // What flags hide after a sum stays hidden only if nothing can bring it back.
-    if (s.flags && s.hidden != -std::numeric_limits<float>::infinity()) return std::nullopt;
+    if (s.flags && !s.flagsLast) return std::nullopt;  // sums on both sides
     const Dims& sizes = n_[layer.outputs[0]].sizes;
     bool scoresFirst = n_[*a].sizes == sizes && uses_.writer(*a) != NetworkUses::kNobody;
     // Two tensors of all scores: they are those that a product makes.
@@ -251,6 +252,7 @@ class AttentionFuser {
       if (!setMask(layer, s.added[i], layer.added[i])) return false;
     layer.hides = s.hides;
     layer.hidden = s.hidden;
+    layer.flagsLast = s.flagsLast;
     return !s.flags || setMask(layer, *s.flags, layer.flags);
   }
 

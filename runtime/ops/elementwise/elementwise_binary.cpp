@@ -273,7 +273,7 @@ int reversedSteps(StepBuilder& b) {
 template <PointwiseOp kOp>
 int addcSteps(StepBuilder& b) {
   int x = b.value(0), y = b.value(1), z = b.value(2);
-  return b.step(PointwiseOp::Add, x, b.scaled(b.step(kOp, y, z), 3));
+  return b.step(PointwiseOp::Add, x, b.step(kOp, b.scaled(y, 3), z));
 }
 
 constexpr TraitSet kPlain{Trait::Elementwise}, kCommutative{Trait::Elementwise, Trait::Commutative};

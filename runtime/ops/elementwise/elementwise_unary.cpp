@@ -221,13 +221,15 @@ T sqrtOf(T x) {
   return std::sqrt(x);
 }
 
-// By the school formula: infinities and zeros give NaN.
+// Of infinities and zeros by the school formula, which gives NaN.
 template <class T>
 T inverse(T x) {
-  if constexpr (std::is_same_v<T, C128>)
-    return {x.real() / std::norm(x), -x.imag() / std::norm(x)};
-  else
+  if constexpr (std::is_same_v<T, C128>) {
+    bool isPlain = std::isfinite(x.real()) && std::isfinite(x.imag()) && x != C128(0);
+    return isPlain ? quotient(T(1), x) : T{x.real() / std::norm(x), -x.imag() / std::norm(x)};
+  } else {
     return T(1) / x;
+  }
 }
 
 // i / 2 log((i + x) / (i - x)), whose branch cuts are PyTorch's.
