@@ -2,6 +2,7 @@
 #include "runtime/ops/call_op.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/loops/copy.h"
+#include "runtime/reference/resized_memory.h"
 
 namespace tscompile {
 namespace {
@@ -19,8 +20,7 @@ void makeInto(KernelCall& call) {
   Tensor made = invoke(call, kOperator, std::span<const IValue>(arguments)).toTensor();
   requireWritable(out);
   if (!std::equal(out.sizes().begin(), out.sizes().end(), made.sizes().begin(), made.sizes().end()))
-    out.impl()->setStorage(Tensor::empty(out.dtype(), made.sizes()).storage(), made.sizes(),
-                           contiguousStrides(made.sizes()), 0);
+    resizeInPlace(out, made.sizes(), contiguousStrides(made.sizes()));
   copyTensor(out, made);
   call.setResult(out);
 }
