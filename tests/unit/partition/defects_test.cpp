@@ -319,7 +319,7 @@ graph(%x : Tensor, %c : bool):
   PartitionOptions options = optionsOf();
   options.fallbackOperators = {"prim::If"};
   const Partition p = segment(*graph, partitionOps(), TestSupport(), options);
-  EXPECT_EQ(segmentsText(p), "E{%y} T{Print If}\nE{Loop}\n\n");
+  EXPECT_EQ(segmentsText(p), "E{%y} T{Print} T{If}\nE{Loop}\n\n");
   checkPartition(*graph, partitionOps(), p);
 }
 
