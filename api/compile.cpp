@@ -4,7 +4,7 @@
 #include "api/engine_cut.h"
 #include "api/graph_parts.h"
 #include "api/module_state.h"
-#include "api/other_sizes.h"
+#include "api/other_inputs.h"
 #include "api/plugin_sizes.h"
 #include "frontend/files/section_file.h"
 #include "ir/analysis/verifier.h"
@@ -290,7 +290,22 @@ Result<CompiledPartition> partitionForCompile(const Module& module, const Compil
   return CompiledPartition{std::move(*prepared), std::move(cut)};
 }
 
-Result<Method> OtherSizes::method(Diagnostics& diagnostics) const {
+std::shared_ptr<const OtherInputs> OtherInputs::ofOtherSizes(const Module& source, CompileSpec spec) {
+  spec.lowering.forgetSizes = true;
+  return std::make_shared<const OtherInputs>(source, std::move(spec));
+}
+
+std::shared_ptr<const OtherInputs> OtherInputs::inAnyOrder(const Module& source, CompileSpec spec) {
+  spec.lowering.arguments.emplace(kAnyOrder, true);
+  return std::make_shared<const OtherInputs>(source, std::move(spec));
+}
+
+OtherInputs::OtherInputs(Module source, CompileSpec spec) : source_(std::move(source)), spec_(std::move(spec)) {
+  spec_.requiredCoverage = 0;
+  spec_.onPartition = nullptr;
+}
+
+Result<Method> OtherInputs::method(Diagnostics& diagnostics) const {
   std::lock_guard lock(mutex_);
   if (!made_) {
     Diagnostics reasons;
@@ -336,7 +351,8 @@ Result<Module> Module::compiled(const CompileSpec& given, Diagnostics& diagnosti
       Result<Module> lowered = archive.lowered(options, ignored);
       return lowered ? lowered->state_ : nullptr;
     });
-  if (!given.lowering.forgetSizes) m.state_->otherSizes = std::make_shared<OtherSizes>(*this, given);
+  if (!given.lowering.forgetSizes) m.state_->otherSizes = OtherInputs::ofOtherSizes(*this, given);
+  if (m.state_->takesInOrder && !state_->takesInOrder) m.state_->anyOrder = OtherInputs::inAnyOrder(*this, given);
   return m;
 }
 

@@ -3,6 +3,7 @@
 #include "api/compile_settings.h"
 #include "api/exported_sizes.h"
 #include "api/graph_parts.h"
+#include "api/other_inputs.h"
 #include "frontend/files/section_file.h"
 #include "frontend/files/tensor_formats.h"
 #include "ir/support/json_fields.h"
@@ -215,7 +216,7 @@ class EngineReader {
         std::optional<ExportedInput> input = parseExportedInput(value);
         if (!input) return false;
         info.exported.push_back(std::move(*input));
-      } else if (name.starts_with(kAttribute) || name.starts_with(kDefaultOf)) {
+      } else if (name == kInputOrder || name.starts_with(kAttribute) || name.starts_with(kDefaultOf)) {
         if (!out_.metadata.emplace(name, value).second) return false;
       } else {
         return false;

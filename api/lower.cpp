@@ -1,6 +1,7 @@
 #include "api/lower.h"
 
 #include "api/module_state.h"
+#include "api/other_inputs.h"
 #include "api/symbolic_ranges.h"
 #include "api/unpack_plugins.h"
 #include "ir/graph/clone.h"
@@ -137,9 +138,10 @@ class Recorder {
   CallRecords records_;
 };
 
-// Runs the plan that the options ask for; false if something was reported.
+// Runs the plan that the options ask for; false if something was reported. `takesInOrder` is set if the graph now
+// serves no inputs but those that lie in order.
 bool runPlan(Graph& graph, const OpRegistry& registry, const CallTargets& targets, const LowerOptions& options,
-             Recorder* recorder, Diagnostics& diagnostics) {
+             Recorder* recorder, bool& takesInOrder, Diagnostics& diagnostics) {
   size_t before = diagnostics.errorCount();
   std::unique_ptr<Evaluator> evaluator = makeEvaluator(registry);
   RewriteContext context(graph, registry, diagnostics);
@@ -147,11 +149,13 @@ bool runPlan(Graph& graph, const OpRegistry& registry, const CallTargets& target
   context.evaluator = evaluator.get();
   context.arguments = options.arguments;
   if (recorder) context.records = &recorder->records();
+  if (options.arguments.contains(kAnyOrder)) context.facts.takeInputsAnyhow();
   const RewriteDatabase& database = options.database ? *options.database : loweringDatabase();
   PlanSettings settings = options.settings;
   settings.maxNodes = std::min(settings.maxNodes, options.limits.nodes);
   database.query(options.query).run(context, settings);
   if (options.onReports) options.onReports(context.reports);
+  takesInOrder |= context.facts.reliesOnInputOrder();
   return diagnostics.errorCount() == before;
 }
 
@@ -179,19 +183,22 @@ Result<Module> Module::lowered(const LowerOptions& options, Diagnostics& diagnos
       if (options.onCall) options.onCall(call);
     };
   std::string selfName = self ? graph->input(0)->name() : "";
-  if (!runPlan(*graph, *state_->registry, callees.targets, options, recorder ? &*recorder : nullptr, diagnostics))
-    return Failed{};
+  bool takesInOrder = state_->takesInOrder;
+  auto run = [&] {
+    return runPlan(*graph, *state_->registry, callees.targets, options, recorder ? &*recorder : nullptr, takesInOrder,
+                   diagnostics);
+  };
+  if (!run()) return Failed{};
   if (options.unpackPlugins) {
     std::optional<size_t> unpacked = unpackPlugins(*graph, *state_->registry, diagnostics);
-    if (!unpacked || (*unpacked && !runPlan(*graph, *state_->registry, callees.targets, options,
-                                            recorder ? &*recorder : nullptr, diagnostics)))
-      return Failed{};
+    if (!unpacked || (*unpacked && !run())) return Failed{};
   }
   if (recorder && options.onRecords) options.onRecords(recorder->records());
   recorder.reset();
 
   auto state = std::make_shared<ModuleState>();
   state->registry = state_->registry;
+  state->takesInOrder = takesInOrder;
   state->origin = state_->origin ? state_->origin : state_;
   const auto& names = state_->graphNames;
   state->originGraph = state_->origin

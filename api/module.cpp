@@ -6,7 +6,7 @@
 #include "api/extensions.h"
 #include "api/model_file.h"
 #include "api/module_state.h"
-#include "api/other_sizes.h"
+#include "api/other_inputs.h"
 #include "api/saved_plugins.h"
 #include "frontend/files/file_io.h"
 #include "frontend/files/section_file.h"
@@ -23,6 +23,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <unordered_set>
 
 namespace tscompile {
 Result<Module> Module::load(const std::string& path, const LoadOptions& options, Diagnostics& diagnostics) {
@@ -158,6 +159,7 @@ Result<Module> Module::loadEngine(const std::string& path, const LoadOptions& op
   if (!restorePlugins(*state.text.graphs.at(0), file->info.plugins, *state.registry, path, diagnostics))
     return Failed{};
   readDefaults(state, file->metadata);
+  state.takesInOrder = file->metadata.erase(std::string(kInputOrder)) > 0;
   state.weights.addMetadata(std::move(file->metadata));
   readConstantEnums(state);
   Result<EngineOptions> engine = file->info.engineOptions(path, diagnostics);
@@ -180,6 +182,7 @@ Module Module::withGraph(std::unique_ptr<Graph> graph) const {
   state->originGraph = state_->originGraph;
   state->takesSelf = !state_->origin || state_->takesSelf;
   state->defaults = state_->defaults;
+  state->takesInOrder = state_->takesInOrder;
   state->engine = state_->engine;
   state->info = state_->info;
   state->extensions = state_->extensions;
@@ -213,6 +216,7 @@ bool Module::save(const std::string& path, Diagnostics& diagnostics, const Limit
   std::optional<GraphParts> parts = separateTensors(*copy, self ? &self->toObject() : nullptr, diagnostics);
   if (!parts) return false;
   writeDefaults(*state_, parts->metadata);
+  if (state_->takesInOrder) parts->metadata.emplace(kInputOrder, "of dimensions");
   EngineInfo info = *state_->info;
   // Of archives, which are large, only files need it.
   if (Diagnostics ignored; !state_->archive.empty())
@@ -370,6 +374,96 @@ Result<std::vector<IValue>> widened(std::span<const IValue> inputs, Diagnostics&
   return out;
 }
 
+Result<std::vector<IValue>> runBy(const OtherInputs& other, std::span<const IValue> inputs, Diagnostics& diagnostics,
+                                  const RunOptions& options) {
+  Result<Method> method = other.method(diagnostics);
+  if (!method) return Failed{};
+  return method->run(inputs, diagnostics, options);
+}
+
+std::string sizesText(TypePtr type) {
+  const TensorFacts& facts = type->tensor();
+  TensorFacts sizes;
+  sizes.dtype = facts.dtype, sizes.hasRank = facts.hasRank, sizes.sizes = facts.sizes;
+  return typeText(tensorType(sizes));
+}
+
+void refuseSizes(const ValueInfo& declared, const IValue& input, Diagnostics& diagnostics) {
+  const DType wanted = declared.type->tensor().dtype, given = input.toTensor().dtype();
+  const bool isOfOtherDType = wanted != DType::Undefined && wanted != given;
+  diagnostics
+      .error(fmt::format("input %{} is {}, and the engine file was made for {}", declared.name,
+                         sizesText(dynamicType(input)), sizesText(declared.type)),
+             ErrorKind::Model)
+      .note(isOfOtherDType
+                ? fmt::format("its elements are {}, and the graph takes {}", pythonName(given), pythonName(wanted))
+                : "the text that it was compiled from has these sizes: compile it for those that it is to take");
+}
+
+void refuseOrder(const Value* input, Diagnostics& diagnostics) {
+  diagnostics
+      .error(
+          fmt::format("input %{} does not lie in memory in the order of its dimensions, and the graph was lowered for "
+                      "inputs that do",
+                      input->name()),
+          ErrorKind::Model)
+      .note("a view in it may be one that PyTorch refuses of such an input: copy the input, as aten::contiguous does");
+}
+
+// Containers wait in a list, each once, so neither nesting nor a list that holds itself costs stack or time.
+class OrderCheck {
+ public:
+  bool liesInOrder(const IValue& input) {
+    bool isInOrder = look(input);
+    while (isInOrder && !waiting_.empty()) {
+      const IValue container = std::move(waiting_.back());
+      waiting_.pop_back();
+      isInOrder = lookInside(container);
+    }
+    return isInOrder;
+  }
+
+ private:
+  bool look(const IValue& v) {
+    if (v.isTensor()) return !v.tensorImpl() || v.tensorImpl()->isContiguous();
+    const void* container = v.isList()    ? static_cast<const void*>(&v.toList())
+                            : v.isTuple() ? static_cast<const void*>(&v.toTuple())
+                            : v.isDict()  ? static_cast<const void*>(&v.toDict())
+                                          : nullptr;
+    if (container && seen_.insert(container).second) waiting_.push_back(v);
+    return true;
+  }
+  bool lookInside(const IValue& container) {
+    auto good = [&](const IValue& item) { return look(item); };
+    if (container.isList()) return std::ranges::all_of(container.toList().items, good);
+    if (container.isTuple()) return std::ranges::all_of(container.toTuple().items, good);
+    bool isInOrder = true;
+    container.toDict().forEachValue([&](const IValue& item) { isInOrder = isInOrder && look(item); });
+    return isInOrder;
+  }
+
+  std::vector<IValue> waiting_;
+  std::unordered_set<const void*> seen_;
+};
+
+// The first input that does not lie in the order of its dimensions, or has a tensor inside that does not.
+std::optional<size_t> firstOutOfOrder(std::span<const IValue> inputs) {
+  OrderCheck check;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (!check.liesInOrder(inputs[i])) return i;
+  return std::nullopt;
+}
+
+Result<std::vector<IValue>> runInOrder(const ModuleState& state, const Program& program, std::span<const IValue> inputs,
+                                       Diagnostics& diagnostics, const RunOptions& options) {
+  std::optional<size_t> other;
+  if (state.takesInOrder) other = firstOutOfOrder(inputs.first(std::min(inputs.size(), program.inputs().size())));
+  if (!other) return program.run(inputs, options, diagnostics);
+  if (state.anyOrder) return runBy(*state.anyOrder, inputs, diagnostics, options);
+  refuseOrder(program.inputs()[*other], diagnostics);
+  return Failed{};
+}
+
 }  // namespace
 
 Result<std::vector<IValue>> Method::run(std::span<const IValue> inputs, Diagnostics& diagnostics,
@@ -377,7 +471,7 @@ Result<std::vector<IValue>> Method::run(std::span<const IValue> inputs, Diagnost
   if (!checkExportedSizes(inputSizesOf(*state_, program_->graph()), this->inputs(), inputs, diagnostics))
     return Failed{};
   const EngineInfo* info = state_->info.get();
-  if (!info) return program_->run(inputs, options, diagnostics);
+  if (!info) return runInOrder(*state_, *program_, inputs, diagnostics, options);
   std::vector<IValue> wide, checked(inputs.begin(), inputs.end());
   if (info->takesHalf && std::any_of(inputs.begin(), inputs.end(), isHalf)) {
     Result<std::vector<IValue>> converted = widened(inputs, diagnostics);
@@ -391,30 +485,12 @@ Result<std::vector<IValue>> Method::run(std::span<const IValue> inputs, Diagnost
         if (r.name == names[i].name && r.dtype == DType::Float32) checked[i] = wide[i];
   }
   if (!checkInputRanges(info->inputs, this->inputs(), checked, diagnostics)) return Failed{};
-  std::optional<size_t> other = firstOfOtherSizes(this->inputs(), inputs);
-  if (!other) return program_->run(inputs, options, diagnostics);
-  if (!state_->otherSizes) {
-    auto shown = [](TypePtr type) {
-      TensorFacts f = type->tensor();
-      TensorFacts sizes;
-      sizes.dtype = f.dtype, sizes.hasRank = f.hasRank, sizes.sizes = f.sizes;
-      return typeText(tensorType(sizes));
-    };
-    const ValueInfo declared = this->inputs()[*other];
-    const DType wanted = declared.type->tensor().dtype, given = inputs[*other].toTensor().dtype();
-    const bool isOfOtherDType = wanted != DType::Undefined && wanted != given;
-    diagnostics
-        .error(fmt::format("input %{} is {}, and the engine file was made for {}", declared.name,
-                           shown(dynamicType(inputs[*other])), shown(declared.type)),
-               ErrorKind::Model)
-        .note(isOfOtherDType
-                  ? fmt::format("its elements are {}, and the graph takes {}", pythonName(given), pythonName(wanted))
-                  : "the text that it was compiled from has these sizes: compile it for those that it is to take");
+  if (std::optional<size_t> other = firstOfOtherSizes(this->inputs(), inputs)) {
+    if (state_->otherSizes) return runBy(*state_->otherSizes, inputs, diagnostics, options);
+    refuseSizes(this->inputs()[*other], inputs[*other], diagnostics);
     return Failed{};
   }
-  Result<Method> method = state_->otherSizes->method(diagnostics);
-  if (!method) return Failed{};
-  return method->run(inputs, diagnostics, options);
+  return runInOrder(*state_, *program_, inputs, diagnostics, options);
 }
 
 }  // namespace tscompile

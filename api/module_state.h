@@ -39,8 +39,10 @@ struct ModuleState {
   std::vector<std::string> graphNames;
   std::vector<std::string> weightFiles;
   std::shared_ptr<const EngineInfo> info;  // of a compiled module
-  // Of a module that was compiled by the sizes of its text: what runs for inputs of others.
-  std::shared_ptr<const class OtherSizes> otherSizes;
+  bool takesInOrder = false;               // of a lowered module: it serves inputs that lie in order, and no others
+  // Of a module that was compiled by the sizes of its text: what runs for inputs of others. The same for inputs that
+  // lie in another order than that of their dimensions.
+  std::shared_ptr<const class OtherInputs> otherSizes, anyOrder;
   std::shared_ptr<const RefitSource> refit;      // what its file keeps to be refitted; may be null
   std::vector<std::string> unread;               // names of weights that were left out, since nothing reads them
   std::shared_ptr<const Extensions> extensions;  // which have the registry; may be null

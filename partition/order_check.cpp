@@ -179,7 +179,9 @@ class NodeFinder {
       forEachNode(b, [&](const Node* inner) {
         size_t levels = inner->block()->depth() - n->block()->depth();
         if (inner->kind() != sym::Engine || !inner->subgraph()) return look(inner, levels);
-        for (const Node* deeper : inner->subgraph()->block()->nodes()) look(deeper, levels);
+        const size_t outside = inner->subgraph()->block()->depth();
+        forEachNode(*inner->subgraph(),
+                    [&](const Node* deeper) { look(deeper, levels + deeper->block()->depth() - outside); });
       });
     return found;
   }

@@ -1,6 +1,8 @@
 // Removes what nothing needs: nodes, outputs of If and Loop, values that a loop only hands to itself.
 #include "passes/lowering/clean_up.h"
 
+#include <algorithm>
+#include <limits>
 #include <unordered_map>
 
 namespace tscompile {
@@ -26,7 +28,10 @@ class DeadCode {
     std::vector<Node*> writers;
     for (Node* n : nodes_) {
       if (n->hasBlocks() && (n->kind() == sym::If || n->kind() == sym::Loop)) continue;
-      if (!n->hasBlocks() && facts_.isPure(n)) continue;
+      if (!n->hasBlocks() && facts_.isPure(n)) {
+        if (mayEndLoop(n)) need(n);
+        continue;
+      }
       if (writesOnly(n))
         writers.push_back(n);
       else
@@ -45,6 +50,21 @@ class DeadCode {
       for (uint32_t location : written.list()) waiting_[location].push_back(n);
     }
     for (const Use& u : graph_.outputs()) needMemory(aliases_->reachable(u.value));
+  }
+
+  // Whether the node gives numbers, and may raise instead, in a loop that nothing bounds, which may then have no other
+  // end. What gives tensors goes: it costs time, and rewrites leave such nodes behind.
+  bool mayEndLoop(const Node* n) {
+    if (!isInUnboundedLoop(n) || GraphFacts::isStructural(n->kind())) return false;
+    const Operator* op = facts_.resolve(n);
+    return op && !op->has(Trait::ReadsSizes) && !op->has(Trait::ReadsOptions) &&
+           std::ranges::none_of(n->outputs(), [](const Value* v) { return AliasAnalysis::canRefer(v->type()); });
+  }
+  bool isInUnboundedLoop(const Node* n) {
+    bool found = false;
+    while ((n = n->block()->owner()) && !found)
+      found = n->kind() == sym::Loop && facts_.integer(n->input(0)) == std::numeric_limits<int64_t>::max();
+    return found;
   }
 
   // Whether writing to its arguments is all that keeps the node from being pure.

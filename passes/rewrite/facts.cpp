@@ -5,6 +5,7 @@
 #include "passes/rewrite/origins.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 namespace tscompile {
 
@@ -196,7 +197,7 @@ bool GraphFacts::mayReplace(const Value* old, const Value* by) {
 
 void GraphFacts::replaced(const Value* old, const Value* by) {
   if (!escaping_ || !AliasAnalysis::canRefer(old->type())) return;
-  if (aliases().knows(by) && escapes(old)) addEscaping(by);
+  if (escapes(old)) addEscaping(by);
 }
 
 bool GraphFacts::escapes(const Value* value) {
@@ -210,9 +211,25 @@ bool GraphFacts::escapes(const Value* value) {
 }
 
 void GraphFacts::addEscaping(const Value* value) {
-  if (!aliases().knows(value)) return;  // nothing that is known shares its memory with it
-  LocationSet memory = aliases().reachable(value);
-  escaping_->insert(memory.list().begin(), memory.list().end());
+  std::vector<const Value*> waiting{value};
+  std::unordered_set<const Value*> seen{value};
+  while (!waiting.empty()) {
+    const Value* v = waiting.back();
+    waiting.pop_back();
+    if (aliases().knows(v)) {
+      LocationSet memory = aliases().reachable(v);
+      escaping_->insert(memory.list().begin(), memory.list().end());
+      continue;
+    }
+    // Newer than the analysis, and made of what is known: a list of tensors, say.
+    const Node* n = v->node();
+    if (!n || (v->type()->isTensor() && isFresh(n))) continue;
+    auto add = [&](const Use& u) {
+      if (AliasAnalysis::canRefer(u.value->type()) && seen.insert(u.value).second) waiting.push_back(u.value);
+    };
+    std::ranges::for_each(n->inputs(), add);
+    for (const Block* b : n->blocks()) std::ranges::for_each(b->results(), add);
+  }
 }
 
 bool GraphFacts::asksForStrides(const Node* node) {

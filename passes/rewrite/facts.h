@@ -58,6 +58,12 @@ class GraphFacts {
   bool looksAtMemory(const Node* node);
   // Whether some node may, of the value or of something that is made from it.
   bool isSeen(const Value* value);
+  // Inputs of the graph are taken to lie in memory in the order of their dimensions, until it is said that they may lie
+  // anyhow; whether something was found by it.
+  void takeInputsAnyhow() { inputsLieInOrder_ = false; }
+  bool inputsLieInOrder() const { return inputsLieInOrder_; }
+  void noteInputOrder() { reliesOnInputOrder_ = true; }
+  bool reliesOnInputOrder() const { return reliesOnInputOrder_; }
   // Whether results lie in order whatever the arguments do.
   bool setsStrides(const Node* node);
   // Operators whose results, or whose success, depend on strides. Reshaping does not: it copies where it must.
@@ -108,6 +114,7 @@ class GraphFacts {
   std::unique_ptr<ShapePropagation> shapes_;
   std::unique_ptr<Origins> seen_;
   std::optional<ValueTable<uint8_t>> orders_;
+  bool inputsLieInOrder_ = true, reliesOnInputOrder_ = false;
   std::optional<std::unordered_set<uint32_t>> escaping_;  // locations
 };
 

@@ -51,6 +51,7 @@ class Search {
     add(tensor, false);
     for (at_ = 0; at_ < found_.size() && isInOrder_; ++at_) isInOrder_ = look(found_[at_].value, found_[at_].isNew);
     remember();
+    if (isInOrder_ && asksInputs_) facts_.noteInputOrder();
     return isInOrder_;
   }
 
@@ -129,11 +130,15 @@ class Search {
   bool throughParameter(const Value* v, bool isNew) {
     const Block* b = v->block();
     const Node* owner = b->owner();
-    if (!owner) return !isTypedOtherwise(v);
+    if (!owner) return isInputInOrder(v);
     if (owner->kind() != sym::Loop) return false;
     add(b->result(v->index()), isNew);
     add(owner->input(v->index() + 1), isNew);
     return true;
+  }
+  bool isInputInOrder(const Value* v) {
+    asksInputs_ = true;
+    return facts_.inputsLieInOrder() && !isTypedOtherwise(v);
   }
   static bool isTypedOtherwise(const Value* v) {
     if (!v->type()->isTensor() || !v->type()->tensor().hasStrides) return false;
@@ -145,7 +150,7 @@ class Search {
   std::set<std::pair<const Value*, bool>> seen_;
   std::vector<Found> found_;
   size_t at_ = 0;
-  bool isInOrder_ = true;
+  bool isInOrder_ = true, asksInputs_ = false;
 };
 
 }  // namespace

@@ -48,9 +48,10 @@ std::vector<const IValue*> pointersTo(std::span<const IValue> values) {
 bool givesRows(const Operator& op, std::span<const IValue> arguments) {
   if (op.has(Trait::SetsStrides)) return true;
   if (op.kind() == aten::contiguous && arguments.size() == 2) return arguments[1].isInt() && arguments[1].toInt() == 0;
+  const std::vector<Argument>& known = op.schema().arguments;  // others may follow: of aten::format
   bool rows = !op.has(Trait::OwnStrides);
   for (size_t i = 0; i < arguments.size(); ++i) {
-    const bool isFormat = op.schema().arguments[i].name == "memory_format" && arguments[i].isInt();
+    const bool isFormat = i < known.size() && known[i].name == "memory_format" && arguments[i].isInt();
     rows &= isInRows(arguments[i]) && !(isFormat && arguments[i].toInt() != 0);
   }
   return rows;

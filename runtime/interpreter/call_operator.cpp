@@ -4,6 +4,7 @@
 #include "runtime/call/quantized_arguments.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/pytorch_words.h"
+#include "runtime/reference/resized_memory.h"
 
 namespace tscompile {
 namespace {
@@ -94,8 +95,8 @@ void copyInto(const IValue& target, const IValue& value) {
   if (!std::equal(to.sizes().begin(), to.sizes().end(), from.sizes().begin(), from.sizes().end())) {
     const bool isDense = isNonOverlappingAndDense(from.sizes(), from.strides());
     const Dims strides = isDense ? Dims(from.strides()) : contiguousStrides(from.sizes());
-    Tensor resized = Tensor::emptyStrided(to.dtype(), from.sizes(), strides);
-    to.impl()->setStorage(resized.storage(), from.sizes(), resized.strides(), 0);
+    requireOwned(to);
+    resizeInPlace(to, from.sizes(), strides);
   }
   requireWritable(to);
   copyTensor(to, from);

@@ -12,10 +12,16 @@ DType promoteOrTake(DType a, DType b) {
   return promoteTypes(a, b);
 }
 
+DType complexBeside(DType parts) {
+  if (parts == DType::Float16 || parts == DType::BFloat16)
+    throw ExecutionError(ErrorKind::Unsupported, "complex numbers of 16-bit parts are not supported");
+  return complexOf(parts);
+}
+
 // What `lower` adds to `higher`: only a higher category counts.
 DType combine(DType higher, DType lower) {
   if (isComplex(higher)) return higher;
-  if (isFloating(higher)) return isComplex(lower) ? complexOf(higher) : higher;
+  if (isFloating(higher)) return isComplex(lower) ? complexBeside(higher) : higher;
   if (higher == DType::Bool || isFloating(lower) || isComplex(lower)) return promoteOrTake(higher, lower);
   return higher != DType::Undefined ? higher : lower;
 }

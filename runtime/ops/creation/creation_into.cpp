@@ -2,6 +2,7 @@
 #include "runtime/ops/call_op.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/loops/copy.h"
+#include "runtime/reference/resized_memory.h"
 
 namespace tscompile {
 namespace {
@@ -18,8 +19,7 @@ void makeInto(KernelCall& call, const char* name, size_t count) {
   Tensor made = invoke(call, name, std::span<const IValue>(arguments)).toTensor();
   requireWritable(out);
   if (!std::equal(out.sizes().begin(), out.sizes().end(), made.sizes().begin(), made.sizes().end()))
-    out.impl()->setStorage(Tensor::empty(out.dtype(), made.sizes()).storage(), made.sizes(),
-                           contiguousStrides(made.sizes()), 0);
+    resizeInPlace(out, made.sizes(), contiguousStrides(made.sizes()));
   copyTensor(out, made);
   call.setResult(out);
 }

@@ -2,6 +2,7 @@
 #include "ir/values/size_expression.h"
 #include "runtime/engine/layers/indexing_layer.h"
 #include "runtime/engine/layers/scatter_layer.h"
+#include "runtime/ops/call_op.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
 #include "runtime/reference/indexing.h"
@@ -97,7 +98,14 @@ void inferTakeAlongDim(InferCall& call) {
                index.rank());
   int64_t dim = call.dim(2, self.rank());
   call.require(self.rank() > 0, "dimension specified as {} but tensor has no dimensions", call.integer(2));
+  call.require(self.sizes[static_cast<size_t>(dim)] != 0 || !hasElements(index),
+               "ZeroDivisionError: there is nothing to take along dimension {}", dim);
   call.result(self.dtype, alongDim(call, index.sizes, self.sizes, dim));
+}
+
+// Along a dimension PyTorch 2 counts around: the index after the last is the first.
+Tensor countedAround(KernelCall& call, const Tensor& index, int64_t size) {
+  return invokeTensor(call, "aten::remainder.Scalar", {index, size});
 }
 
 void takeAlongDimKernel(KernelCall& call) {
@@ -107,7 +115,7 @@ void takeAlongDimKernel(KernelCall& call) {
     return gatherElements(out, reshaped(self, Dims{self.numel()}), 0, reshaped(index, Dims{index.numel()}));
   int64_t dim = call.dim(2, self.rank());
   if (self.rank() > 0) {
-    index = expandedTo(index, out.sizes());
+    index = expandedTo(countedAround(call, index, self.size(static_cast<int>(dim))), out.sizes());
     Dims sizes(out.sizes());
     sizes[static_cast<size_t>(dim)] = self.size(static_cast<int>(dim));
     self = expandedTo(self, sizes);

@@ -27,6 +27,13 @@ struct AttentionSizes {
   int64_t queries, keys, features;
 };
 
+// The batch of keys or values, with a head for each of the query's if several of those share one.
+Dims batchBeside(const TensorInfo& query, const TensorInfo& t, bool grouped) {
+  Dims out(t.sizes);
+  if (grouped && query.rank() >= 3 && t.rank() >= 3) out[t.rank() - 3] = query.sizes[query.rank() - 3];
+  return out;
+}
+
 AttentionSizes attentionSizes(const InferCall& call, bool grouped) {
   TensorInfo q = call.rankedTensor(0), k = call.rankedTensor(1), v = call.rankedTensor(2);
   for (const TensorInfo& t : {q, k, v})
@@ -36,11 +43,25 @@ AttentionSizes attentionSizes(const InferCall& call, bool grouped) {
   auto last = [](const TensorInfo& t, size_t back) { return t.sizes[t.rank() - back]; };
   call.require(!differ(last(q, 1), last(k, 1)), "the query and key have {} and {} features", last(q, 1), last(k, 1));
   call.require(!differ(last(k, 2), last(v, 2)), "there are {} keys, but {} values", last(k, 2), last(v, 2));
-  if (grouped) return {Dims(batchOf(q.sizes)), last(q, 2), last(k, 2), last(v, 1)};
-  Dims keyBatch = broadcastBatches(q.sizes, k.sizes);
+  Dims keyBatch = broadcastBatches(q.sizes, batchBeside(q, k, grouped));
   Dims sizes = withMatrix(keyBatch, last(q, 2), last(k, 2));
-  Dims batch = broadcastBatches(sizes, v.sizes);
+  Dims batch = broadcastBatches(sizes, batchBeside(q, v, grouped));
   return {batch, last(q, 2), last(k, 2), last(v, 1)};
+}
+
+// What PyTorch 2 asks of a mask: where its fused kernel is to run, it has queries and keys.
+void requireMask(const InferCall& call) {
+  const TensorInfo q = call.rankedTensor(0), mask = call.tensor(3);
+  const bool isOther = q.dtype != DType::Undefined && mask.dtype != q.dtype && mask.dtype != DType::Undefined;
+  call.require(!isOther || mask.dtype == DType::Bool || mask.dtype == DType::Float32,
+               "expected attn_mask dtype to be bool or float or to match query dtype, but got {} for a query of {}",
+               pythonName(mask.dtype), pythonName(q.dtype));
+  auto hasBatch = [&](const TensorInfo& t) {
+    return t.rank() == 4 && isKnownSize(q.sizes[0]) && t.sizes[0] == q.sizes[0];
+  };
+  if (q.rank() != 4 || !hasBatch(call.rankedTensor(1)) || !hasBatch(call.rankedTensor(2)) || !mask.hasRank) return;
+  call.require(mask.rank() != 1, "Dimension out of range (expected to be in range of [-1, 0], but got -2)");
+  call.require(mask.rank() != 0, "Dimension specified as -2 but tensor has no dimensions");
 }
 
 // Where the flags stand depends on the version: positions of is_causal, scale and enable_gqa, 0 if there is none.
@@ -50,6 +71,7 @@ void inferAttention(InferCall& call) {
   AttentionSizes sizes = attentionSizes(call, grouped);
   call.require(call.isNone(3) || !call.flag(kCausal),
                "attention: an explicit attn_mask should not be set when is_causal=True");
+  if (kGrouped && !call.isNone(3)) requireMask(call);
   double p = call.number(4);
   call.require(p >= 0 && p <= 1, "dropout probability has to be between 0 and 1, but got {}", p);
   DType dtype = call.tensor(0).dtype;
@@ -73,6 +95,12 @@ void maskScores(const KernelCall& call, const Tensor& scores, const Tensor& mask
   else
     mapTensors<kFloats>(
         scores.dtype(), [](auto s, auto m) { return s + m; }, scores, scores, mask);
+}
+
+// PyTorch 2 computes without a batch as with one of 1, which the mask may have.
+Tensor maskBeside(const Tensor& query, const Tensor& mask) {
+  const bool hasBatch = query.rank() == 3 && mask.rank() == 4 && mask.size(0) == 1;
+  return hasBatch ? selected(mask, 0, 0) : mask;
 }
 
 void maskFuture(const Tensor& scores) {
@@ -139,7 +167,7 @@ void attentionKernel(KernelCall& call) {
   Tensor scores = Tensor::empty(dtype, withMatrix(batch, query.size(query.rank() - 2), key.size(key.rank() - 2)));
   multiplyBatches(scores, invokeTensor(call, "aten::mul.Scalar", {query, scale}),
                   transposed(key, key.rank() - 2, key.rank() - 1));
-  if (!call.isNone(3)) maskScores(call, scores, call.tensor(3));
+  if (!call.isNone(3)) maskScores(call, scores, kGrouped ? maskBeside(query, call.tensor(3)) : call.tensor(3));
   if (call.flag(kCausal)) maskFuture(scores);
   Tensor weights = softmaxOf(call, scores);
   if (kGrouped) zeroHidden(scores, weights);

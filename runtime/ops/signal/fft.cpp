@@ -6,6 +6,9 @@
 #include "runtime/ops/call_op.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
+#include "runtime/reference/loops/copy.h"
+
+#include <algorithm>
 
 namespace tscompile {
 namespace {
@@ -133,6 +136,65 @@ Tensor transformAll(Tensor t, Kind kind, const Axes& axes, bool forward, double 
   return t;
 }
 
+// ---- how results lie: as PyTorch's, which are made in rows of dimensions that it orders by the strides of the input
+// ----
+
+Dims byFallingStride(Dims dims, DimSpan strides) {
+  std::ranges::stable_sort(dims, [&](int64_t a, int64_t b) { return strides[a] > strides[b]; });
+  return dims;
+}
+
+// Of a transform along `dims`, which come after all others.
+Dims stridesOfResult(DimSpan sizes, DimSpan input, const Dims& dims) {
+  Dims order;
+  for (size_t d = 0; d < sizes.size(); ++d)
+    if (std::ranges::find(dims, static_cast<int64_t>(d)) == dims.end()) order.push_back(static_cast<int64_t>(d));
+  order = byFallingStride(std::move(order), input);
+  for (int64_t d : dims) order.push_back(d);
+  Dims strides(sizes);
+  int64_t next = 1;
+  for (size_t i = order.size(); i-- > 0; next *= std::max<int64_t>(sizes[order[i]], 1)) strides[order[i]] = next;
+  return strides;
+}
+
+// Where more points are asked for than there are, the input is padded, which puts it into rows.
+Dims stridesOfInput(const Tensor& t, Kind kind, const Axes& axes) {
+  Dims sizes(t.sizes());
+  bool isPadded = false;
+  for (size_t i = 0; i < axes.dims.size(); ++i) {
+    const bool isHalf = kind == Kind::Hermitian && i + 1 == axes.dims.size();
+    const int64_t wanted = isHalf ? axes.points[i] / 2 + 1 : axes.points[i];
+    int64_t& size = sizes[axes.dims[i]];
+    isPadded |= wanted > size;
+    size = std::max(size, wanted);
+  }
+  return isPadded ? contiguousStrides(sizes) : Dims(t.strides());
+}
+
+Tensor laidAsPyTorch(const Tensor& result, const Tensor& from, Kind kind, const Axes& axes) {
+  if (axes.dims.empty() || result.numel() == 0) return result;
+  const Dims input = stridesOfInput(from, kind, axes);
+  Dims others = axes.dims, strides;
+  const int64_t last = others.back();
+  others.pop_back();
+  if (kind == Kind::Complex) {
+    strides = stridesOfResult(result.sizes(), input, byFallingStride(axes.dims, input));
+  } else if (kind == Kind::Real || others.empty()) {
+    Dims dims = byFallingStride(std::move(others), input);
+    dims.push_back(last);
+    strides = stridesOfResult(result.sizes(), input, dims);
+  } else {
+    Dims sizes(result.sizes());
+    sizes[last] = sizes[last] / 2 + 1;
+    const Dims between = stridesOfResult(sizes, input, byFallingStride(std::move(others), input));
+    strides = stridesOfResult(result.sizes(), between, Dims{last});
+  }
+  if (std::ranges::equal(strides, result.strides())) return result;
+  Tensor laid = Tensor::emptyStrided(result.dtype(), result.sizes(), strides);
+  copyTensor(laid, result);
+  return laid;
+}
+
 template <Kind kKind, bool kSeveral>
 void inferTransform(InferCall& call) {
   if (!call.tensor(0).hasRank) return call.resultOfUnknownRank(resultDType(kKind, call.tensor(0).dtype));
@@ -143,7 +205,8 @@ template <Kind kKind, bool kForward, bool kSeveral>
 void transformKernel(KernelCall& call) {
   Axes axes = parseAxes<kSeveral>(InferCall(call.op(), call.arguments(), call.size()), kKind);
   double scale = scaleOf(call, 3, kForward, axes.count());
-  call.setResult(transformAll(call.tensor(0), kKind, axes, kForward, scale));
+  Tensor t = call.tensor(0);
+  call.setResult(laidAsPyTorch(transformAll(t, kKind, axes, kForward, scale), t, kKind, axes));
 }
 
 // One dimension after the other, as transformAll does it.
@@ -213,7 +276,8 @@ void plainTransform(KernelCall& call, Transform&& transform) {
 template <Kind kKind>
 void plainKernel(KernelCall& call) {
   plainTransform<kKind>(call, [&](const Axes& axes, bool forward, double scale, bool half) {
-    call.setResult(transformAll(call.tensor(0), kKind, axes, forward, scale, half));
+    Tensor t = call.tensor(0);
+    call.setResult(laidAsPyTorch(transformAll(t, kKind, axes, forward, scale, half), t, kKind, axes));
   });
 }
 template <Kind kKind>
@@ -240,18 +304,21 @@ void shiftKernel(KernelCall& call) {
 
 void registerFftOps(OpRegistry& ops) {
   constexpr DTypeSet kReal = kRealAndBool - DTypeSet{DType::Float16, DType::BFloat16}, kAny = kReal | kComplexTypes;
+  constexpr TraitSet kOwn{Trait::OwnStrides};
 #define TS_TRANSFORM(name, kind, forward)                                         \
   ops.add({.schema = "aten::fft_" name,                                           \
            .infer = inferTransform<kind, false>,                                  \
            .kernel = transformKernel<kind, forward, false>,                       \
            .convert = convertTransform<kind, forward, false>,                     \
-           .dtypes = kAny});                                                      \
+           .dtypes = kAny,                                                        \
+           .traits = kOwn});                                                      \
   for (std::string_view several : {"aten::fft_" name "2", "aten::fft_" name "n"}) \
   ops.add({.schema = several,                                                     \
            .infer = inferTransform<kind, true>,                                   \
            .kernel = transformKernel<kind, forward, true>,                        \
            .convert = convertTransform<kind, forward, true>,                      \
-           .dtypes = kAny})
+           .dtypes = kAny,                                                        \
+           .traits = kOwn})
   TS_TRANSFORM("fft", Kind::Complex, true);
   TS_TRANSFORM("ifft", Kind::Complex, false);
   TS_TRANSFORM("rfft", Kind::Real, true);
@@ -263,17 +330,20 @@ void registerFftOps(OpRegistry& ops) {
            .infer = inferPlain<Kind::Complex>,
            .kernel = plainKernel<Kind::Complex>,
            .convert = convertPlain<Kind::Complex>,
-           .dtypes = kAny});
+           .dtypes = kAny,
+           .traits = kOwn});
   ops.add({.schema = "aten::_fft_r2c",
            .infer = inferPlain<Kind::Real>,
            .kernel = plainKernel<Kind::Real>,
            .convert = convertPlain<Kind::Real>,
-           .dtypes = kAny});
+           .dtypes = kAny,
+           .traits = kOwn});
   ops.add({.schema = "aten::_fft_c2r",
            .infer = inferPlain<Kind::Hermitian>,
            .kernel = plainKernel<Kind::Hermitian>,
            .convert = convertPlain<Kind::Hermitian>,
-           .dtypes = kAny});
+           .dtypes = kAny,
+           .traits = kOwn});
   ops.add(
       {.schema = "aten::fft_fftshift", .infer = inferSameAsSelf, .kernel = shiftKernel<false>, .dtypes = kAllTypes});
   ops.add(

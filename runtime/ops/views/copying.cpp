@@ -95,8 +95,8 @@ void fillTensorKernel(KernelCall& call) {
   call.require(value.defined() && value.rank() == 0,
                "fill_ only supports 0-dimension value tensor but got tensor with {} dimensions.",
                value.defined() ? value.rank() : -1);
-  if (kInPlace) requireWritable(t);  // PyTorch lets fill_ of a number pass, but not of a tensor
-  fillTensor(t, numberOf(value));
+  if (kInPlace) requireWritable(t);             // PyTorch lets fill_ of a number pass, but not of a tensor
+  copyTensor(t, expandedTo(value, t.sizes()));  // it may not fit the dtype, as a number has to
   call.setResult(t);
 }
 template <bool kInPlace>

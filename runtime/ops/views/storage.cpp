@@ -6,11 +6,9 @@
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/loops/memory_format.h"
 #include "runtime/reference/loops/numbers.h"
+#include "runtime/reference/resized_memory.h"
 #include "runtime/reference/tensor_options.h"
 #include "runtime/reference/views.h"
-
-#include <cstring>
-#include <limits>
 
 namespace tscompile {
 namespace {
@@ -89,31 +87,22 @@ Dims resizedStrides(const KernelCall& call, const Dims& sizes, MemoryFormat form
   return formatStrides(sizes, format);
 }
 
-// The elements stay where they are in memory, of which there is more if it does not suffice.
-void resize(const KernelCall& call, const Tensor& t, const Dims& sizes, const Dims& strides) {
+void resize(const Tensor& t, const Dims& sizes, const Dims& strides) {
   requireOwned(t);
-  Dims old(t.sizes());
-  if (old == sizes) return;
-  if (fitsStorage(t.dtype(), sizes, strides, t.offset(), t.storage()->bytes()))
-    return t.impl()->setGeometry(sizes, strides, t.offset());
-  int64_t count = Tensor::empty(t.dtype(), sizes).numel();
-  call.require(t.offset() <= std::numeric_limits<int64_t>::max() - count, "the size {} is too large", dimsText(sizes));
-  Tensor memory = Tensor::zeros(t.dtype(), Dims{t.offset() + count});
-  std::memcpy(memory.storage()->data(), t.storage()->data(), std::min(memory.storage()->bytes(), t.storage()->bytes()));
-  t.impl()->setStorage(memory.storage(), sizes, strides, t.offset());
+  if (Dims(t.sizes()) != sizes) resizeInPlace(t, sizes, strides);
 }
 
 void resizeKernel(KernelCall& call) {
   Tensor t = call.tensor(0);
   Dims sizes = call.integers(1);
-  resize(call, t, sizes, resizedStrides(call, sizes, formatArgument(call, 2, MemoryFormat::Contiguous)));
+  resize(t, sizes, resizedStrides(call, sizes, formatArgument(call, 2, MemoryFormat::Contiguous)));
   call.setResult(t);
 }
 void resizeAsKernel(KernelCall& call) {
   Tensor t = call.tensor(0), like = call.tensor(1);
   MemoryFormat format = formatArgument(call, 2, MemoryFormat::Contiguous);
   if (format == MemoryFormat::Preserve) format = suggestedFormat(like);
-  resize(call, t, Dims(like.sizes()), resizedStrides(call, Dims(like.sizes()), format));
+  resize(t, Dims(like.sizes()), resizedStrides(call, Dims(like.sizes()), format));
   call.setResult(t);
 }
 

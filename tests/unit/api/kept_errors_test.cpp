@@ -111,4 +111,59 @@ TEST(KeptErrors, SizesOfTheExampleHoldForItAlone) {
   EXPECT_EQ(refused.firstErrorKind(), ErrorKind::Model);
 }
 
+// A view of what is made of an input is the reshape of it only where the input lies in order.
+TEST(KeptErrors, InputsLieInAnyOrder) {
+  const Module module = moduleIn(
+      "graph(%x : Tensor, %l : Tensor[]):\n"
+      "  %zero : int = prim::Constant[value=0]()\n"
+      "  %six : int[] = prim::Constant[value=[6]]()\n"
+      "  %a : Tensor = aten::relu(%x)\n"
+      "  %y : Tensor = aten::view(%a, %six)\n"
+      "  %b : Tensor = aten::__getitem__(%l, %zero)\n"
+      "  %c : Tensor = aten::neg(%b)\n"
+      "  %z : Tensor = aten::view(%c, %six)\n"
+      "  return (%y, %z)\n");
+  Diagnostics diagnostics;
+  Result<Module> compiled = module.compiled({}, diagnostics);
+  ASSERT_TRUE(compiled.ok());
+  const std::string path = testing::TempDir() + "any_order.tse";
+  ASSERT_TRUE(compiled->save(path, diagnostics)) << renderDiagnostics(diagnostics, "test");
+  Result<Module> file = Module::load(path, {}, diagnostics);
+  ASSERT_TRUE(file.ok());
+
+  const Tensor inOrder = filled(DType::Float32, Dims{2, 3}).toTensor();
+  const Tensor across = inOrder.withGeometry(Dims{2, 3}, Dims{1, 2}, 0);
+  auto inputs = [](const Tensor& x, const Tensor& item) {
+    return std::vector<IValue>{x, Ref<ListValue>::make(tensorType({}), std::vector<IValue>{item})};
+  };
+  for (const auto& given : {inputs(inOrder, inOrder), inputs(across, inOrder), inputs(inOrder, across)})
+    EXPECT_EQ(outcome(module, given), outcome(*compiled, given));
+  EXPECT_TRUE(outcome(*compiled, inputs(across, inOrder)).raised);
+  EXPECT_TRUE(outcome(*compiled, inputs(inOrder, across)).raised);
+  EXPECT_FALSE(outcome(*compiled, inputs(inOrder, inOrder)).raised);
+
+  EXPECT_FALSE(outcome(*file, inputs(inOrder, inOrder)).raised);
+  Diagnostics refused;
+  EXPECT_FALSE(file->forward(inputs(inOrder, across), refused).ok());
+  EXPECT_EQ(refused.list().at(0).message,
+            "input %l does not lie in memory in the order of its dimensions, and the graph was lowered for inputs that "
+            "do");
+  EXPECT_EQ(refused.firstErrorKind(), ErrorKind::Model);
+}
+
+// An input that only has its elements read may lie anyhow, in a file too.
+TEST(KeptErrors, OrderIsAskedForWhereItMatters) {
+  const Module module = moduleIn("graph(%x : Tensor):\n  %y : Tensor = aten::relu(%x)\n  return (%y)\n");
+  Diagnostics diagnostics;
+  Result<Module> compiled = module.compiled({}, diagnostics);
+  ASSERT_TRUE(compiled.ok());
+  const std::string path = testing::TempDir() + "order_unasked.tse";
+  ASSERT_TRUE(compiled->save(path, diagnostics)) << renderDiagnostics(diagnostics, "test");
+  Result<Module> file = Module::load(path, {}, diagnostics);
+  ASSERT_TRUE(file.ok());
+  const Tensor across = filled(DType::Float32, Dims{2, 3}).toTensor().withGeometry(Dims{2, 3}, Dims{1, 2}, 0);
+  for (const Module* m : {&*compiled, &*file})
+    EXPECT_EQ(outcome(module, {IValue(across)}), outcome(*m, {IValue(across)}));
+}
+
 }  // namespace tscompile::test

@@ -297,6 +297,32 @@ graph(%self : __torch__.Net, %x : Tensor):
   EXPECT_GT(stitched.find("GetAttr"), stitched.find("with tscompile::Engine_0"));
 }
 
+// A branch whose only named values are inside a loop inside an engine is found again.
+TEST(OrderCheck, FindsBranchesByWhatEnginesHold) {
+  std::unique_ptr<Graph> graph = readGraph(R"(
+graph(%x : Tensor, %c : bool):
+  %y : Tensor = aten::neg(%x)
+   = prim::Print(%y)
+   = prim::If(%c)
+    block0():
+      %two : int = prim::Constant[value=2]()
+      %true : bool = prim::Constant[value=1]()
+       = prim::Loop(%two, %true)
+        block0(%i : int):
+          %z : Tensor = aten::mul(%x, %two)
+          -> (%true)
+      -> ()
+    block1():
+      -> ()
+  return (%y)
+)");
+  PartitionOptions options = optionsOf();
+  options.fallbackOperators = {"prim::If"};
+  const Partition p = segment(*graph, partitionOps(), TestSupport(), options);
+  EXPECT_EQ(segmentsText(p), "E{%y} T{Print} T{If}\nE{Loop}\n\n");
+  checkPartition(*graph, partitionOps(), p);
+}
+
 // The checker itself: orders that are wrong are seen.
 TEST(OrderCheck, SeesWhatIsWrong) {
   std::unique_ptr<Graph> graph = readGraph(R"(
