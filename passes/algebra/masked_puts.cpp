@@ -5,7 +5,6 @@
 #include "passes/algebra/node_rewriting.h"
 
 #include <algorithm>
-#include <unordered_set>
 
 namespace tscompile {
 namespace {
@@ -28,12 +27,9 @@ bool takes(const Node* n, const Value* mask, GraphFacts& facts) {
 
 // A value of the same sizes from which one is made element by element.
 const Value* sizesFrom(const Value* v, GraphFacts& facts, int steps) {
-  static const std::unordered_set<Symbol> kLike = {Symbol::of("aten::zeros_like"), Symbol::of("aten::ones_like"),
-                                                   Symbol::of("aten::full_like"),  Symbol::of("aten::clone"),
-                                                   Symbol::of("aten::contiguous"), Symbol::of("aten::to")};
   Node* n = v->node();
   if (!n || steps == kMostSteps || n->inputCount() == 0) return v;
-  if (kLike.contains(n->kind())) return sizesFrom(n->input(0), facts, steps + 1);
+  if (facts.keepsElements(n) || n->kind() == aten::zeros_like) return sizesFrom(n->input(0), facts, steps + 1);
   if (n->outputCount() != 1 || !isElementwise(n, facts)) return v;
   const Value* common = nullptr;
   for (const Use& u : n->inputs()) {
