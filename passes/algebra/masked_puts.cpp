@@ -1,0 +1,87 @@
+// What a mask takes from tensors, and whatever is computed of it element by element, is chosen where it is put back:
+//   index_put(x, [m], index(y, [m]) * 2 + 1) -> where(m, y * 2 + 1, x)
+// Sizes of results then follow from those of x, whatever the mask's elements are.
+#include "ir/values/aten.h"
+#include "passes/algebra/node_rewriting.h"
+
+#include <algorithm>
+
+namespace tscompile {
+namespace {
+
+const Symbol kIndex = Symbol::of("aten::index"), kIndexPut = Symbol::of("aten::index_put"),
+             kWhere = Symbol::of("aten::where");
+constexpr int kMostSteps = 8;
+
+// The mask that is the only index of a list; null if there is none.
+Value* maskOf(const Value* indices, GraphFacts& facts) {
+  const Node* list = indices->node();
+  if (!list || list->kind() != sym::ListConstruct || list->inputCount() != 1) return nullptr;
+  Value* mask = list->input(0);
+  return mask->type()->isTensor() && facts.dtype(mask) == DType::Bool ? mask : nullptr;
+}
+
+bool takes(const Node* n, const Value* mask, GraphFacts& facts) {
+  return n->kind() == kIndex && n->inputCount() == 2 && maskOf(n->input(1), facts) == mask;
+}
+
+// A value of the same sizes from which one is made element by element.
+const Value* sizesFrom(const Value* v, GraphFacts& facts, int steps) {
+  Node* n = v->node();
+  if (!n || steps == kMostSteps || n->inputCount() == 0) return v;
+  if (facts.keepsElements(n) || n->kind() == aten::zeros_like) return sizesFrom(n->input(0), facts, steps + 1);
+  if (n->outputCount() != 1 || !isElementwise(n, facts)) return v;
+  const Value* common = nullptr;
+  for (const Use& u : n->inputs()) {
+    if (!u.value->type()->isTensor()) continue;
+    const Value* from = sizesFrom(u.value, facts, steps + 1);
+    if (common && from != common) return v;
+    common = from;
+  }
+  return common ? common : v;
+}
+
+bool haveSameSizes(Site& site, const Value* a, const Value* b) {
+  return site.sameSizes(a, b) || sizesFrom(a, site.facts, 0) == sizesFrom(b, site.facts, 0);
+}
+
+// Whether a value is computed of what the mask takes, of nothing else, and without a step that may fail.
+bool isOfMask(Site& site, Value* v, const Value* mask, int steps) {
+  Node* n = steps < kMostSteps && site.isFloating(v) ? site.producer(v) : nullptr;
+  if (!n || n->outputCount() != 1) return false;
+  if (takes(n, mask, site.facts)) return haveSameSizes(site, n->input(0), mask);
+  if (v->useCount() != 1) return false;
+  std::vector<size_t> tensors = site.tensorInputs(n);
+  return isElementwise(n, site.facts) && !tensors.empty() && std::all_of(tensors.begin(), tensors.end(), [&](size_t i) {
+           return isOfMask(site, n->input(i), mask, steps + 1);
+         });
+}
+
+// The same of all elements.
+Value* ofAll(Site& site, Value* v, const Value* mask) {
+  Node* n = v->node();
+  if (takes(n, mask, site.facts)) return n->input(0);
+  std::vector<Value*> inputs = site.inputsOf(n);
+  for (size_t i : site.tensorInputs(n)) inputs[i] = ofAll(site, inputs[i], mask);
+  return site.remake(n, std::move(inputs));
+}
+
+}  // namespace
+
+NodeRewrite maskedPuts() {
+  NodeRewrite r;
+  r.name = "masked_puts";
+  r.kinds = {kIndexPut};
+  r.apply = [](Node* n, RewriteContext& c) -> Replacement {
+    Site site(n, c);
+    if (n->inputCount() < 4 || !c.facts.isUndisturbed(n)) return {};
+    const IValue* adds = GraphFacts::constant(n->input(3));
+    Value *x = n->input(0), *mask = maskOf(n->input(1), c.facts), *values = n->input(2);
+    if (!mask || !adds || !adds->isBool() || adds->toBool()) return {};
+    if (!haveSameSizes(site, x, mask) || !site.sameDType(x, values) || !isOfMask(site, values, mask, 0)) return {};
+    return site.make(kWhere, {mask, ofAll(site, values, mask), x});
+  };
+  return r;
+}
+
+}  // namespace tscompile
