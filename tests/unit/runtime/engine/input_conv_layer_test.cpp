@@ -1,4 +1,5 @@
 // Convolutions whose weights, or biases, are computed.
+#include "runtime/kernels/simd.h"
 #include "tests/support/engine_case.h"
 
 #include <fmt/core.h>
@@ -69,6 +70,14 @@ const std::vector<InputConvCase>& inputConvCases() {
 TEST(InputConvLayer, WeightsAreComputed) {
   for (const InputConvCase& c : inputConvCases())
     for (bool computedBias : {false, true}) expectInputConv(inputConvGraph(c, computedBias, kBehindRelu), c);
+}
+
+TEST(InputConvLayer, OnOtherProcessors) {
+  for (SimdLevel level : {SimdLevel::Avx2, SimdLevel::Base}) {
+    limitSimdLevel(level);
+    for (const InputConvCase& c : inputConvCases()) expectInputConv(inputConvGraph(c, false, kBehindRelu), c);
+  }
+  limitSimdLevel(SimdLevel::Amx);
 }
 
 TEST(InputConvLayer, WeightsStayFloatsInOtherPrecisions) {
