@@ -352,7 +352,34 @@ class LanguageModelBuild {
     Module packed = lowered_->withGraph(std::move(graph_));
     compiled_ = packed.compiled(spec, diagnostics);
     built_.inputs = served->inputs;
-    return compiled_ && prove({given_, *entrance_, *compiled_, &opened, &packed}, diagnostics);
+    if (!compiled_) return false;
+    Diagnostics ignored;  // short tables are none of its business
+    const bool hasLong = isWorthALongText(served->bends, packed) && tryLongest(lengthPast(served->bends), ignored);
+    return prove({given_, *entrance_, *compiled_, &opened, &packed, hasLong ? &longest_ : nullptr}, diagnostics);
+  }
+
+  // Of a text that shows what only tokens do that are far from the first.
+  int64_t lengthPast(int64_t bends) const {
+    const int64_t most = config_.window ? std::min(config_.maxSeqLen, config_.window) : config_.maxSeqLen;
+    return std::min(bends, most);
+  }
+
+  // Short texts are tried anyway. Long ones take their time, and what they would show has been looked at in masks and
+  // positions alone.
+  bool isWorthALongText(int64_t bends, const Module& packed) {
+    constexpr int64_t kShort = 21, kMostWork = int64_t{1} << 40;
+    const int64_t tokens = lengthPast(bends);
+    if (tokens <= kShort) return false;
+    int64_t weights = 1;
+    for (const Node* n : packed.graph()->block()->nodes()) {
+      const IValue* value = n->kind() == sym::Constant ? n->attributeValue(sym::value) : nullptr;
+      if (value && value->isTensor() && value->toTensor().defined()) weights += value->toTensor().numel();
+    }
+    if (tokens <= kMostWork / weights) return true;
+    diagnostics_.remark({}, fmt::format("windows and positions bend up to token {}: a text of so many was not tried, "
+                                        "since the model is large",
+                                        tokens));
+    return false;
   }
 
   void offer(Graph& graph, Diagnostics& diagnostics) {

@@ -5,16 +5,10 @@
 
 #include <array>
 #include <cmath>
-#include <limits>
 #include <unordered_set>
 
 namespace tscompile {
 namespace {
-
-// Masks are compared up to this size.
-constexpr int64_t kMostTokens = 4100;
-// Products that are computed to look at a mask.
-constexpr int64_t kMostProducts = int64_t{1} << 23;
 
 const Symbol kUnpack = sym::ListUnpack;
 
@@ -25,32 +19,6 @@ std::optional<std::pair<int64_t, int64_t>> fixedSizes(const Graph& graph) {
     if (facts && facts->hasAllSizes() && facts->sizes.size() >= 2) return std::pair(facts->sizes[0], facts->sizes[1]);
   }
   return std::nullopt;
-}
-
-constexpr float kHidden = -std::numeric_limits<float>::infinity();
-float hiddenWhereSet(double v) { return v != 0 ? kHidden : 0; }
-float hiddenWhereClear(double v) { return v == 0 ? kHidden : 0; }
-float asItIs(double v) { return static_cast<float>(v); }
-
-// A mask of scores that have groups of heads, or several heads in their rows, as [batch, heads, tokens, tokens].
-bool nameHeads(SmallInstance::Elements& mask, const Dims& scores, int64_t heads, const SmallInstance& i) {
-  const size_t rank = scores.size();
-  if (rank < 3 || scores.back() != i.tokens) return rank < 3;
-  const bool hasRows = scores[rank - 2] == i.tokens;
-  if (hasRows && (rank == 3 || (rank == 4 && scores[1] == heads))) return true;
-  while (mask.sizes.size() > 1 && mask.sizes.front() == 1) mask.sizes.erase(0);
-  if (hasRows && mask.sizes.size() <= 2) return true;
-  if (!mask.broadcast(scores) || checkedNumel(scores) != i.batch * heads * i.tokens * i.tokens) return false;
-  mask.sizes = Dims{i.batch, heads, i.tokens, i.tokens};
-  return true;
-}
-
-// Numbers between 0.5 and 1.5 without a pattern.
-Tensor scattered(const Dims& sizes) {
-  std::vector<float> values(static_cast<size_t>(checkedNumel(sizes).value_or(0)));
-  for (size_t i = 0; i < values.size(); ++i)
-    values[i] = static_cast<float>(1 + 0.5 * std::sin(static_cast<double>(i) * 12.9898));
-  return Tensor::of<float>(sizes, values);
 }
 
 }  // namespace
@@ -96,14 +64,17 @@ bool AttentionMatcher::handsOn(const Node* n) {
   return context_.facts.movesElements(n) || (from != DType::Undefined && from == small_[0].dtype(n->output()));
 }
 
-// The number that a value has at any size.
+// The number that a value has at any size, few tokens or many.
 std::optional<double> AttentionMatcher::number(const Value* value) {
   std::optional<double> first;
-  for (const SmallInstance& s : small_) {
+  auto agrees = [&](const SmallInstance& s) {
     std::optional<SmallInstance::Elements> e = s.compute(value);
-    if (!e || e->values.size() != 1 || (first && e->values[0] != *first)) return std::nullopt;
+    if (!e || e->values.size() != 1 || (first && e->values[0] != *first)) return false;
     first = e->values[0];
-  }
+    return true;
+  };
+  if (!agrees(small_[0]) || !agrees(small_[1])) return std::nullopt;
+  if (!GraphFacts::constant(value) && longInstance().fits() && !agrees(longInstance())) return std::nullopt;
   return first;
 }
 
@@ -186,55 +157,6 @@ bool AttentionMatcher::stepBack(Scores& s, Node* n) {
   return true;
 }
 
-// Nothing if it is not known, or differs in rows of a batch.
-std::optional<ScoreMap> AttentionMatcher::mapOf(const Scores& s, int64_t heads, const SmallInstance& instance) {
-  ScoreMap map(instance.batch, heads, instance.tokens);
-  auto add = [&](const std::vector<Value*>& masks, auto score) {
-    return std::all_of(masks.begin(), masks.end(), [&](const Value* mask) {
-      std::optional<SmallInstance::Elements> elements = instance.compute(mask);
-      auto at = s.masked.find(mask);
-      std::optional<Dims> scores = at == s.masked.end() ? std::nullopt : instance.sizes(at->second);
-      return elements && (!scores || nameHeads(*elements, *scores, heads, instance)) && map.add(*elements, score);
-    });
-  };
-  if (!add(s.fills, hiddenWhereSet) || !add(s.additions, asItIs) || !add(s.choices, hiddenWhereClear))
-    return std::nullopt;
-  if (!s.whole) return map;
-  std::optional<Dims> sizes = instance.sizes(s.products);
-  if (!sizes || checkedNumel(*sizes).value_or(kMostProducts + 1) > kMostProducts) return std::nullopt;
-  std::optional<SmallInstance::Elements> e =
-      instance.compute(s.whole, {{s.products, Tensor::zeros(DType::Float32, *sizes)}});
-  if (!e || !nameHeads(*e, Dims(e->sizes), heads, instance) || !map.add(*e, asItIs)) return std::nullopt;
-  return map;
-}
-
-// Whether `whole` is scale * products + what mapOf() tells.
-bool AttentionMatcher::fitScale(Scores& s) {
-  std::optional<double> scale;
-  for (const SmallInstance* instance : instances()) {
-    std::optional<Dims> sizes = instance->sizes(s.products);
-    if (!sizes || instance->dtype(s.products) != DType::Float32) return false;
-    Tensor some = scattered(*sizes);
-    std::optional<SmallInstance::Elements> at0 =
-        instance->compute(s.whole, {{s.products, Tensor::zeros(DType::Float32, *sizes)}});
-    std::optional<SmallInstance::Elements> at1 = instance->compute(s.whole, {{s.products, some}});
-    if (!at0 || !at1 || static_cast<int64_t>(at0->values.size()) != some.numel() ||
-        at1->values.size() != at0->values.size())
-      return false;
-    for (size_t i = 0; i < at0->values.size(); ++i) {
-      double from = at0->values[i], to = at1->values[i], x = some.real(static_cast<int64_t>(i));
-      if (from <= kFar) {
-        if (!(to <= kFar / 2)) return false;
-        continue;
-      }
-      if (!scale) scale = (to - from) / x;
-      if (!(std::abs(to - from - *scale * x) <= 1e-5 * (std::abs(*scale) + std::abs(from)))) return false;
-    }
-  }
-  s.scale = scale.value_or(0);
-  return true;
-}
-
 // The one product of matrices that scores follow from, whatever is done to it.
 Node* AttentionMatcher::productBehind(Value* scores) {
   Node* product = nullptr;
@@ -254,76 +176,6 @@ Node* AttentionMatcher::productBehind(Value* scores) {
     for (const Use& u : n->inputs()) todo.push_back(u.value);
   }
   return product;
-}
-
-// A window in the mask shows only if there are more tokens than it is wide: enough for all numbers that the mask is
-// made with, or all that a stored mask has; nothing if that is too many.
-std::optional<int64_t> AttentionMatcher::tokensToTry(const Scores& s) {
-  int64_t most = 0;
-  std::vector<const Value*> given;
-  if (positions_) given.push_back(positions_);
-  if (s.products) given.push_back(s.products);
-  const std::vector<Value*> whole(s.whole ? 1 : 0, s.whole);
-  for (const std::vector<Value*>* masks : {&s.fills, &s.additions, &s.choices, &whole})
-    for (const Value* mask : *masks) {
-      std::optional<std::vector<Node*>> nodes = nodesBehind(mask, given, context_);
-      if (!nodes) return std::nullopt;
-      int64_t stored = 0;
-      for (const Node* n : *nodes) {
-        const IValue* value = n->kind() == sym::Constant ? n->attributeValue(sym::value) : nullptr;
-        if (!value) continue;
-        if (value->isTensor() && value->toTensor().defined() && value->toTensor().rank() >= 2)
-          stored = std::max(stored, value->toTensor().size(value->toTensor().rank() - 1));
-        else if (value->isInt() && std::abs(value->toInt()) < INT32_MAX)
-          most = std::max(most, std::abs(value->toInt()) + 2);
-      }
-      if (stored) most = std::max(most, stored);
-    }
-  if (longest_) most = std::min(most, longest_);
-  return most <= kMostTokens ? std::optional<int64_t>(most) : std::nullopt;
-}
-
-bool AttentionMatcher::readMask(Scores& s, int64_t heads, std::string& reason) {
-  if (s.causal) return true;
-  if (s.fills.empty() && s.additions.empty() && s.choices.empty() && !s.whole) {
-    reason = "nothing hides the tokens that come later";
-    return false;
-  }
-  std::optional<int64_t> tokens = tokensToTry(s);
-  if (!tokens) {
-    reason = "its mask depends on more than the number of tokens, or is too large to be looked at";
-    return false;
-  }
-  reason = "its mask is not causal";
-  std::array<std::vector<Value*>, 3> masks{s.fills, s.additions, s.choices};
-  auto known = rules_.find({masks, heads});
-  if (s.whole || known == rules_.end()) {
-    std::optional<ScoreRule> rule = ruleOf(s, heads, *tokens);
-    known = rules_.insert_or_assign({masks, heads}, rule).first;
-  }
-  if (known->second) s.rule = *known->second;
-  return known->second.has_value();
-}
-
-// The rule that holds with as many tokens as are worth a look, and with few.
-std::optional<ScoreRule> AttentionMatcher::ruleOf(const Scores& s, int64_t heads, int64_t tokens) {
-  // The largest first.
-  std::vector<const SmallInstance*> instances{&small_[1], &small_[0]};
-  if (!isFixed_ && tokens > small_[1].tokens) {
-    auto made = std::find_if(small_.begin() + 2, small_.end(), [&](auto& i) { return i.tokens == tokens; });
-    if (made == small_.end()) {
-      small_.emplace_back(context_, 1, tokens, positions_);
-      made = small_.end() - 1;
-    }
-    instances.insert(instances.begin(), &*made);
-  }
-  std::optional<ScoreRule> rule;
-  for (const SmallInstance* instance : instances) {
-    std::optional<ScoreMap> map = mapOf(s, heads, *instance);
-    if (map && !rule) rule = map->guess();
-    if (!map || !map->follows(*rule)) return std::nullopt;
-  }
-  return rule;
 }
 
 std::optional<std::vector<NamedSize>> AttentionMatcher::sizesOf(const Value* value) {

@@ -1,6 +1,7 @@
 // Finds causal attention that is written out in single operators, or in one, and says what it attends to.
 #pragma once
 
+#include "passes/serving/bends.h"
 #include "passes/serving/head_source.h"
 #include "passes/serving/score_map.h"
 
@@ -79,10 +80,16 @@ class AttentionMatcher {
   bool readMask(Scores& s, int64_t heads, std::string& reason);
   std::optional<ScoreMap> mapOf(const Scores& s, int64_t heads, const SmallInstance& instance);
   std::optional<std::vector<NamedSize>> sizesOf(const Value* value);
-  std::optional<ScoreRule> ruleOf(const Scores& s, int64_t heads, int64_t tokens);
+  std::optional<ScoreRule> ruleOf(const Scores& s, int64_t heads, std::string& reason);
+  std::optional<ScoreMap> largestMap(const Scores& s, int64_t heads, const Bends& bends);
   bool fitScale(Scores& s);
   Node* productBehind(Value* scores);
-  std::optional<int64_t> tokensToTry(const Scores& s);
+  std::optional<Bends> bendsOfMasks(const Scores& s);
+  std::vector<int64_t> tokensToTry(const Scores& s, const Bends& bends) const;
+  // One text of so many tokens, and of as many as there may be.
+  const SmallInstance& ofTokens(int64_t tokens);
+  const SmallInstance& longInstance();
+  Value* uncut(Value* mask);
   void takeFactorsOfRows(HeadSource& s, double& scale);
   // `product`: of queries and keys, whose last dimensions are swapped there; null: they are not.
   std::optional<AttentionMatch> complete(Value* q, Value* k, Value* v, const Node* product, Scores& s, Node* node);
@@ -91,8 +98,10 @@ class AttentionMatcher {
   RewriteContext& context_;
   const Value* positions_;
   int64_t longest_;
-  // Of masks that were read, and heads.
-  std::map<std::pair<std::array<std::vector<Value*>, 3>, int64_t>, std::optional<ScoreRule>> rules_;
+  // Of masks that were read, and heads; and why there is no rule.
+  using Masks = std::pair<std::array<std::vector<Value*>, 3>, int64_t>;
+  std::map<Masks, std::optional<ScoreRule>> rules_;
+  std::map<Masks, std::string> reasons_;
   std::deque<SmallInstance> small_;
   std::optional<HeadSources> heads_;  // if there are instances
   bool isFixed_ = false;

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <map>
 #include <numeric>
 
 namespace tscompile {
@@ -133,22 +134,43 @@ class Opening {
     return true;
   }
 
-  // [tokens], [1, tokens] or [batch, tokens] whose elements are 0, 1, 2 … and `first` more.
-  std::optional<int64_t> firstPosition(const Value* v) const {
+  static bool isRowOfTokens(const std::optional<Dims>& sizes, const SmallInstance& s) {
+    if (!sizes || sizes->empty() || sizes->size() > 2 || sizes->back() != s.tokens) return false;
+    return sizes->size() == 1 || (*sizes)[0] == 1 || (*sizes)[0] == s.batch;
+  }
+
+  // The first of elements that count on from it.
+  static std::optional<int64_t> firstOfCount(const SmallInstance::Elements& e, const SmallInstance& s) {
+    if (e.values.empty()) return std::nullopt;
+    int64_t begin = static_cast<int64_t>(e.values[0]);
+    for (size_t i = 0; i < e.values.size(); ++i)
+      if (e.values[i] != static_cast<double>(begin + static_cast<int64_t>(i) % s.tokens)) return std::nullopt;
+    return begin;
+  }
+
+  // [tokens], [1, tokens] or [batch, tokens] whose elements are 0, 1, 2 … and `first` more, in long texts as well.
+  std::optional<int64_t> firstPosition(const Value* v) {
     std::optional<int64_t> first;
     for (const SmallInstance& s : small_) {
-      std::optional<Dims> sizes = s.sizes(v);
-      if (!sizes || sizes->empty() || sizes->size() > 2 || sizes->back() != s.tokens) return std::nullopt;
-      if (sizes->size() == 2 && (*sizes)[0] != 1 && (*sizes)[0] != s.batch) return std::nullopt;
-      std::optional<SmallInstance::Elements> e = s.compute(v);
-      if (!e || e->values.empty()) return std::nullopt;
-      int64_t begin = static_cast<int64_t>(e->values[0]);
-      if (first && *first != begin) return std::nullopt;
+      std::optional<SmallInstance::Elements> e;
+      if (isRowOfTokens(s.sizes(v), s)) e = s.compute(v);
+      std::optional<int64_t> begin = e ? firstOfCount(*e, s) : std::nullopt;
+      if (!begin || (first && first != begin)) return std::nullopt;
       first = begin;
-      for (size_t i = 0; i < e->values.size(); ++i)
-        if (e->values[i] != static_cast<double>(begin + static_cast<int64_t>(i) % s.tokens)) return std::nullopt;
+    }
+    // Tables, which texts are not longer than, may have fewer rows.
+    for (int64_t tokens : {1 << 16, 1 << 12, 1 << 10, 1 << 9, 1 << 7, 1 << 5}) {
+      const SmallInstance& s = longInstance(tokens);
+      if (!isRowOfTokens(s.sizes(v), s)) continue;
+      if (std::optional<SmallInstance::Elements> e = s.compute(v))
+        return firstOfCount(*e, s) == first ? first : std::nullopt;
     }
     return first;
+  }
+
+  const SmallInstance& longInstance(int64_t tokens) {
+    auto [at, isNew] = long_.try_emplace(tokens, context_, 1, tokens);
+    return at->second;
   }
 
   // The input, in the form of a value that counts positions by itself.
@@ -256,6 +278,7 @@ class Opening {
   Entrance out_;
   Value *ids_ = nullptr, *positions_ = nullptr;
   std::deque<SmallInstance> small_;
+  std::map<int64_t, SmallInstance> long_;  // by tokens
 };
 
 }  // namespace

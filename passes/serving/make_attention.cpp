@@ -116,11 +116,11 @@ struct Found {
 };
 
 // Queries and keys before they were turned, if both are in the same way.
-std::optional<Rotary> takeRotary(AttentionMatch& m, const Value* positions, RewriteContext& c,
+std::optional<Rotary> takeRotary(AttentionMatch& m, const AttentionChoices& choices, RewriteContext& c,
                                  const AttentionMatcher& matcher) {
   std::array<const SmallInstance*, 2> instances = matcher.instances();
-  std::optional<Rotary> q = findRotary(m.q, positions, c, instances);
-  std::optional<Rotary> k = q ? findRotary(m.k, positions, c, instances) : std::nullopt;
+  std::optional<Rotary> q = findRotary(m.q, choices, c, instances);
+  std::optional<Rotary> k = q ? findRotary(m.k, choices, c, instances) : std::nullopt;
   if (!k || !q->sameTurn(*k)) return std::nullopt;
   m.q = q->source;
   m.k = k->source;
@@ -188,7 +188,7 @@ AttentionFindings makeAttention(RewriteContext& context, const AttentionChoices&
       Value* rows = matcher.resultInRows(*m);
       std::optional<Rotary> rotary;
       if (choices.positions && choices.fuseRotary && m->rule.slopes.empty())
-        rotary = takeRotary(*m, choices.positions, context, matcher);
+        rotary = takeRotary(*m, choices, context, matcher);
       all.push_back({*m, rows, rotary});
     }
   int64_t layer = static_cast<int64_t>(AttentionNode::all(context.graph).size());

@@ -3,6 +3,7 @@
 #include "ir/values/aten.h"
 #include "ir/values/kind_set.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace tscompile {
@@ -23,8 +24,10 @@ bool isPart(const Node* n, GraphFacts& facts) {
          facts.movesElements(n) || facts.keepsElements(n);
 }
 
-// The one value besides the positions that heads are made of; null if there are several.
-Value* rowsBehind(Value* heads, const Value* positions, RewriteContext& context) {
+// The one value besides the positions that heads are made of; null if there are several, or if how they turn depends
+// on how long texts are.
+Value* rowsBehind(Value* heads, const AttentionChoices& choices, RewriteContext& context) {
+  const Value* positions = choices.positions;
   Value* rows = nullptr;
   std::unordered_set<const Value*> seen;
   std::vector<Value*> stack{heads};
@@ -33,6 +36,7 @@ Value* rowsBehind(Value* heads, const Value* positions, RewriteContext& context)
     stack.pop_back();
     if (!seen.insert(v).second || v == positions || GraphFacts::constant(v)) continue;
     if (v->type()->is(TypeKind::Int) || v->type()->isListOf(TypeKind::Int)) continue;
+    if (choices.changing && choices.changing->contains(v)) return nullptr;
     if (nodesBehind(v, {positions}, context)) continue;
     if (v->node() && isPart(v->node(), context.facts)) {
       for (const Use& u : v->node()->inputs()) stack.push_back(u.value);
@@ -163,22 +167,28 @@ class Turn {
   const SmallInstance& in_;
 };
 
+// Angles of far positions are as exact as they can be.
+bool agreesFar(Turn& turn, const Rotary& rotary, int64_t longest, int64_t tokens) {
+  const int64_t step = tokens > 1 ? (longest - 1) / (tokens - 1) : 0;
+  return step <= 97 || turn.agrees(rotary, step, std::min(1e-3 * static_cast<double>(step) / 97, 0.1));
+}
+
 }  // namespace
 
-std::optional<Rotary> findRotary(const HeadSource& turned, const Value* positions, RewriteContext& context,
+std::optional<Rotary> findRotary(const HeadSource& turned, const AttentionChoices& choices, RewriteContext& context,
                                  std::span<const SmallInstance* const> instances) {
   if (turned.form == HeadSource::Form::Rows) return std::nullopt;
-  Value* rows = rowsBehind(turned.value, positions, context);
+  Value* rows = rowsBehind(turned.value, choices, context);
   if (!rows) return std::nullopt;
   for (bool interleaved : {false, true}) {
     std::optional<Rotary> found;
     bool holds = true;
     for (const SmallInstance* instance : instances) {
-      Turn turn(turned, rows, positions, *instance);
+      Turn turn(turned, rows, choices.positions, *instance);
       std::optional<HeadSource> source = turn.source();
       if (!found && source) found = turn.guess(*source, interleaved);
       holds = holds && source && found && found->source == *source && turn.agrees(*found, 1, 1e-5) &&
-              turn.agrees(*found, 97, 1e-3);
+              turn.agrees(*found, 97, 1e-3) && agreesFar(turn, *found, choices.longest, instance->tokens);
     }
     if (holds) return found;
   }

@@ -1,7 +1,7 @@
 // Recognises rotary positions by what they do to queries and keys.
 #pragma once
 
-#include "passes/serving/attention_match.h"
+#include "passes/serving/serving_passes.h"
 
 #include <optional>
 #include <span>
@@ -18,8 +18,8 @@ struct Rotary {
   }
 };
 
-// How heads are turned by `positions` [batch, tokens]; nothing if they are not, or otherwise.
-std::optional<Rotary> findRotary(const HeadSource& turned, const Value* positions, RewriteContext& context,
+// How heads are turned by the positions [batch, tokens]; nothing if they are not, or otherwise.
+std::optional<Rotary> findRotary(const HeadSource& turned, const AttentionChoices& choices, RewriteContext& context,
                                  std::span<const SmallInstance* const> instances);
 
 }  // namespace tscompile

@@ -6,8 +6,11 @@
 #include "passes/rewrite/plan.h"
 #include "passes/serving/attention_node.h"
 #include "passes/serving/serving_passes.h"
+#include "passes/serving/text_length.h"
 
 #include <fmt/core.h>
+
+#include <map>
 
 namespace tscompile {
 namespace {
@@ -21,6 +24,7 @@ TypePtr tensorOf(DType dtype, std::initializer_list<int64_t> sizes) {
 }
 
 constexpr int64_t kAny = kUnknownSize;
+constexpr int64_t kPastWindow = 8;  // tokens
 
 class Preparation {
  public:
@@ -164,7 +168,11 @@ class Preparation {
   }
 
   bool makeNodes() {
-    AttentionFindings found = makeAttention(context_, {positions_, options_.fuseRotary, options_.longest});
+    const TextLengthFindings lengths = findTextLengths(context_, ids_, positions_, options_.longest);
+    std::map<const Value*, std::string> changing;
+    for (const Value* v : lengths.changing) changing[v] = v->name();
+    AttentionFindings found =
+        makeAttention(context_, {positions_, options_.fuseRotary, options_.longest, &lengths.changing});
     if (found.conflict) {
       fail(found.conflict->node->range,
            fmt::format("sizes do not fit for every batch and number of tokens: {}", found.conflict->message));
@@ -177,7 +185,30 @@ class Preparation {
       return false;
     }
     if (nodes_.empty()) return fail(graph_.range, "no causal attention was found");
+    model_.bends = lengths.bends;
+    for (const AttentionNode& a : nodes_)
+      if (const int64_t window = a.integer("attention_window", 0))
+        model_.bends = std::max(model_.bends, window + kPastWindow);
+    return readsNoLength(changing);
+  }
+
+  // What attention does with its scores has been looked at; the rest must not be other in longer texts.
+  bool readsNoLength(const std::map<const Value*, std::string>& changing) {
+    for (const Node* n : graph_.block()->nodes())
+      for (const Use& u : n->inputs()) {
+        auto found = changing.find(u.value);
+        if (found != changing.end() && found->second == u.value->name() && u.value->node())
+          return refuseLength(n, u.value);
+      }
     return true;
+  }
+
+  bool refuseLength(const Node* reader, const Value* read) {
+    Diagnostic& d = context_.diagnostics.error(
+        reader->range,
+        "this model cannot be served: tokens that come piece by piece get other numbers here than in the whole text");
+    d.note(read->node()->range, "this is another for the same tokens in longer texts");
+    return false;
   }
 
   bool describe() {

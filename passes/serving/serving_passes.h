@@ -5,6 +5,7 @@
 #include "passes/serving/attention_node.h"
 #include "passes/serving/entrance.h"
 
+#include <unordered_set>
 #include <vector>
 
 namespace tscompile {
@@ -18,6 +19,8 @@ struct AttentionChoices {
   // Rotary positions that follow from them are left to the plugin, which counts the same way.
   bool fuseRotary = true;
   int64_t longest = 0;  // tokens of a text; 0: any number
+  // What follows from positions and is other in longer texts: nothing turns by it.
+  const std::unordered_set<const Value*>* changing = nullptr;
 };
 // Causal attention, written out or as one operator, becomes tensorrt_llm::GPTAttention. Returns what looked like it and
 // is none; nothing can be found if sizes do not fit together, then this is the conflict.

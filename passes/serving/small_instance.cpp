@@ -33,19 +33,6 @@ ShapeOptions sizesFor(const Graph& graph, int64_t batch, int64_t tokens) {
   return options;
 }
 
-// The input whose sizes and dtype count, and whose elements do not.
-std::optional<size_t> slotOfForm(const Node* n, GraphFacts& facts) {
-  const Operator* op = facts.resolve(n);
-  if (op && op->has(Trait::LendsFirstForm)) return 0;
-  if (op && op->has(Trait::LendsSecondForm)) return 1;
-  return std::nullopt;
-}
-
-bool isSizeQuestion(const Node* n, GraphFacts& facts) {
-  const Operator* op = facts.resolve(n);
-  return n->kind() == aten::len || (op && op->has(Trait::ReadsSizes));
-}
-
 // As double, so that masks, numbers and places are read the same way.
 void returnAsDoubles(Graph& graph, Value* value) {
   Builder b(graph);
@@ -66,6 +53,18 @@ std::optional<SmallInstance::Elements> elementsOf(const IValue& v) {
 }
 
 }  // namespace
+
+std::optional<size_t> slotOfForm(const Node* n, GraphFacts& facts) {
+  const Operator* op = facts.resolve(n);
+  if (op && op->has(Trait::LendsFirstForm)) return 0;
+  if (op && op->has(Trait::LendsSecondForm)) return 1;
+  return std::nullopt;
+}
+
+bool isSizeQuestion(const Node* n, GraphFacts& facts) {
+  const Operator* op = facts.resolve(n);
+  return n->kind() == aten::len || (op && op->has(Trait::ReadsSizes));
+}
 
 bool SmallInstance::Elements::broadcast(const Dims& to) {
   if (sizes == to) return true;

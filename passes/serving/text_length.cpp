@@ -1,0 +1,139 @@
+#include "passes/serving/text_length.h"
+
+#include "passes/serving/bends.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <unordered_map>
+
+namespace tscompile {
+namespace {
+
+using Elements = SmallInstance::Elements;
+
+// Longer texts are not looked at.
+constexpr int64_t kMostTokens = int64_t{1} << 17;
+
+class TextLengths {
+ public:
+  TextLengths(RewriteContext& context, const Value* ids, const Value* positions, int64_t longest)
+      : context_(context),
+        positions_(positions),
+        few_(context, 1, 6, positions),
+        some_(context, 1, 23, positions),
+        all_(context, 1, std::clamp<int64_t>(longest, 1, kMostTokens), positions) {
+    ofText_.insert(ids);
+    ofTokens_.insert(positions);
+  }
+
+  TextLengthFindings run() {
+    if (!few_.fits() || !some_.fits() || !all_.fits() || all_.tokens <= some_.tokens) return out_;
+    for (const Node* n : context_.graph.block()->nodes()) visit(n);
+    return out_;
+  }
+
+ private:
+  void visit(const Node* n) {
+    const bool asksSizes = isSizeQuestion(n, context_.facts);
+    const std::optional<size_t> form = slotOfForm(n, context_.facts);
+    bool isOfText = n->hasBlocks(), isOfTokens = asksSizes;
+    for (const Use& u : n->inputs()) {
+      isOfText = isOfText || (!asksSizes && u.index() != form && ofText_.contains(u.value));
+      isOfTokens = isOfTokens || ofTokens_.contains(u.value) || ofText_.contains(u.value);
+    }
+    if (isOfText || isOfTokens)
+      for (const Value* v : n->outputs()) (isOfText ? ofText_ : ofTokens_).insert(v);
+    if (!isOfText) return;
+    for (const Use& u : n->inputs())
+      if (u.value != positions_ && ofTokens_.contains(u.value) && isRead(n, u.value) && changes(u.value))
+        out_.changing.insert(u.value);
+  }
+
+  // Sizes are asked for anew.
+  bool isRead(const Node* n, const Value* v) {
+    if (v->type()->isTensor()) return true;
+    const Operator* op = context_.facts.resolve(n);
+    const bool isNumber = v->type()->is(TypeKind::Float) || v->type()->is(TypeKind::Int);
+    return isNumber && op && op->has(Trait::Elementwise);
+  }
+
+  bool changes(const Value* v) {
+    for (Node* n = quietNode(v, context_); n && n->inputCount() && hasOneSource(n); n = quietNode(v, context_))
+      v = n->input(0);
+    if (v == positions_) return false;
+    auto [known, isNew] = changes_.try_emplace(v, false);
+    if (isNew) known->second = isOther(v);
+    return known->second;
+  }
+
+  bool hasOneSource(const Node* n) {
+    return (context_.facts.movesElements(n) || context_.facts.keepsElements(n)) && ofTokens_.contains(n->input(0)) &&
+           std::none_of(n->inputs().begin() + 1, n->inputs().end(),
+                        [&](const Use& u) { return u.value->type()->isTensor() && ofTokens_.contains(u.value); });
+  }
+
+  bool isOther(const Value* v) {
+    if (isOfPairs(v) || hasAnyElements(v)) return false;
+    std::optional<Elements> few = few_.compute(v), some = some_.compute(v), all = all_.compute(v);
+    if (!few || !some || !all) return false;
+    const std::array<const SmallInstance*, 2> instances{&few_, &some_};
+    if (std::optional<Bends> bends = bendsOf(v, positions_, {}, instances, context_))
+      out_.bends = std::max(out_.bends, std::min(bends->tokens, all_.tokens));
+    return !beginsWith(*all, *few, few_.tokens) || !beginsWith(*all, *some, some_.tokens);
+  }
+
+  // Memory that is to be written.
+  bool hasAnyElements(const Value* v) const {
+    std::optional<std::vector<Node*>> nodes = nodesBehind(v, {positions_}, context_);
+    return !nodes || std::ranges::any_of(*nodes, [&](const Node* n) {
+      const Operator* op = context_.facts.resolve(n);
+      return op && op->has(Trait::Uninitialized);
+    });
+  }
+
+  // Pairs of tokens, which attention looks at.
+  bool isOfPairs(const Value* v) const {
+    std::optional<Dims> few = few_.sizes(v), all = all_.sizes(v);
+    if (!few || !all || few->size() != all->size()) return false;
+    size_t growing = 0;
+    for (size_t i = 0; i < few->size(); ++i) growing += (*few)[i] != (*all)[i];
+    return growing > 1;
+  }
+
+  // Whether rows of a text begin with those of a shorter one.
+  bool beginsWith(const Elements& all, const Elements& part, int64_t tokens) const {
+    if (all.sizes.size() != part.sizes.size()) return false;
+    std::optional<size_t> dim;
+    for (size_t i = 0; i < all.sizes.size(); ++i) {
+      if (all.sizes[i] == part.sizes[i]) continue;
+      if (dim || all.sizes[i] != all_.tokens || part.sizes[i] != tokens) return true;
+      dim = i;
+    }
+    size_t inner = 1;
+    for (size_t i = dim.value_or(all.sizes.size()) + 1; i < all.sizes.size(); ++i)
+      inner *= static_cast<size_t>(all.sizes[i]);
+    const size_t run = dim ? inner * static_cast<size_t>(tokens) : part.values.size(),
+                 step = dim ? inner * static_cast<size_t>(all_.tokens) : run;
+    for (size_t i = 0; i < part.values.size(); ++i) {
+      const double want = part.values[i], is = all.values[i / run * step + i % run];
+      if (!(want == is || std::abs(want - is) <= 1e-5 * (1 + std::abs(want)))) return false;
+    }
+    return true;
+  }
+
+  RewriteContext& context_;
+  const Value* positions_;
+  const SmallInstance few_, some_, all_;
+  std::unordered_set<const Value*> ofText_, ofTokens_;
+  std::unordered_map<const Value*, bool> changes_;
+  TextLengthFindings out_;
+};
+
+}  // namespace
+
+TextLengthFindings findTextLengths(RewriteContext& context, const Value* ids, const Value* positions, int64_t longest) {
+  return TextLengths(context, ids, positions, longest).run();
+}
+
+}  // namespace tscompile
