@@ -180,21 +180,6 @@ bool FileReader::readTensors(const std::string& folder, const std::string& confi
   return true;
 }
 
-bool FileReader::readTensor(const std::string& folder, Json payload, ExportFile& out) {
-  std::string_view file = textOf(payload.find("path_name"));
-  if (file.empty()) return fail(payload, "the entry does not say where its bytes are");
-  Json pickled = payload.find("use_pickle");
-  if (startsWith(file, "custom_obj_")) return true;  // refused where the program takes it
-  std::string name = folder + std::string(file);
-  if (pickled.is(JsonTree::Kind::Bool) && pickled.truth()) return readCheckpoint(name, payload.key(), out);
-  const ZipMember* member = package_.member(name);
-  if (!member) return false;
-  Result<Tensor> tensor = tensorOf(payload.find("tensor_meta"), payload, *member);
-  if (!tensor) return false;
-  out.tensors.emplace_back(prefix_ + std::string(payload.key()), std::move(*tensor));
-  return true;
-}
-
 // Lists of sizes or strides that are all numbers.
 std::optional<Dims> dimsOf(Json list) {
   std::vector<Json> all = items(list);
@@ -205,6 +190,28 @@ std::optional<Dims> dimsOf(Json list) {
     if (dims.back() < 0) return std::nullopt;
   }
   return dims;
+}
+
+// A tensor of a trace, which never had elements.
+bool isFake(Json meta, const ZipMember& member) {
+  std::optional<Dims> sizes = dimsOf(meta.find("sizes"));
+  return sizes && member.bytes == 0 && checkedNumel(*sizes).value_or(0) > 0;
+}
+
+bool FileReader::readTensor(const std::string& folder, Json payload, ExportFile& out) {
+  std::string_view file = textOf(payload.find("path_name"));
+  if (file.empty()) return fail(payload, "the entry does not say where its bytes are");
+  Json pickled = payload.find("use_pickle");
+  if (startsWith(file, "custom_obj_")) return true;  // refused where the program takes it
+  std::string name = folder + std::string(file);
+  if (pickled.is(JsonTree::Kind::Bool) && pickled.truth()) return readCheckpoint(name, payload.key(), out);
+  const ZipMember* member = package_.member(name);
+  if (!member) return false;
+  if (isFake(payload.find("tensor_meta"), *member)) return true;  // missing where the program takes it
+  Result<Tensor> tensor = tensorOf(payload.find("tensor_meta"), payload, *member);
+  if (!tensor) return false;
+  out.tensors.emplace_back(prefix_ + std::string(payload.key()), std::move(*tensor));
+  return true;
 }
 
 bool FileReader::readCheckpoint(const std::string& name, std::string_view only, ExportFile& out) {
