@@ -6,6 +6,7 @@
 #include "runtime/engine/layers/resize_layer.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/dense.h"
+#include "runtime/reference/kept_format.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/loops/item_bits.h"
 
@@ -182,13 +183,13 @@ void registerResizeOps(OpRegistry& ops) {
              .convert = convert,
              .dtypes = nearest ? kFloatingTypes | DTypeSet{DType::UInt8} : kFloatingTypes});
   };
-#define TS_RESIZE(name, kind, spatial)                                                                        \
-  add("aten::" name, inferResize<Interpolation::kind, spatial, false>,                                        \
-      resizeKernel<Interpolation::kind, spatial, false>, convertToLayer<Interpolation::kind, spatial, false>, \
-      isNearest(Interpolation::kind));                                                                        \
-  add("aten::" name ".vec", inferResize<Interpolation::kind, spatial, true>,                                  \
-      resizeKernel<Interpolation::kind, spatial, true>, convertToLayer<Interpolation::kind, spatial, true>,   \
-      isNearest(Interpolation::kind))
+#define TS_RESIZE(name, kind, spatial)                                                      \
+  add("aten::" name, inferResize<Interpolation::kind, spatial, false>,                      \
+      keepingFormat<resizeKernel<Interpolation::kind, spatial, false>>,                     \
+      convertToLayer<Interpolation::kind, spatial, false>, isNearest(Interpolation::kind)); \
+  add("aten::" name ".vec", inferResize<Interpolation::kind, spatial, true>,                \
+      keepingFormat<resizeKernel<Interpolation::kind, spatial, true>>,                      \
+      convertToLayer<Interpolation::kind, spatial, true>, isNearest(Interpolation::kind))
   TS_RESIZE("upsample_nearest1d", Nearest, 1);
   TS_RESIZE("upsample_nearest2d", Nearest, 2);
   TS_RESIZE("upsample_nearest3d", Nearest, 3);
