@@ -5,11 +5,13 @@
 #include "ir/values/error.h"
 #include "partition/segment_graph.h"
 #include "partition/stitch.h"
+#include "passes/rewrite/origins.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/refusal_watch.h"
 #include "runtime/engine/support.h"
 #include "runtime/interpreter/nested_run.h"
 
+#include <algorithm>
 #include <mutex>
 
 namespace tscompile {
@@ -79,6 +81,17 @@ bool asksForStrides(const Graph& graph, const OpRegistry& registry) {
     any |= asksForStrides(n, registry) || (n->subgraph() && asksForStrides(*n->subgraph(), registry));
   });
   return any;
+}
+
+// Whether something is written that is a view, or a copy, by how tensors lie in memory.
+bool writesByOrder(const Graph& graph, const OpRegistry& registry) {
+  std::vector<const Node*> found;
+  forEachNode(graph, [&](const Node* n) {
+    if (isViewByOrder(n)) found.push_back(n);
+  });
+  if (found.empty()) return false;
+  AliasAnalysis aliases(graph, registry);
+  return std::ranges::any_of(found, [&](const Node* n) { return aliases.isWritten(n->output()); });
 }
 
 // The node of a graph's copy that stands where `node` does in the graph.
@@ -220,7 +233,7 @@ std::optional<EngineCut> cutIntoEngines(const Prepared& prepared, PartitionOptio
 }
 
 SegmentCompiler recuttingCompiler(EngineOptions options, const Graph& whole, const OpRegistry& registry) {
-  options.keepStrides = asksForStrides(whole, registry);
+  options.keepStrides = asksForStrides(whole, registry) || writesByOrder(whole, registry);
   return recutting(std::move(options), 0);
 }
 

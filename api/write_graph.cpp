@@ -6,6 +6,7 @@
 #include "frontend/files/file_io.h"
 #include "frontend/files/section_file.h"
 #include "frontend/text/parse.h"
+#include "ir/analysis/alias.h"
 #include "ir/graph/clone.h"
 #include "ir/graph/printer.h"
 #include "ir/support/remedy.h"
@@ -74,6 +75,7 @@ class Separator {
 
   std::optional<GraphParts> run(const ObjectValue* self) {
     if (self && !graph_->inputs().empty()) attributes(*self);
+    refuseWrittenViews();
     for (Graph* g : graphs_)
       forEachNode(*g, [&](Node* n) {
         const IValue* v = n->kind() == sym::Constant && n->outputCount() == 1 ? n->attributeValue(sym::value) : nullptr;
@@ -92,6 +94,12 @@ class Separator {
 
  private:
   // ---- attributes that are still read ----
+
+  struct Held {
+    const Node* read;
+    std::string path;
+    Tensor tensor;
+  };
 
   void findGraphs() {
     graphs_.clear();
@@ -113,6 +121,7 @@ class Separator {
         const IValue* v = const_cast<ObjectValue*>(object->second.first)->find(Symbol::of(name->toString()));
         if (!v) return;
         std::string path = object->second.second + name->toString();
+        if (isDefined(*v) && g == graph_.get()) held_.push_back({n, path, v->toTensor()});
         if (isPacked(*v))
           packed_.emplace_back(n, *v);
         else if (v->isObject())
@@ -120,6 +129,32 @@ class Separator {
         else if (taken_.insert(path).second)
           addAttribute(path, *v);
       });
+  }
+
+  // Files hold each attribute by itself: what is written to one of several that share their memory would not be seen in
+  // the others. The analysis takes attributes for memory that everybody may hold, hence a constant for each.
+  void refuseWrittenViews() {
+    std::unordered_map<const Storage*, std::set<std::string>> paths;
+    for (const Held& h : held_) paths[h.tensor.storage().get()].insert(h.path);
+    std::erase_if(held_, [&](const Held& h) { return paths.at(h.tensor.storage().get()).size() == 1; });
+    if (held_.empty()) return;
+    std::unique_ptr<Graph> copy = cloneGraph(*graph_);
+    std::vector<Node*> twins;
+    forEachNode(*copy, [&](Node* n) { twins.push_back(n); });
+    std::unordered_map<const Node*, Value*> constants;
+    size_t at = 0;
+    forEachNode(*graph_, [&](const Node* n) {
+      Node* twin = twins[at++];
+      if (std::ranges::none_of(held_, [n](const Held& h) { return h.read == n; })) return;
+      Node* constant = copy->create(sym::Constant, {});
+      constant->output()->setType(n->output()->type());
+      copy->block()->prepend(constant);
+      twin->output()->replaceAllUsesWith(constant->output());
+      constants[n] = constant->output();
+    });
+    AliasAnalysis aliases(*copy, allOps());
+    for (const Held& h : held_)
+      if (aliases.isWritten(constants.at(h.read))) return refuseView(h);
   }
 
   // What text cannot say is made by nodes. Lowering the text once more folds and makes them again: their places and
@@ -210,6 +245,15 @@ class Separator {
                        ErrorKind::Unsupported);
   }
 
+  void refuseView(const Held& h) {
+    good_ = false;
+    diagnostics_.error(
+        h.read->range,
+        fmt::format("'{}' is written and shares its memory with other attributes, which files hold each by itself",
+                    h.path),
+        ErrorKind::Unsupported);
+  }
+
   // Weights files have no place for tensors inside of other values.
   void checkParts(const Node* n, const IValue& value) {
     std::vector<const IValue*> todo{&value};
@@ -278,6 +322,7 @@ class Separator {
   }
 
   std::unique_ptr<Graph> graph_;
+  std::vector<Held> held_;      // attributes that are tensors, as they are read
   std::vector<Graph*> graphs_;  // it and all below it
   Diagnostics& diagnostics_;
   std::vector<Node*> tensors_, lists_;  // constants whose data the text does not hold

@@ -15,9 +15,9 @@ namespace {
 using Kind = Remedy::Kind;
 
 // What a value is computed from, back to what somebody can say before the run.
-class Origins {
+class Provenance {
  public:
-  Origins(const Graph& graph, const OpRegistry& registry, const AliasAnalysis& aliases)
+  Provenance(const Graph& graph, const OpRegistry& registry, const AliasAnalysis& aliases)
       : graph_(graph), registry_(registry), aliases_(aliases) {}
 
   std::vector<std::string> values, nones, tensors;  // inputs of the graph: "n"; of tensors nothing but sizes counts
@@ -142,7 +142,7 @@ class Origins {
 };
 
 // What has to be said for all of it to be known.
-std::vector<Remedy> meansOf(const Origins& o) {
+std::vector<Remedy> meansOf(const Provenance& o) {
   std::vector<Remedy> all;
   Remedy inputs(Kind::SupplyInputs);
   for (const std::string& n : o.values)
@@ -201,7 +201,7 @@ Remedy Remedies::ofWrite(const Node* writer) const {
 Remedy Remedies::ofControl(const Node* node) const {
   const bool loop = node->kind() == sym::Loop;
   if (!loop && node->kind() != sym::If) return {};
-  Origins origins(graph_, registry_, aliases_);
+  Provenance origins(graph_, registry_, aliases_);
   origins.find(node->input(0));
   if (loop) {
     origins.find(node->input(1));

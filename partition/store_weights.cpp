@@ -102,6 +102,7 @@ class WeightEncoder {
 
   void encodeConstant(Node* constant, int axis) {
     const Tensor elements = tensorOf(constant);
+    if (!keepsDigits(elements, precision_)) return;
     std::optional<Encoded>& encoded = known_.at(elements.raw()).encoded;
     if (!encoded) encoded = encode(elements, precision_, axis);
     Builder b(*constant->graph(), constant);

@@ -123,7 +123,6 @@ class ArgumentReader {
     if (wanted_->is(TypeKind::Int) && v.isFloat() && v.toFloat() == std::trunc(v.toFloat()) &&
         std::abs(v.toFloat()) < kExact)
       return b_.constant(static_cast<int64_t>(v.toFloat()));
-    if (wanted_->is(TypeKind::Number) && v.isBool()) return b_.constant(static_cast<int64_t>(v.toBool()));
     if (wanted_->is(TypeKind::List) && v.isNumber()) return repeated(std::move(v));
     return b_.constant(v);
   }

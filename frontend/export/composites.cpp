@@ -142,12 +142,6 @@ constexpr CompositeText kComposites[] = {
   %none : NoneType = prim::Constant()
   %y = aten::_grouped_mm(%input, %weight, %offs, %none, %none)
   return (%y))"},
-    {"aten::empty_permuted(int[] size, int[] physical_layout, *, ScalarType? dtype=None, Layout? layout=None, Device? "
-     "device=None, bool? pin_memory=None) -> Tensor",
-     R"(
-  %none : NoneType = prim::Constant()
-  %y = aten::empty(%size, %dtype, %layout, %device, %pin_memory, %none)
-  return (%y))"},
     // Memory that PyTorch can see with other sizes may lie otherwise here.
     {"aten::view(Tensor self, int[] size) -> Tensor",
      R"(

@@ -61,6 +61,12 @@ class ExportBuilder {
   // The node, which has no effects, goes if nobody uses what it makes.
   void mayDrop(Node* node) { droppable_.push_back(node); }
   void dropUnused();
+  // A reshape that is a view in the program; it stays.
+  void addView(Node* reshape) {
+    std::erase(droppable_, reshape);
+    views_.push_back(reshape);
+  }
+  std::span<Node* const> views() const { return views_; }
   // Gives the value its name if graph text can hold it.
   static void name(Value* value, std::string_view text);
 
@@ -110,7 +116,7 @@ class ExportBuilder {
   Node* firstNode_ = nullptr;  // after constants and attributes
   std::vector<Scope> scopes_;
   std::map<std::string, Value*> constants_;
-  std::vector<Node*> droppable_;
+  std::vector<Node*> droppable_, views_;
   std::optional<DType> autocast_;
   Json node_;
   CodeLocation location_;

@@ -10,6 +10,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 namespace tscompile {
 namespace exported {
@@ -76,9 +78,13 @@ class FileReader {
   // The programs of the archive; none after a report.
   std::vector<const ZipMember*> findPrograms();
   bool readOne(const std::string& member, const std::string& name, ExportFile& out);
+  bool readWeights(const std::string& member, const std::string& model, ExportFile& out);
   bool readTensors(const std::string& folder, const std::string& config, ExportFile& out);
   bool readTensor(const std::string& folder, Json payload, ExportFile& out);
   Result<Tensor> tensorOf(Json meta, Json at, const ZipMember& member);
+  // Entries of one member are views of one storage.
+  Ref<Storage> storageOf(const ZipMember& member);
+  void copyBuffers(ExportedProgram& program, const ExportFile& file);
   // The tensors of a file of torch.save; `only` is what the one tensor in it is called, if it has no name.
   bool readCheckpoint(const std::string& name, std::string_view only, ExportFile& out);
   bool fail(Json at, std::string message, ErrorKind kind = ErrorKind::Input) {
@@ -91,6 +97,7 @@ class FileReader {
   Diagnostics& diagnostics_;
   const Limits& limits_;
   std::string prefix_;  // of the tensors of the program that is being read
+  std::map<const ZipMember*, Ref<Storage>> storages_;
 };
 
 std::vector<const ZipMember*> FileReader::findPrograms() {
@@ -130,6 +137,12 @@ bool FileReader::readOne(const std::string& member, const std::string& model, Ex
   Result<ExportedProgram> program = readProgram(*json, prefix_, registry_, diagnostics_);
   if (!program) return false;
   out.programs.push_back({{}, std::move(*program)});
+  if (!readWeights(member, model, out)) return false;
+  copyBuffers(out.programs.back().program, out);
+  return true;
+}
+
+bool FileReader::readWeights(const std::string& member, const std::string& model, ExportFile& out) {
   if (member == kOldProgram) {  // its files of torch.save had the end of JSON texts until PyTorch 2.3
     for (const char* name : {"serialized_state_dict", "serialized_constants"})
       for (const char* end : {".json", ".pt"})
@@ -144,27 +157,26 @@ bool FileReader::readOne(const std::string& member, const std::string& model, Ex
   return true;
 }
 
+// The others, which are views of memory that is seen otherwise, too, are copied by the run that writes to them, with
+// all that sees the same.
+void FileReader::copyBuffers(ExportedProgram& program, const ExportFile& file) {
+  std::map<const Storage*, size_t> views;
+  for (const auto& [name, tensor] : file.tensors) ++views[tensor.storage().get()];
+  std::set<std::string> alone(program.buffers.begin(), program.buffers.end());
+  for (const auto& [name, tensor] : file.tensors) {
+    size_t bytes = static_cast<size_t>(tensor.numel()) * itemSize(tensor.dtype());
+    bool isWhole = bytes == tensor.storage()->bytes() && isNonOverlappingAndDense(tensor.sizes(), tensor.strides());
+    if (!isWhole || views[tensor.storage().get()] > 1) alone.erase(name);
+  }
+  copyWrittenBuffers(*program.graph, registry_, alone);
+}
+
 bool FileReader::readTensors(const std::string& folder, const std::string& config, ExportFile& out) {
   if (!package_.zip().find(config)) return true;
   Result<JsonTree> json = package_.json(config);
   if (!json) return false;
   for (Json payload : items(json->root().find("config")))
     if (!readTensor(folder, payload, out)) return false;
-  return true;
-}
-
-bool FileReader::readTensor(const std::string& folder, Json payload, ExportFile& out) {
-  std::string_view file = textOf(payload.find("path_name"));
-  if (file.empty()) return fail(payload, "the entry does not say where its bytes are");
-  Json pickled = payload.find("use_pickle");
-  if (startsWith(file, "custom_obj_")) return true;  // refused where the program takes it
-  std::string name = folder + std::string(file);
-  if (pickled.is(JsonTree::Kind::Bool) && pickled.truth()) return readCheckpoint(name, payload.key(), out);
-  const ZipMember* member = package_.member(name);
-  if (!member) return false;
-  Result<Tensor> tensor = tensorOf(payload.find("tensor_meta"), payload, *member);
-  if (!tensor) return false;
-  out.tensors.emplace_back(prefix_ + std::string(payload.key()), std::move(*tensor));
   return true;
 }
 
@@ -178,6 +190,28 @@ std::optional<Dims> dimsOf(Json list) {
     if (dims.back() < 0) return std::nullopt;
   }
   return dims;
+}
+
+// A tensor of a trace, which never had elements.
+bool isFake(Json meta, const ZipMember& member) {
+  std::optional<Dims> sizes = dimsOf(meta.find("sizes"));
+  return sizes && member.bytes == 0 && checkedNumel(*sizes).value_or(0) > 0;
+}
+
+bool FileReader::readTensor(const std::string& folder, Json payload, ExportFile& out) {
+  std::string_view file = textOf(payload.find("path_name"));
+  if (file.empty()) return fail(payload, "the entry does not say where its bytes are");
+  Json pickled = payload.find("use_pickle");
+  if (startsWith(file, "custom_obj_")) return true;  // refused where the program takes it
+  std::string name = folder + std::string(file);
+  if (pickled.is(JsonTree::Kind::Bool) && pickled.truth()) return readCheckpoint(name, payload.key(), out);
+  const ZipMember* member = package_.member(name);
+  if (!member) return false;
+  if (isFake(payload.find("tensor_meta"), *member)) return true;  // missing where the program takes it
+  Result<Tensor> tensor = tensorOf(payload.find("tensor_meta"), payload, *member);
+  if (!tensor) return false;
+  out.tensors.emplace_back(prefix_ + std::string(payload.key()), std::move(*tensor));
+  return true;
 }
 
 bool FileReader::readCheckpoint(const std::string& name, std::string_view only, ExportFile& out) {
@@ -221,13 +255,19 @@ Result<Tensor> FileReader::tensorOf(Json meta, Json at, const ZipMember& member)
                          counted(member.bytes, "byte")));
     return Failed{};
   }
-  Ref<Storage> storage = package_.zip().storage(member, diagnostics_);
+  Ref<Storage> storage = storageOf(member);
   if (!storage) return Failed{};
   if (dtype == DType::Bool && findBadBool({reinterpret_cast<const char*>(storage->data()), storage->bytes()})) {
     fail(at, "a bool is neither 0 nor 1");
     return Failed{};
   }
   return Tensor::view(dtype, std::move(storage), *sizes, *strides, offset);
+}
+
+Ref<Storage> FileReader::storageOf(const ZipMember& member) {
+  Ref<Storage>& storage = storages_[&member];
+  if (!storage) storage = package_.zip().storage(member, diagnostics_);
+  return storage;
 }
 
 }  // namespace

@@ -48,6 +48,16 @@ bool isNeutral(Json argument) {
   return !v || v.key() == "as_none" || (v.key() == "as_bool" && v.is(JsonTree::Kind::Bool) && !v.truth());
 }
 
+// A bool, or what is known to be one.
+bool isTruth(Json argument) {
+  Json v = alternative(argument);
+  return v && (v.key() == "as_bool" || v.key() == "as_sym_bool");
+}
+
+bool isNumberOrNone(TypePtr type) {
+  return type->is(TypeKind::Number) || (type->is(TypeKind::Optional) && type->element()->is(TypeKind::Number));
+}
+
 class NodeReader {
  public:
   NodeReader(ExportBuilder& builder, Json node, std::span<const Json> inputs, std::span<const Json> outputs)
@@ -68,8 +78,12 @@ class NodeReader {
   bool bindList(Value* list, Json names);
   bool bindResult(Value* result, Json output);
   bool readConversion();
+  bool readEmptyPermuted();
   bool failUnknown(std::string_view fullName);
   bool isFilledWithBool() const;
+  Value* readTruth(Json input, size_t index);
+  bool givesBools() const;
+  bool takesTensor(size_t index) const;
   void chooseOverload();
   std::optional<size_t> placeOf(size_t i, const Schema& schema) const;
   // In a region with autocast, inputs in the dtype that the operator computes in.
@@ -96,9 +110,12 @@ bool NodeReader::read(std::string_view fullName) {
   if (fullName == "aten::item" || fullName == "aten::_local_scalar_dense") return readItem();
   if (fullName == "aten::_assert_scalar" || fullName == "aten::_assert_async.msg") return readAssertion();
   if (fullName == "aten::_to_copy") return readConversion();
+  if (fullName == "aten::empty_permuted") return readEmptyPermuted();
   if (const Composite* c = findComposite(fullName)) {
     schema_ = &c->schema;
-    return readInputs() && fillDefaults() && castInputs() && inlineGraph(*c->graph);
+    if (!readInputs() || !fillDefaults() || !castInputs() || !inlineGraph(*c->graph)) return false;
+    if (fullName == "aten::view") b_.addView(made_);
+    return true;
   }
   operator_ = b_.registry().find(fullName);
   if (std::string base; (!operator_ || !operator_->isImplemented()) && isCopyOf(fullName, base))
@@ -162,8 +179,35 @@ bool NodeReader::readInputs() {
 
 bool NodeReader::give(Json input, size_t index) {
   if (inputs_[index]) return b_.fail(input, fmt::format("'{}' is given twice", schema().arguments[index].name));
-  inputs_[index] = readArgument(b_, input, schema().arguments[index]);
+  inputs_[index] = isTruth(input) && isNumberOrNone(schema().arguments[index].type)
+                       ? readTruth(input, index)
+                       : readArgument(b_, input, schema().arguments[index]);
   return inputs_[index] != nullptr;
+}
+
+// `m ^ True`: graphs have no bools among their numbers. A tensor of one is the same, for no dtype gives way to more
+// others than bool; where the result is none of bools, so is the number 1.
+Value* NodeReader::readTruth(Json input, size_t index) {
+  Value* truth = readFreeArgument(b_, input);
+  if (!truth || !truth->type()->is(TypeKind::Bool)) return truth;
+  if (givesBools() && takesTensor(index)) return b_.call(sym::NumToTensor.text(), {truth}, input);
+  const IValue* known = truth->node() ? truth->node()->attributeValue(sym::value) : nullptr;
+  return known ? b_.constant(static_cast<int64_t>(known->toBool())) : b_.call("aten::Int", {truth}, input);
+}
+
+bool NodeReader::givesBools() const {
+  std::vector<Json> results = outputs_.empty() ? std::vector<Json>() : namesOf(outputs_[0]);
+  return !results.empty() && b_.tensorTypeOf(textOf(results[0]))->tensor().dtype == DType::Bool;
+}
+
+// In another overload, with tensors in the place of numbers.
+bool NodeReader::takesTensor(size_t index) const {
+  if (!operator_) return false;
+  std::span<const Operator* const> all = b_.registry().overloads(operator_->kind());
+  return std::any_of(all.begin(), all.end(), [&](const Operator* other) {
+    const std::vector<Argument>& formals = other->schema().arguments;
+    return other->outCount() == 0 && formals.size() == inputs_.size() && formals[index].type->isTensor();
+  });
 }
 
 // What is filled with a bool is one of bools, unless it is said otherwise.
@@ -328,9 +372,9 @@ bool NodeReader::inlineGraph(const Graph& graph) {
     }
     std::vector<Value*> inputs;
     for (const Use& u : n->inputs()) inputs.push_back(values.at(u.value));
-    Node* made = b_.insert(n->kind(), inputs, n->outputCount());
-    b_.mayDrop(made);
-    for (size_t i = 0; i < n->outputCount(); ++i) values[n->output(i)] = made->output(i);
+    made_ = b_.insert(n->kind(), inputs, n->outputCount());
+    b_.mayDrop(made_);
+    for (size_t i = 0; i < n->outputCount(); ++i) values[n->output(i)] = made_->output(i);
   }
   std::vector<Value*> results;
   for (const Use& u : graph.outputs()) results.push_back(values.at(u.value));
@@ -352,6 +396,37 @@ bool NodeReader::readConversion() {
   Value* copy = converts ? b_.call("aten::to", {self, dtype, no, b_.constant(IValue(true)), format}, node_)
                          : b_.call("aten::clone", {self, format}, node_);
   return copy && bindResults(std::span<Value* const>(&copy, 1));
+}
+
+// `empty_permuted(size, physical_layout, dtype=…)`: the dimensions from the outermost in memory to the innermost.
+bool NodeReader::readEmptyPermuted() {
+  std::vector<Value*> sizes;
+  std::vector<int64_t> layout;
+  Value *none = b_.constant(IValue()), *dtype = none;
+  for (size_t i = 0; i < given_.size(); ++i) {
+    std::string_view name = textOf(given_[i].find("name"));
+    Json argument = given_[i].find("arg");
+    if (name.empty() ? i == 0 : name == "size") {
+      if (!readItems(b_, argument, sizes)) return false;
+    } else if (name.empty() ? i == 1 : name == "physical_layout") {
+      for (Json d : items(alternative(argument))) layout.push_back(d.integer().value_or(-1));
+    } else if (name == "dtype") {
+      dtype = readFreeArgument(b_, argument);
+    }
+  }
+  Dims back(layout.size(), -1);
+  std::vector<Value*> inMemory;
+  for (size_t i = 0; i < layout.size() && layout.size() == sizes.size(); ++i) {
+    if (layout[i] < 0 || layout[i] >= static_cast<int64_t>(sizes.size())) break;
+    back[static_cast<size_t>(layout[i])] = static_cast<int64_t>(i);
+    inMemory.push_back(sizes[static_cast<size_t>(layout[i])]);
+  }
+  if (!dtype || inMemory.size() != sizes.size() || std::count(back.begin(), back.end(), -1))
+    return b_.fail(node_, "its layout is no order of its dimensions");
+  Value* made = b_.call("aten::empty", {b_.list(inMemory, types().integer), dtype, none, none, none, none}, node_);
+  if (made && !std::is_sorted(back.begin(), back.end()))
+    made = b_.call("aten::permute", {made, b_.constant(intList(back))}, node_);
+  return made && bindResults(std::span<Value* const>(&made, 1));
 }
 
 bool NodeReader::bindResult(Value* result, Json output) {

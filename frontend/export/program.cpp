@@ -3,6 +3,7 @@
 #include "frontend/export/arguments.h"
 #include "frontend/export/graph_reader.h"
 #include "frontend/export/tree.h"
+#include "frontend/export/written_views.h"
 #include "ir/analysis/alias.h"
 #include "ir/support/text.h"
 #include "ir/values/size_expression.h"
@@ -32,7 +33,7 @@ class ProgramReader {
  private:
   bool checkVersion();
   bool readInputs(ExportedProgram& out);
-  bool readInput(Json spec);
+  bool readInput(Json spec, ExportedProgram& out);
   bool addUserInputs(ExportedProgram& out);
   // One argument of the call with the leaves that are next.
   bool addArgument(const Tree& tree, std::string_view name, ExportedProgram& out);
@@ -44,14 +45,12 @@ class ProgramReader {
   bool readOutputs();
   bool write(Json target, Json name, Value* value);
   bool finish(std::span<Value* const> results);
-  void copyWrittenBuffers();
 
   std::string prefix_;
   Json root_, module_, graph_;
   ExportBuilder b_;
   std::vector<Json> leaves_;  // of what the user gives: arguments of the file
   size_t nextLeaf_ = 0;
-  std::vector<std::string> buffers_;                  // paths of what is not a parameter
   std::unordered_map<const Value*, Value*> written_;  // values that were copied, and where they are now
 };
 
@@ -73,8 +72,8 @@ bool ProgramReader::read(ExportedProgram& out) {
   ExportBuilder::name(self, "self");
   b_.enterScope(graph_);
   if (!readInputs(out) || !readNodes(b_, graph_) || !readOutputs()) return false;
+  keepWrittenViews(b_.graph(), b_.registry(), b_.views());
   b_.dropUnused();
-  copyWrittenBuffers();
   out.graph = b_.take();
   return true;
 }
@@ -83,7 +82,7 @@ bool ProgramReader::readInputs(ExportedProgram& out) {
   Json specs = module_.find("signature").find("input_specs");
   if (!specs.is(JsonTree::Kind::Array)) return b_.fail(module_, "the program has no signature");
   for (Json spec : items(specs))
-    if (!readInput(spec)) return false;
+    if (!readInput(spec, out)) return false;
   return addUserInputs(out);
 }
 
@@ -94,7 +93,7 @@ std::string_view pathKey(std::string_view kind) {
   return kind == "tensor_constant" ? "tensor_constant_name" : "";
 }
 
-bool ProgramReader::readInput(Json spec) {
+bool ProgramReader::readInput(Json spec, ExportedProgram& out) {
   Json s = alternative(spec);
   if (!s) return b_.fail(spec, "the input is none of those that programs have");
   if (s.key() == "user_input" || s.key() == "constant_input") {
@@ -114,7 +113,7 @@ bool ProgramReader::readInput(Json spec) {
   if (path.empty() || name.empty()) return b_.fail(s, "the input has no name");
   path.insert(0, prefix_);
   b_.bindAttribute(name, path);
-  if (s.key() != "parameter") buffers_.emplace_back(path);
+  if (s.key() != "parameter") out.buffers.emplace_back(path);
   return true;
 }
 
@@ -266,29 +265,6 @@ bool ProgramReader::finish(std::span<Value* const> results) {
   return true;
 }
 
-// Buffers that nodes write to in place are copied first: runs share what a module holds.
-void ProgramReader::copyWrittenBuffers() {
-  if (!AliasAnalysis(b_.graph(), b_.registry()).graphHasWrites()) return;
-  std::vector<Node*> copies;
-  for (Node* n : b_.graph().block()->nodes()) {
-    const IValue* path = n->kind() == sym::GetAttr ? n->attributeValue(sym::name) : nullptr;
-    if (!path || std::find(buffers_.begin(), buffers_.end(), path->toString()) == buffers_.end()) continue;
-    Builder builder(b_.graph(), n->next());
-    Node* copy = builder.insert(Symbol::of("aten::clone"), {n->output(), builder.constant(IValue(), types().none)});
-    n->output()->replaceAllUsesWith(copy->output());
-    copy->replaceInput(0, n->output());
-    copies.push_back(copy);
-  }
-  AliasAnalysis alias(b_.graph(), b_.registry());
-  for (Node* copy : copies) {
-    if (alias.isWritten(copy->output())) continue;
-    Node* none = copy->input(1)->node();
-    copy->output()->replaceAllUsesWith(copy->input(0));
-    copy->destroy();
-    none->destroy();
-  }
-}
-
 }  // namespace
 }  // namespace exported
 
@@ -297,6 +273,28 @@ Result<ExportedProgram> readProgram(const JsonTree& json, const std::string& pre
   ExportedProgram program;
   if (!exported::ProgramReader(json, prefix, registry, diagnostics).read(program)) return Failed{};
   return program;
+}
+
+void copyWrittenBuffers(Graph& graph, const OpRegistry& registry, const std::set<std::string>& paths) {
+  if (!AliasAnalysis(graph, registry).graphHasWrites()) return;
+  std::vector<Node*> copies;
+  for (Node* n : graph.block()->nodes()) {
+    const IValue* path = n->kind() == sym::GetAttr ? n->attributeValue(sym::name) : nullptr;
+    if (!path || !paths.contains(std::string(path->toString()))) continue;
+    Builder builder(graph, n->next());
+    Node* copy = builder.insert(Symbol::of("aten::clone"), {n->output(), builder.constant(IValue(), types().none)});
+    n->output()->replaceAllUsesWith(copy->output());
+    copy->replaceInput(0, n->output());
+    copies.push_back(copy);
+  }
+  AliasAnalysis alias(graph, registry);
+  for (Node* copy : copies) {
+    if (alias.isWritten(copy->output())) continue;
+    Node* none = copy->input(1)->node();
+    copy->output()->replaceAllUsesWith(copy->input(0));
+    copy->destroy();
+    none->destroy();
+  }
 }
 
 }  // namespace tscompile

@@ -4,6 +4,8 @@
 #include "frontend/export/row_loop.h"
 #include "ir/support/text.h"
 
+#include <algorithm>
+
 namespace tscompile::exported {
 namespace {
 
@@ -34,17 +36,24 @@ Json onlyName(Json node) {
 }
 
 // The nodes of one region, without its marks. Those that take a row of a batched tensor are at its begin, those that
-// give rows back at its end; regions inside of it have marks of their own.
+// give rows back at its end; regions inside of it have marks of their own. What else is at the end is how PyTorch moved
+// dimensions while it traced, of which nobody uses anything.
 class Region {
  public:
   Region(ExportBuilder& builder, std::span<const Json> nodes) : b_(builder), nodes_(nodes) {
     while (first_ < nodes_.size() && isMark(nodes_[first_], kRow)) ++first_;
-    while (last_ > first_ && isMark(nodes_[last_ - 1], kStack)) --last_;
+    size_t depth = 0;
+    for (size_t i = first_; i < nodes_.size(); ++i) {
+      depth += isMark(nodes_[i], kBegin);
+      depth -= isMark(nodes_[i], kEnd);
+      if (depth > 0 || !isMark(nodes_[i], kStack)) continue;
+      last_ = std::min(last_, i);
+      stacks_.push_back(nodes_[i]);
+    }
   }
 
   bool read(Value* count, const std::function<bool(std::span<const Json>)>& readAll) {
-    std::span<const Json> stacks = nodes_.subspan(last_);
-    RowLoop loop(b_, count, {}, stacks.size());
+    RowLoop loop(b_, count, {}, stacks_.size());
     std::vector<int64_t> dims;
     {
       ExportBuilder::InBlock inside(b_, loop.body());
@@ -52,7 +61,7 @@ class Region {
         if (!readRow(node, loop.index())) return false;
       if (!readAll(nodes_.subspan(first_, last_ - first_))) return false;
       std::vector<Value*> rows;
-      for (Json node : stacks) {
+      for (Json node : stacks_) {
         std::vector<Json> arguments = argumentsOf(node);
         std::optional<int64_t> dim = arguments.size() == 4 ? numberOf(arguments[3]) : std::nullopt;
         if (!dim) return b_.fail(node, "it takes a tensor, a level, a size and a dimension");
@@ -65,7 +74,7 @@ class Region {
     forgetNames();
     std::vector<Value*> results;
     if (!loop.results(dims, results, nodes_.empty() ? Json() : nodes_[0])) return false;
-    for (size_t i = 0; i < stacks.size(); ++i) b_.bind(textOf(onlyName(stacks[i])), results[i]);
+    for (size_t i = 0; i < stacks_.size(); ++i) b_.bind(textOf(onlyName(stacks_[i])), results[i]);
     return true;
   }
 
@@ -90,6 +99,7 @@ class Region {
   ExportBuilder& b_;
   std::span<const Json> nodes_;
   size_t first_ = 0, last_ = nodes_.size();
+  std::vector<Json> stacks_;
 };
 
 }  // namespace

@@ -292,16 +292,24 @@ void appendTensorText(const Tensor& t, std::string& out) {
   out += t.rank() == 0 ? std::string(kScalar) : fmt::format("{}", fmt::join(t.sizes(), "x"));
   out += fmt::format(":{}={}", shortName(t.dtype()), t.rank() == 0 ? "" : "[");
   int64_t count = 0;
+  auto separate = [&] {
+    if (count > 0) {
+      out.append(dimensionsEnding(t.sizes(), count), ';');
+      out += ' ';
+    }
+    ++count;
+  };
   visitStoredDType(t.dtype(), [&](auto sample) {
     forEachElement(t, [&](const std::byte* element) {
-      if (count > 0) {
-        out.append(dimensionsEnding(t.sizes(), count), ';');
-        out += ' ';
-      }
+      separate();
       appendElement<decltype(sample)>(element, out);
-      ++count;
     });
   });
+  // The numbers that the integers stand for.
+  for (int64_t i = 0; isQuantized(t.dtype()) && i < t.numel(); ++i) {
+    separate();
+    appendFloat32(static_cast<float>(t.real(i)), out);
+  }
   if (t.rank() > 0) out += ']';
 }
 

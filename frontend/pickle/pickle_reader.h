@@ -3,6 +3,9 @@
 
 #include "frontend/pickle/pickle.h"
 
+#include <map>
+#include <tuple>
+
 namespace tscompile {
 
 class PickleReader {
@@ -16,6 +19,10 @@ class PickleReader {
   using Kind = PickleValue::Kind;
   using Run = bool (PickleReader::*)();
   using Call = PickleValue* (PickleReader::*)(const std::vector<PickleRef>& arguments);
+  // What PyTorch's views see: the elements of a storage as they are, their negatives, their conjugates.
+  struct SignBits {
+    bool conjugate = false, negative = false;
+  };
   struct Instructions;
   struct NamedCall {
     std::string_view name;
@@ -133,9 +140,12 @@ class PickleReader {
   PickleValue* quantizedTensor(const std::vector<PickleRef>& arguments);
   PickleValue* parameter(const std::vector<PickleRef>& arguments);
   PickleValue* tensorOfType(const std::vector<PickleRef>& arguments);
-  PickleValue* makeTensor(const std::vector<PickleRef>& arguments, DType dtype);
+  // The tensor's bits are at `signs` of the arguments.
+  PickleValue* makeTensor(const std::vector<PickleRef>& arguments, DType dtype, size_t signs);
   bool readDims(PickleRef value, std::string_view what, bool mayBeNegative, Dims& out);
-  bool viewStorage(const PickleStorage& storage, DimSpan strides, int64_t offset, PickleTensor& out);
+  bool viewStorage(const PickleStorage& storage, SignBits signs, DimSpan strides, int64_t offset, PickleTensor& out);
+  bool readSignBits(const std::vector<PickleRef>& arguments, size_t index, DType dtype, SignBits& out);
+  Ref<Storage> withSigns(const Ref<Storage>& memory, DType dtype, SignBits signs);
   bool readQuantization(PickleRef value, const PickleTensor& tensor, Quantization& out);
   bool readChannelValues(PickleRef value, std::string_view what, DType listDType, int64_t count, Tensor& out);
 
@@ -155,6 +165,8 @@ class PickleReader {
   PickleValue* none_ = nullptr;
   PickleValue* booleans_[2] = {};
   PickleValue* bytesAsIntegers_[256] = {};
+  // Storages whose elements are negated or conjugated, shared as the storages that they are made of.
+  std::map<std::tuple<const Storage*, DType, bool, bool>, Ref<Storage>> withSigns_;
 };
 
 }  // namespace tscompile

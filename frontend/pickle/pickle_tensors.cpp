@@ -1,6 +1,7 @@
 // Storages and tensors of pickles.
 #include "frontend/pickle/pickle_reader.h"
 #include "ir/support/text.h"
+#include "ir/values/carried_types.h"
 #include "ir/values/error.h"
 
 #include <fmt/core.h>
@@ -19,6 +20,35 @@ std::optional<DType> dtypeOfStorage(std::string_view name) {
 }
 
 bool isBoolByte(std::byte b) { return b <= std::byte{1}; }
+
+// Flips the highest bit of every `step` bytes, beginning in the ones that end at `end`.
+void flipSigns(Storage& storage, size_t end, size_t step) {
+  for (size_t at = end; at <= storage.bytes(); at += step) storage.data()[at - 1] ^= std::byte{0x80};
+}
+
+template <class T>
+void negateIntegers(Storage& storage) {
+  T* elements = reinterpret_cast<T*>(storage.data());
+  for (size_t i = 0; i < storage.bytes() / sizeof(T); ++i) elements[i] = static_cast<T>(T{0} - elements[i]);
+}
+
+// Whether there are negatives of this dtype.
+bool negate(DType dtype, Storage& storage) {
+  size_t item = isComplex(dtype) ? itemSize(dtype) / 2 : itemSize(dtype);
+  if (isComplex(dtype) || (isFloating(dtype) && !isCarried(dtype)))
+    flipSigns(storage, item, item);
+  else if (dtype == DType::UInt8 || dtype == DType::Int8)
+    negateIntegers<uint8_t>(storage);
+  else if (dtype == DType::Int16)
+    negateIntegers<uint16_t>(storage);
+  else if (dtype == DType::Int32)
+    negateIntegers<uint32_t>(storage);
+  else if (dtype == DType::Int64)
+    negateIntegers<uint64_t>(storage);
+  else
+    return false;
+  return true;
+}
 
 }  // namespace
 
@@ -60,7 +90,31 @@ bool PickleReader::readDims(PickleRef value, std::string_view what, bool mayBeNe
   return true;
 }
 
-bool PickleReader::viewStorage(const PickleStorage& storage, DimSpan strides, int64_t offset, PickleTensor& out) {
+// {'conj': True, 'neg': True}, or not there.
+bool PickleReader::readSignBits(const std::vector<PickleRef>& arguments, size_t index, DType dtype, SignBits& out) {
+  if (index >= arguments.size() || !arguments[index]->is(Kind::Dict)) return true;
+  for (const PickleValue::Entry& e : arguments[index]->entries()) {
+    bool isOn = e.value->is(Kind::Bool) && e.value->toBool();
+    out.conjugate |= isOn && e.key->isString("conj");
+    out.negative |= isOn && e.key->isString("neg");
+  }
+  return !out.conjugate || isComplex(dtype) || fail(fmt::format("{} has no conjugates", pythonName(dtype)));
+}
+
+Ref<Storage> PickleReader::withSigns(const Ref<Storage>& memory, DType dtype, SignBits signs) {
+  Ref<Storage>& out = withSigns_[{memory.get(), dtype, signs.conjugate, signs.negative}];
+  if (out) return out;
+  out = Storage::allocate(memory->bytes());
+  std::copy_n(memory->data(), memory->bytes(), out->data());
+  if (signs.conjugate) flipSigns(*out, itemSize(dtype), itemSize(dtype));
+  if (signs.negative && !negate(dtype, *out))
+    throw ExecutionError(ErrorKind::Unsupported, fmt::format("negatives of {} are not supported", pythonName(dtype)));
+  out->makeReadOnly();
+  return out;
+}
+
+bool PickleReader::viewStorage(const PickleStorage& storage, SignBits signs, DimSpan strides, int64_t offset,
+                               PickleTensor& out) {
   DType stored = storedAs(out.dtype);
   if (!storage.storage || !isSupported(stored)) return true;
   const Ref<Storage>& memory = storage.storage;
@@ -70,8 +124,10 @@ bool PickleReader::viewStorage(const PickleStorage& storage, DimSpan strides, in
   if (stored == DType::Bool && !memory->isSymbolic() &&
       !std::all_of(memory->data(), memory->data() + memory->bytes(), isBoolByte))
     return fail(fmt::format("storage '{}' has bools that are neither 0 nor 1", abbreviate(storage.key, 200)));
+  bool isOtherwise = (signs.conjugate || signs.negative) && !memory->isSymbolic();
   try {
-    out.tensor = Tensor::view(stored, memory, out.sizes, strides, offset);
+    out.tensor =
+        Tensor::view(stored, isOtherwise ? withSigns(memory, stored, signs) : memory, out.sizes, strides, offset);
   } catch (const ExecutionError& e) {
     return fail(e.message(), e.kind());
   }
@@ -79,7 +135,7 @@ bool PickleReader::viewStorage(const PickleStorage& storage, DimSpan strides, in
 }
 
 // (storage, offset, sizes, strides, ...)
-PickleValue* PickleReader::makeTensor(const std::vector<PickleRef>& arguments, DType dtype) {
+PickleValue* PickleReader::makeTensor(const std::vector<PickleRef>& arguments, DType dtype, size_t signs) {
   if (!arguments[0]->is(Kind::Storage))
     return failed(fmt::format("a tensor is made of a storage, not of {}", describe(arguments[0]->kind())));
   if (!arguments[1]->is(Kind::Int) || arguments[1]->toInt() < 0)
@@ -99,25 +155,30 @@ PickleValue* PickleReader::makeTensor(const std::vector<PickleRef>& arguments, D
   int64_t offset;
   if (__builtin_add_overflow(arguments[1]->toInt(), static_cast<int64_t>(storage.begin), &offset))
     return failed("the offset of a tensor is not inside its storage");
-  if (!viewStorage(storage, strides, offset, *out)) return nullptr;
+  SignBits bits;
+  if (!readSignBits(arguments, signs, out->dtype, bits) || !viewStorage(storage, bits, strides, offset, *out))
+    return nullptr;
   out->requiresGrad = arguments.size() > 4 && arguments[4]->is(Kind::Bool) && arguments[4]->toBool();
   return make(Kind::Tensor, std::move(out));
 }
 
+// (storage, offset, sizes, strides, requires_grad, hooks, bits)
 PickleValue* PickleReader::tensor(const std::vector<PickleRef>& arguments) {
+  constexpr size_t kBits = 6;
   if (arguments[0]->is(Kind::Storage) && arguments[0]->storage().dtype == DType::Undefined)
     return failed("the storage of a tensor has no dtype");
-  return makeTensor(arguments, DType::Undefined);
+  return makeTensor(arguments, DType::Undefined, kBits);
 }
 
-// (storage, offset, sizes, strides, requires_grad, hooks, dtype, ...), for dtypes that have no storage class.
+// (storage, offset, sizes, strides, requires_grad, hooks, dtype, bits), for dtypes that have no storage class.
 PickleValue* PickleReader::tensorOfDType(const std::vector<PickleRef>& arguments) {
+  constexpr size_t kBits = 7;
   constexpr std::string_view kTorch = "torch.";
   const PickleValue& name = *arguments[6];
   std::optional<DType> dtype;
   if (name.is(Kind::Name) && startsWith(name.text(), kTorch)) dtype = dtypeFromName(name.text().substr(kTorch.size()));
   if (!dtype) return failed("the dtype of a tensor is not known", ErrorKind::Unsupported);
-  return makeTensor(arguments, *dtype);
+  return makeTensor(arguments, *dtype, kBits);
 }
 
 // (storage, offset, sizes, strides, quantisation, requires_grad, hooks)

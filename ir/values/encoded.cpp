@@ -101,6 +101,19 @@ Tensor decodedOnce(const Tensor& t) {
   return decoded.withGeometry(t.sizes(), t.strides(), t.offset());
 }
 
+bool keepsDigits(const Tensor& t, DType storage) {
+  constexpr float kHalfInfinity = 65520, kHalfNormal = 0x1p-14f, kBrainInfinity = 0x1.FFp127f;
+  if (storage != DType::Float16 && storage != DType::BFloat16) return true;
+  const bool isDense = isNonOverlappingAndDense(t.sizes(), t.strides());
+  float largest = 0;
+  for (int64_t i = 0; i < t.numel(); ++i) {
+    const float v = std::fabs(isDense ? t.data<float>()[i] : static_cast<float>(t.real(i)));
+    if (std::isfinite(v)) largest = std::max(largest, v);
+  }
+  if (storage == DType::BFloat16) return largest < kBrainInfinity;
+  return largest == 0 || (largest >= kHalfNormal && largest < kHalfInfinity);
+}
+
 Encoded encode(const Tensor& elements, DType storage, int axis) {
   TS_CHECK(elements.dtype() == DType::Float32 && elements.isContiguous());
   Encoded out = storage == DType::Int8      ? asInt8(elements, axis)

@@ -34,6 +34,10 @@ Tensor encodedTensor(const Tensor& values, const Tensor& scales, int axis);
 // once.
 Tensor decodedOnce(const Tensor& t);
 
+// Whether elements of float32 keep their digits when they are stored as `storage`: in 16 bits, none may become an
+// infinity, and their largest must not be among the smallest numbers, which have fewer digits.
+bool keepsDigits(const Tensor& elements, DType storage);
+
 struct Encoded {
   Tensor values, scales;  // without scales: of 16 bits
 };

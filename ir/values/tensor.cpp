@@ -301,7 +301,25 @@ std::byte* Tensor::elementAt(int64_t index) const {
   return raw() + at * static_cast<int64_t>(itemSize(dtype()));
 }
 
+namespace {
+
+// The number that the integer at this row-major index stands for; where that was never said, the integer.
+double numberOf(const Tensor& t, int64_t index) {
+  const double q = integersOf(t).real(index);
+  const Quantization* how = t.storage()->quantization();
+  if (!how) return q;
+  int64_t channel = index;
+  for (int d = t.rank(); d-- > how->axis + 1;) channel /= t.size(d);
+  if (!how->isPerTensor()) channel %= t.size(static_cast<int>(how->axis));
+  const double zero = how->isPerTensor() ? static_cast<double>(how->zeroPoint) : how->zeroPoints.real(channel);
+  const double scale = how->isPerTensor() ? how->scale : how->scales.real(channel);
+  return static_cast<double>(static_cast<float>(q - zero) * static_cast<float>(scale));
+}
+
+}  // namespace
+
 std::complex<double> Tensor::complex(int64_t index) const {
+  if (isQuantized(dtype())) return numberOf(*this, index);
   std::byte* p = elementAt(index);
   std::complex<double> result;
   visitStoredDType(dtype(), [&](auto sample) {

@@ -92,11 +92,11 @@ Replacement foldBatchNorm(Site& site) {
   if (site.inputCount() != 9 || site.facts.boolean(site.input(5)) != false) return {};
   std::optional<Layer> l = layerBefore(site, site.input(0));
   if (!l) return {};
-  // Channels are dimension 1 of a batch norm. Of the layer they are that if its input has a batch, which a batch norm
-  // for images asks for itself.
+  // Channels are dimension 1 of a batch norm. Of the layer they are that if its input has a batch, without which
+  // _convolution takes none.
   std::optional<size_t> rank = site.facts.rank(site.input(0));
   const size_t batched = l->isLinear ? 2 : l->rank;
-  if (rank ? *rank != batched : batched < 4) return {};
+  if (rank ? *rank != batched : l->node->kind() != aten::_convolution) return {};
   Value *gamma = site.input(1), *beta = site.input(2), *mean = site.input(3), *variance = site.input(4);
   for (Value* v : {gamma, beta, mean, variance})
     if (!isConstantTensor(v) && !((v == gamma || v == beta) && GraphFacts::isNone(v))) return {};

@@ -3,6 +3,7 @@
 #include "passes/algebra/node_rewriting.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace tscompile {
 namespace {
@@ -150,6 +151,26 @@ std::optional<IValue> filling(Site& site, const Node* n) {
   return integers ? *v : IValue(v->toDouble());
 }
 
+// The number as its dtype holds it: sums wrap around, and become infinite, while full() refuses what does not fit.
+IValue held(DType dtype, int64_t v) {
+  switch (dtype) {
+    case DType::UInt8:
+      return IValue(int64_t{static_cast<uint8_t>(v)});
+    case DType::Int8:
+      return IValue(int64_t{static_cast<int8_t>(v)});
+    case DType::Int16:
+      return IValue(int64_t{static_cast<int16_t>(v)});
+    case DType::Int32:
+      return IValue(int64_t{static_cast<int32_t>(v)});
+    default:
+      return IValue(v);
+  }
+}
+IValue held(DType dtype, double v) {
+  const bool overflows = dtype == DType::Float32 && std::isinf(static_cast<float>(v));
+  return IValue(overflows ? std::copysign(HUGE_VAL, v) : v);
+}
+
 // sum(full([3, 4], v), [0]) -> full([4], 3 * v)
 Replacement reductionOfFull(Site& site, const Reduction& r) {
   Node* full = site.producer(r.x);
@@ -160,14 +181,14 @@ Replacement reductionOfFull(Site& site, const Reduction& r) {
   for (size_t d : r.dims)
     if (__builtin_mul_overflow(count, (*before)[d], &count)) return {};
   if (count == 0) return {};
+  const DType dtype = site.facts.dtype(site.output());
   if (r.node->kind() == aten::sum && v->isInt())
-    v = IValue(static_cast<int64_t>(static_cast<uint64_t>(v->toInt()) * static_cast<uint64_t>(count)));
+    v = held(dtype, static_cast<int64_t>(static_cast<uint64_t>(v->toInt()) * static_cast<uint64_t>(count)));
   else if (r.node->kind() == aten::sum)
-    v = IValue(v->toFloat() * static_cast<double>(count));
+    v = held(dtype, v->toFloat() * static_cast<double>(count));
   Value* none = site.none();
-  return site.make(aten::full,
-                   {site.integers(*after), site.constant(*v),
-                    site.constant(static_cast<int64_t>(site.facts.dtype(site.output()))), none, none, none});
+  return site.make(aten::full, {site.integers(*after), site.constant(*v), site.constant(static_cast<int64_t>(dtype)),
+                                none, none, none});
 }
 
 // sum(x * c) -> sum(x) * c

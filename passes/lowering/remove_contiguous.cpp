@@ -1,5 +1,5 @@
 // Removes aten::contiguous where nobody can tell: no node asks later for the strides of the value or of something made
-// from it, no memory is written that it may share or not, and the caller gets none of it.
+// from it, no memory is written that it may share or not, or something made from it, and the caller gets none of it.
 #include "ir/values/aten.h"
 #include "passes/rewrite/origins.h"
 #include "passes/rewrite/rewrite.h"
@@ -19,6 +19,15 @@ Origins memoryOfCallers(Graph& graph, GraphFacts& facts) {
   return origins;
 }
 
+// Values that are views or copies by how they lie, or from which such are made, which somebody writes to.
+Origins sharedByOrder(Graph& graph, GraphFacts& facts) {
+  Origins origins(graph, facts, [](const Node* n, GraphFacts& f) { return f.setsStrides(n); });
+  forEachNode(graph, [&](Node* n) {
+    if (isViewByOrder(n) && facts.isWritten(n->output())) origins.addInputs(n);
+  });
+  return origins;
+}
+
 }  // namespace
 
 bool removeContiguous(Graph& graph, RewriteContext& context) {
@@ -27,11 +36,12 @@ bool removeContiguous(Graph& graph, RewriteContext& context) {
     if (n->kind() == aten::contiguous && n->inputCount() == 2 && n->outputCount() == 1) found.push_back(n);
   });
   if (found.empty()) return false;
-  Origins strides = valuesThatAreSeen(graph, context.facts), returned = memoryOfCallers(graph, context.facts);
+  Origins strides = valuesThatAreSeen(graph, context.facts), returned = memoryOfCallers(graph, context.facts),
+          shared = sharedByOrder(graph, context.facts);
   bool changed = false;
   for (Node* n : found) {
     Value *from = n->output(), *to = n->input(0);
-    if (strides.contains(from) || returned.contains(from)) continue;
+    if (strides.contains(from) || returned.contains(from) || shared.contains(from)) continue;
     if (context.facts.isWritten(from) || context.facts.isWritten(to)) continue;
     from->replaceAllUsesWith(to);
     n->destroy();

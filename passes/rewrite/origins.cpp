@@ -1,5 +1,9 @@
 #include "passes/rewrite/origins.h"
 
+#include "ir/values/aten.h"
+
+#include <unordered_set>
+
 namespace tscompile {
 namespace {
 
@@ -68,6 +72,12 @@ void Origins::throughParameter(const Value* v) {
   if (!owner || owner->kind() != sym::Loop || v->index() == 0) return;
   add(b->result(v->index()));
   add(owner->input(v->index() + 1));
+}
+
+bool isViewByOrder(const Node* n) {
+  using Kinds = std::unordered_set<Symbol>;
+  static const Kinds kinds{aten::reshape, aten::reshape_as, aten::flatten, aten::contiguous};
+  return kinds.contains(n->kind()) && n->outputCount() == 1;
 }
 
 Origins valuesThatAreSeen(const Graph& graph, GraphFacts& facts) {

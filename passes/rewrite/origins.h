@@ -33,6 +33,9 @@ class Origins {
   std::vector<const Value*> todo_;
 };
 
+// Whether a node gives a view of its first argument or a copy by how that lies in memory: aten::reshape.
+bool isViewByOrder(const Node* n);
+
 // Values of which some node may tell how they lie in memory, or one from another with the same elements.
 Origins valuesThatAreSeen(const Graph& graph, GraphFacts& facts);
 

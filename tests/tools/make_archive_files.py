@@ -81,6 +81,34 @@ class Quantized(torch.nn.Module):
         return x + self.tensor.dequantize() + self.channel.dequantize()
 
 
+class Views(torch.nn.Module):
+    """Buffers that are views of one memory, lie turned, or see conjugates and negatives."""
+
+    def __init__(self):
+        super().__init__()
+        cache = torch.zeros(2, 3)
+        self.register_buffer("cache", cache)
+        self.register_buffer("keys", cache[0])
+        self.register_buffer("turned", torch.arange(6.0).view(2, 3).t())
+        waves = torch.tensor([1 + 2j, 3 - 4j])
+        self.register_buffer("waves", waves.conj())
+        self.register_buffer("parts", (waves * 1).conj().imag)
+
+    def forward(self, x):
+        self.keys.add_(x)
+        self.turned.add_(1.0)
+        self.turned.t().view(-1).mul_(x[1])
+        return self.cache * 1, self.turned + 0, self.waves * x[1], self.parts * 1
+
+
+def views():
+    """A checkpoint of what sees conjugates and negatives."""
+    waves = torch.tensor([1 + 2j, 3 - 4j])
+    return {"waves": waves.conj(), "parts": (waves * 1).conj().imag, "negative": torch._neg_view(waves),
+            "bytes": torch._neg_view(torch.tensor([1, -2, -128], dtype=torch.int8)),
+            "half": torch._neg_view(torch.tensor([1.5, 0.0]).half())}
+
+
 def state():
     """A checkpoint with nesting, an optimizer, tied and strided weights."""
     tied = torch.nn.Parameter(torch.arange(6.0).view(2, 3))
@@ -135,6 +163,9 @@ def main():
         torch.save({"uint16": torch.tensor([1, 65535], dtype=torch.uint16),
                     "float8_e4m3fn": torch.tensor([1, -448, 0.015625]).to(torch.float8_e4m3fn),
                     "float8_e5m2": torch.tensor([57344, float("inf")]).to(torch.float8_e5m2)}, path("carried_2.pth"))
+        torch.jit.script(Views()).save(path("views_2.pt"))
+        torch.save(views(), path("views_2.pth"))
+        torch.save(views(), path("views_legacy_2.pth"), _use_new_zipfile_serialization=False)
         return repack(path("checkpoint_2.pth"), path("bigendian.pth"), swap)
     torch.save(state(), path("legacy_1.pth"), _use_new_zipfile_serialization=False)
     torch.save(state(), path("protocol4_1.pth"), pickle_protocol=4)

@@ -178,6 +178,58 @@ class Prefixes(nn.Module):
         return associative_scan(lambda a, b: a * b + a, x, 0, combine_mode="generic")
 
 
+class Truths(nn.Module):
+    """True and False in the place of numbers."""
+
+    def forward(self, m, x):
+        n = m.clone()
+        n |= True
+        return (m ^ True, (~(m | True)).sum(), x[m ^ True], m & True, torch.where(m, True, m), m + True,
+                torch.where(m, True, False), torch.where(m, True, 2.0), n, torch.add(m, m, alpha=True), x * True,
+                m.masked_fill(m, False), torch.where(m | False, x[:, 0], 0), torch.scalar_tensor(True))
+
+
+class Shared(nn.Module):
+    """Buffers that are views of one memory, and one that lies turned."""
+
+    def __init__(self):
+        super().__init__()
+        cache = torch.zeros(2, 3)
+        self.register_buffer("cache", cache)
+        self.register_buffer("keys", cache[0])
+        self.register_buffer("turned", torch.arange(6.0).view(2, 3).t())
+
+    def forward(self, x):
+        self.keys.add_(x)
+        self.turned.add_(1.0)
+        self.turned.t().reshape(-1).mul_(2.0)
+        return self.cache * 1, self.turned + 0
+
+
+class Seen(nn.Module):
+    """Writes by views, and memory that is made in another order."""
+
+    def forward(self, x):
+        y = x * 2
+        v = y.view(-1)
+        v.add_(1)
+        z = torch.empty_permuted((2, 3, 2), (0, 2, 1))
+        z.copy_(x)
+        z.permute(0, 2, 1).view(-1).mul_(3.0)
+        return y, z
+
+
+class Moved(nn.Module):
+    """Rows that are stacked along other dimensions, and rows of what has none."""
+
+    def forward(self, x, w):
+        def row(a):
+            return a.sum(), a * 2, torch.stack([a, a + 1])
+
+        return (*torch.vmap(row, out_dims=(0, 1, 2))(x), torch.vmap(lambda a: w[0] * 2, out_dims=-1)(x),
+                torch.vmap(torch.vmap(lambda a: a + 1), out_dims=1)(x))
+
+
 class Leaky(nn.Module):
     def forward(self, x):
         return torch.nn.functional.rrelu(x, 0.1, 0.3)
@@ -215,6 +267,10 @@ SCENES = {
     "sums": scene(Sums, (torch.tensor([[1, 2, 3], [4, 5, 6]]),), dynamic=({0: Dim("batch"), 1: Dim("tokens", max=127)},)),
     "sums_fixed": scene(Sums, (torch.tensor([[1, 2, 3], [4, 5, 6]]),)),
     "leaky_decomposed": scene(Leaky, (x22,), decomposed=True),
+    "truths": scene(Truths, (torch.tensor([True, False, True, False]), x43)),
+    "shared": scene(Shared, (torch.tensor([1.0, 2.0, 3.0]),)),
+    "seen": scene(Seen, (torch.sin(torch.arange(12.0)).reshape(2, 3, 2),)),
+    "moved": scene(Moved, (x43, x22)),
     "heads": scene(Heads, (torch.cos(torch.arange(24.0)).reshape(2, 3, 4),)),
 }
 
@@ -257,7 +313,9 @@ def main():
     for name, (module, args, kwargs, dynamic, decomposed) in SCENES.items():
         if names and name not in names:
             continue
-        program = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic, strict=False)
+        # What moves dimensions of rows is traced only so.
+        strict = name == "moved"
+        program = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic, strict=strict)
         if decomposed:
             program = program.run_decompositions()
         write(program, os.path.join(folder, name + ".pt2"))

@@ -6,6 +6,7 @@
 #include "ir/support/quantities.h"
 #include "ir/support/text.h"
 #include "ir/values/literal.h"
+#include "ir/values/quantization.h"
 #include "tools/options/option_parts.h"
 #include "tools/tasks/run_outputs.h"
 
@@ -152,7 +153,8 @@ class Comparer {
     for (size_t i = 0; i < outputs_.size(); ++i) {
       std::vector<std::pair<std::string, Tensor>> tensors;
       tensorsOf(outputs_[i], "output " + std::to_string(i), tensors);
-      for (auto& [name, tensor] : tensors) {
+      for (auto& [name, given] : tensors) {
+        const Tensor tensor = isQuantized(given.dtype()) ? integersOf(given) : given;
         const bool npy = hasNpyType(tensor.dtype());
         const std::string file = path + "/" + std::to_string(number++) + (npy ? ".npy" : ".safetensors");
         Result<Tensor> want = npy ? readNpy(file, session_.diagnostics, session_.common.limits)

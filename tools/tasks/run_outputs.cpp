@@ -7,6 +7,7 @@
 #include "ir/support/text.h"
 #include "ir/values/error.h"
 #include "ir/values/literal.h"
+#include "ir/values/quantization.h"
 
 #include <fmt/core.h>
 
@@ -168,9 +169,28 @@ void writeList(std::span<const IValue> values, JsonWriter& json, OutputWriter::T
   json.endArray();
 }
 
-// The name of the file of a tensor: they are numbered as they come.
+// The name of the file of a tensor: they are numbered as they come. Of quantised tensors it has the integers.
 std::string fileNameOf(const Tensor& t, size_t number) {
-  return std::to_string(number) + (hasNpyType(t.dtype()) ? ".npy" : ".safetensors");
+  return std::to_string(number) + (hasNpyType(storedAs(t.dtype())) ? ".npy" : ".safetensors");
+}
+
+// One for each channel, or the one of all.
+void listNumbers(JsonWriter& json, const char* key, const Tensor& channels, double all) {
+  json.key(key);
+  json.beginArray();
+  if (!channels.defined()) json.value(all);
+  for (int64_t i = 0; channels.defined() && i < channels.numel(); ++i) json.value(channels.real(i));
+  json.endArray();
+}
+
+// The file, and what the integers in it stand for.
+void describeFile(JsonWriter& json, const Tensor& t, const std::string& name) {
+  json.field("file", name);
+  const Quantization* q = isQuantized(t.dtype()) ? t.storage()->quantization() : nullptr;
+  if (!q) return;
+  listNumbers(json, "scales", q->scales, q->scale);
+  listNumbers(json, "zero_points", q->zeroPoints, static_cast<double>(q->zeroPoint));
+  if (!q->isPerTensor()) json.field("axis", q->axis);
 }
 
 bool makeFolder(const std::string& folder, Diagnostics& diagnostics) {
@@ -227,12 +247,14 @@ bool writeOutputs(const std::string& folder, std::span<const IValue> values, Dia
     std::string name = fileNameOf(t, files.size());
     if (!good) return name;
     FileWriter& file = files.emplace_back(folder + "/" + name, diagnostics);
-    good = (hasNpyType(t.dtype()) ? putNpy(file, t) : putSafetensors(file, {{"value", t}})) && file.finish();
+    const Tensor stored = isQuantized(t.dtype()) ? integersOf(t) : t;
+    good = (hasNpyType(stored.dtype()) ? putNpy(file, stored) : putSafetensors(file, {{"value", stored}})) &&
+           file.finish();
     return name;
   };
   std::ostringstream text;
   JsonWriter json(text);
-  writeList(values, json, [&](const Tensor& t) { json.field("file", tensor(t)); });
+  writeList(values, json, [&](const Tensor& t) { describeFile(json, t, tensor(t)); });
   json.finish();
   const std::string index = folder + "/outputs.json";
   FileWriter all(index, diagnostics);
@@ -324,7 +346,7 @@ std::string outputListText(std::span<const IValue> values) {
   {
     JsonWriter json(text);
     size_t files = 0;
-    writeList(values, json, [&](const Tensor& t) { json.field("file", fileNameOf(t, files++)); });
+    writeList(values, json, [&](const Tensor& t) { describeFile(json, t, fileNameOf(t, files++)); });
     json.finish();
   }
   return text.str();

@@ -130,7 +130,9 @@ void ConvLayer::dropIdleTaps() {
 }
 
 void ConvLayer::prepare(WeightStore& store, const ProductPrecision& precision) {
-  const WeightStorage storage = storage_ = kernelStorage(precision.weights);
+  const WeightStorage wanted = kernelStorage(precision.weights);
+  const WeightStorage storage = storage_ =
+      holdsIntegers() ? wanted : fitting(wanted, [&] { return scale_.defined() ? scaled() : weight_; });
   if (storage == WeightStorage::Bytes) {
     shape_.least = exactArithmetic().least;
     const Tensor weight = scaled();

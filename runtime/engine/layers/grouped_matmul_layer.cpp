@@ -41,7 +41,7 @@ void GroupedMatmulLayer::run(Frame& frame) const {
 }
 
 void GroupedMatmulLayer::prepare(WeightStore& store, const ProductPrecision& precision) {
-  const WeightStorage storage = precision.weights;
+  const WeightStorage storage = fitting(precision.weights, [&] { return weight_; });
   const int64_t bytes = (packedBytes(depth(), columns(), storage) + 63) / 64 * 64;
   data_ = store.get(fmt::format("groups of {}x{}", depth(), columns()), weight_, [&] {
     Tensor packed = store.buffer(weight_.size(0) * bytes);

@@ -30,8 +30,9 @@ void MatmulLayer::run(Frame& frame) const {
 
 void MatmulLayer::prepare(WeightStore& store, const ProductPrecision& precision) {
   // Few rows wait for the weights: half as many bytes are as exact.
-  const WeightStorage storage = exactStorage(holdsIntegers() ? WeightStorage::BF16 : precision.weights, true,
-                                             hasLineProducts(WeightStorage::Bytes));
+  const WeightStorage storage = holdsIntegers()
+                                    ? exactStorage(WeightStorage::BF16, true, hasLineProducts(WeightStorage::Bytes))
+                                    : fitting(precision.weights, [&] { return scaled(); });
   if (storage == WeightStorage::Integers) bias = inWholeBlocks(bias);
   packed_ = {.k = k_, .n = n_, .storage = storage, .roundsRows = precision.roundsRows};
   if (storage == WeightStorage::Bytes) {
@@ -59,6 +60,17 @@ void MatmulLayer::prepare(WeightStore& store, const ProductPrecision& precision)
   });
   packed_.data = data_.raw();
   if (holdsIntegers()) weight_ = Tensor();
+}
+
+Tensor MatmulLayer::scaled() const {
+  if (!scale_.defined()) return weight_;
+  const Tensor weight = decodedOnce(weight_);
+  Tensor product = Tensor::empty(DType::Float32, Dims{n_, k_});
+  for (int64_t j = 0; j < n_; ++j)
+    for (int64_t i = 0; i < k_; ++i)
+      product.data<float>()[j * k_ + i] =
+          weight.data<float>()[i * rowStride_ + j * columnStride_] * scale_.data<float>()[j];
+  return product;
 }
 
 void MatmulLayer::pack(WeightStorage storage, void* packed) const {

@@ -41,6 +41,7 @@ class MatmulLayer : public ProductLayer, public IntegerWeights {
 
  private:
   void pack(WeightStorage storage, void* packed) const;
+  Tensor scaled() const;  // the weight, or its columns by their factors
   bool takesLeast() const { return packed_.storage == WeightStorage::Bytes && leastAt_ != kNoResidual; }
 
   Tensor weight_;

@@ -1,10 +1,19 @@
 #include "runtime/engine/layers/product_layer.h"
 
+#include "ir/values/encoded.h"
 #include "runtime/kernels/layout.h"
 
 #include <algorithm>
 
 namespace tscompile {
+
+WeightStorage PackedLayer::fitting(WeightStorage wanted, FunctionRef<Tensor()> weights) {
+  if (wanted != WeightStorage::F16 && wanted != WeightStorage::BF16) return wanted;
+  const Tensor weight = weights();
+  if (weight.storage()->encoding()) return wanted;  // they were held before
+  const DType dtype = wanted == WeightStorage::F16 ? DType::Float16 : DType::BFloat16;
+  return keepsDigits(weight, dtype) ? wanted : WeightStorage::F32;
+}
 
 Epilogue ProductLayer::epilogueOf(const Frame& frame) const {
   Epilogue e;

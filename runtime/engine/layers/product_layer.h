@@ -18,6 +18,10 @@ class PackedLayer : public Layer {
   using Layer::Layer;
   // Packs the weights.
   virtual void prepare(WeightStore& store, const ProductPrecision& precision) = 0;
+
+ protected:
+  // F32 if 16 bits do not hold the weights.
+  static WeightStorage fitting(WeightStorage wanted, FunctionRef<Tensor()> weights);
 };
 
 class ProductLayer : public PackedLayer {

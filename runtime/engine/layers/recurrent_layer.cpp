@@ -66,10 +66,14 @@ double RecurrentLayer::flops() const {
 }
 
 void RecurrentLayer::prepare(WeightStore& store, const ProductPrecision& precision) {
+  auto pack = [&](const Tensor& weight, Tensor& memory) {
+    const WeightStorage storage = fitting(precision.weights, [&] { return weight; });
+    return packed(store, weight, {storage, precision.roundsRows}, memory);
+  };
   for (Direction& d : parts) {
-    d.packedInput = packed(store, d.input, precision, d.memory[0]);
-    d.packedHidden = packed(store, d.hidden, precision, d.memory[1]);
-    if (d.projection.defined()) d.packedProjection = packed(store, d.projection, precision, d.memory[2]);
+    d.packedInput = pack(d.input, d.memory[0]);
+    d.packedHidden = pack(d.hidden, d.memory[1]);
+    if (d.projection.defined()) d.packedProjection = pack(d.projection, d.memory[2]);
     // GRU takes a part of the state's bias times a gate: it stays with the state.
     const bool apart = cell == RecurrentCell::Gru;
     d.bias = paddedSum(d.inputBias, apart ? Tensor() : d.hiddenBias);

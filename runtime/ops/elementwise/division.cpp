@@ -2,6 +2,7 @@
 #include "runtime/engine/layers/pointwise_steps.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
+#include "runtime/reference/half_operands.h"
 #include "runtime/reference/loops/arithmetic.h"
 
 namespace tscompile {
@@ -61,8 +62,16 @@ void realKernel(KernelCall& call) {
   mapElements<kReals, 2>(call, dtype, kF);
 }
 
+template <auto kF>
+void roundedQuotientKernel(KernelCall& call) {
+  const DType dtype = promotedDType(call, 2);
+  if (dtype == DType::Bool) refuseDType(dtype);
+  mapElements<kReals, 2>(call, factorDType(call, dtype), kF);
+}
+
 void trueDivideKernel(KernelCall& call) {
-  mapInputs<kFloats | kC128, 2>(call, [](auto a, auto b) { return quotient(a, b); });
+  const DType dtype = factorDType(call, promotedDType(call, 2));
+  mapElements<kFloats | kC128, 2>(call, dtype, [](auto a, auto b) { return quotient(a, b); });
 }
 
 void inferDivideMode(InferCall& call) {
@@ -74,9 +83,9 @@ void divideModeKernel(KernelCall& call) {
     case Rounding::None:
       return trueDivideKernel(call);
     case Rounding::Trunc:
-      return realKernel<[](auto a, auto b) { return divideTrunc(a, b); }>(call);
+      return roundedQuotientKernel<[](auto a, auto b) { return divideTrunc(a, b); }>(call);
     case Rounding::Floor:
-      return realKernel<[](auto a, auto b) { return divideFloor(a, b); }>(call);
+      return roundedQuotientKernel<[](auto a, auto b) { return divideFloor(a, b); }>(call);
   }
 }
 
@@ -111,7 +120,7 @@ void registerDivisionOps(OpRegistry& ops) {
   add({"aten::div.Tensor_mode", "aten::div.Scalar_mode", "aten::divide.Tensor_mode", "aten::divide.Scalar_mode"},
       inferDivideMode, divideModeKernel, convertPointwise<divideModeSteps>);
   add({"aten::floor_divide", "aten::floor_divide_.Tensor", "aten::floor_divide.Scalar"}, inferBinary,
-      realKernel<[](auto a, auto b) { return divideFloor(a, b); }>, convertPointwise<PointwiseOp::FloorDiv>);
+      roundedQuotientKernel<[](auto a, auto b) { return divideFloor(a, b); }>, convertPointwise<PointwiseOp::FloorDiv>);
   constexpr KernelFunction kRemainder = realKernel<[](auto a, auto b) { return remainder(a, b); }>;
   add({"aten::remainder.Tensor", "aten::remainder.Scalar"}, inferBinary, kRemainder,
       convertPointwise<PointwiseOp::Remainder>);

@@ -3,6 +3,7 @@
 #include "runtime/ops/call_op.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
+#include "runtime/reference/half_operands.h"
 #include "runtime/reference/loops/arithmetic.h"
 #include "runtime/reference/pytorch_words.h"
 
@@ -91,6 +92,11 @@ void addReluKernel(KernelCall& call) {
   call.setResult(sum);
 }
 
+void mulKernel(KernelCall& call) {
+  const DType dtype = factorDType(call, promotedDType(call, 2));
+  mapElements<kNumbers, 2>(call, dtype, [](auto a, auto b) { return times(a, b); });
+}
+
 // ---- addcmul, addcdiv: self + value * tensor1 (* or /) tensor2 ----
 
 void inferAddcdiv(InferCall& call) {
@@ -116,7 +122,8 @@ void addcKernel(KernelCall& call) {
     std::complex<double> value = call.complex(3);
     return mapElements<kC128, 3>(call, dtype, [=](auto self, auto a, auto b) { return combine(self, value, a, b); });
   }
-  ScalarArgument value(call, 3, dtype == DType::BFloat16 ? DType::Float32 : dtype);
+  const bool isHalf = dtype == DType::Float16 || dtype == DType::BFloat16;
+  ScalarArgument value(call, 3, isHalf ? DType::Float32 : dtype);
   mapElements<kDivide ? kFloats : kReals, 3>(
       call, dtype, [=](auto self, auto a, auto b) { return combine(self, value.as<decltype(self)>(), a, b); });
 }
@@ -148,6 +155,9 @@ void lerpKernel(KernelCall& call) {
   if (!isFloating(dtype) && !isComplex(dtype)) refuseDType(dtype);
   call.require(isComplex(dtype) || !call.argument(2).isComplex(),
                "the weight must not be complex where the tensors are not");
+  // The weight, if it is a number, is not rounded.
+  const bool isHalf = dtype == DType::Float16 || dtype == DType::BFloat16;
+  if (isHalf && !call.argument(2).isTensor()) dtype = DType::Float32;
   mapElements<kFloats | kC128, 3>(call, dtype, [](auto a, auto b, auto w) { return interpolate(a, b, w); });
 }
 
@@ -296,8 +306,7 @@ void registerElementwiseBinaryOps(OpRegistry& ops) {
   add({"aten::sub.Tensor", "aten::sub.Scalar", "aten::subtract.Tensor", "aten::subtract.Scalar"}, inferSub,
       addKernel<false, true>, convertPointwise<scaledSteps<PointwiseOp::Sub>>);
   add({"aten::mul.Tensor", "aten::mul.Scalar", "aten::multiply.Tensor", "aten::multiply.Scalar"}, inferBinary,
-      binaryKernel<kNumbers, [](auto a, auto b) { return times(a, b); }>, convertPointwise<PointwiseOp::Mul>,
-      kCommutative);
+      mulKernel, convertPointwise<PointwiseOp::Mul>, kCommutative);
   add({"aten::addcmul"}, inferTernary, addcKernel<false>, convertPointwise<addcSteps<PointwiseOp::Mul>>);
   add({"aten::addcdiv"}, inferAddcdiv, addcKernel<true>, convertPointwise<addcSteps<PointwiseOp::Div>>);
   add({"aten::lerp.Tensor", "aten::lerp.Scalar"}, inferLerp, lerpKernel, nullptr);

@@ -6,6 +6,7 @@
 #include "runtime/call/kernel_call.h"
 #include "runtime/engine/layers/conv_layer.h"
 #include "runtime/ops/ops.h"
+#include "runtime/reference/kept_format.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/views.h"
 
@@ -325,24 +326,27 @@ void registerConvolutionOps(OpRegistry& ops) {
   };
   for (const char* name : {"aten::conv1d", "aten::conv2d", "aten::conv3d", "aten::conv1d.padding",
                            "aten::conv2d.padding", "aten::conv3d.padding"})
-    add(name, inferConvolution<kForward>, convolutionKernel<kForward>, convertConvolution<ConvForm::Forward>);
-  add("aten::_convolution_mode", inferConvolution<kMode>, convolutionKernel<kMode>,
+    add(name, inferConvolution<kForward>, keepingFormat<convolutionKernel<kForward>, 1, 2>,
+        convertConvolution<ConvForm::Forward>);
+  add("aten::_convolution_mode", inferConvolution<kMode>, keepingFormat<convolutionKernel<kMode>, 1, 2>,
       convertConvolution<ConvForm::Forward>);
   for (const char* name : {"aten::conv_transpose1d", "aten::conv_transpose2d.input", "aten::conv_transpose3d.input"})
-    add(name, inferConvolution<kTranspose>, convolutionKernel<kTranspose>, convertConvolution<ConvForm::Transposed>);
+    add(name, inferConvolution<kTranspose>, keepingFormat<convolutionKernel<kTranspose>, 1, 2>,
+        convertConvolution<ConvForm::Transposed>);
   for (const char* name :
        {"aten::_convolution", "aten::_convolution.deprecated", "aten::convolution", "aten::convolution_overrideable"})
-    add(name, inferConvolution<kGeneral>, convolutionKernel<kGeneral>, convertConvolution<ConvForm::General>);
-  add("aten::mkldnn_convolution", inferConvolution<kMkldnn>, convolutionKernel<kMkldnn>);
+    add(name, inferConvolution<kGeneral>, keepingFormat<convolutionKernel<kGeneral>, 1, 2>,
+        convertConvolution<ConvForm::General>);
+  add("aten::mkldnn_convolution", inferConvolution<kMkldnn>, keepingFormat<convolutionKernel<kMkldnn>, 1, 2>);
   for (const char* name :
        {"aten::thnn_conv2d", "aten::_slow_conv2d_forward", "aten::slow_conv3d", "aten::slow_conv3d_forward"})
-    add(name, inferConvolution<kSlow>, convolutionKernel<kSlow>);
+    add(name, inferConvolution<kSlow>, keepingFormat<convolutionKernel<kSlow>, 1, 2>);
   for (const char* name : {"aten::slow_conv_dilated2d", "aten::slow_conv_dilated3d"})
-    add(name, inferConvolution<kSlowDilated>, convolutionKernel<kSlowDilated>);
+    add(name, inferConvolution<kSlowDilated>, keepingFormat<convolutionKernel<kSlowDilated>, 1, 2>);
   for (const char* name : {"aten::slow_conv_transpose2d", "aten::slow_conv_transpose3d"})
-    add(name, inferConvolution<kSlowTranspose>, convolutionKernel<kSlowTranspose>);
+    add(name, inferConvolution<kSlowTranspose>, keepingFormat<convolutionKernel<kSlowTranspose>, 1, 2>);
   for (const char* name : {"aten::_conv_depthwise2d", "aten::conv_depthwise3d"})
-    add(name, inferConvolution<kDepthwise>, convolutionKernel<kDepthwise>);
+    add(name, inferConvolution<kDepthwise>, keepingFormat<convolutionKernel<kDepthwise>, 1, 2>);
   add("aten::conv_tbc", inferTbc, tbcKernel);
 }
 

@@ -5,6 +5,7 @@
 #include "runtime/ops/ops.h"
 #include "runtime/reference/dense.h"
 #include "runtime/reference/elementwise.h"
+#include "runtime/reference/kept_format.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/views.h"
 
@@ -588,16 +589,17 @@ void registerNormalizationOps(OpRegistry& ops) {
              .trained = trained});
   };
   constexpr TrainedArguments kRunning{.first = 3, .end = 5, .training = 5};
-  add("aten::batch_norm", inferBatchNorm, batchNormKernel, convertBatchNorm, kRunning);
-  add("aten::native_batch_norm", inferBatchNorm, batchNormKernel, convertNativeBatchNorm, kRunning);
-  add("aten::_native_batch_norm_legit_no_training", inferBatchNorm, batchNormKernel, convertNativeBatchNorm);
+  add("aten::batch_norm", inferBatchNorm, keepingFormat<batchNormKernel>, convertBatchNorm, kRunning);
+  add("aten::native_batch_norm", inferBatchNorm, keepingFormat<batchNormKernel>, convertNativeBatchNorm, kRunning);
+  add("aten::_native_batch_norm_legit_no_training", inferBatchNorm, keepingFormat<batchNormKernel>,
+      convertNativeBatchNorm);
   add("aten::instance_norm", inferInstanceNorm, instanceNormKernel, convertInstanceNorm, kRunning);
   add("aten::layer_norm", inferLayerNorm, layerNormKernel, convertLayerNorm, {}, {Trait::RoundsOnce});
   add("aten::native_layer_norm", inferLayerNorm, layerNormKernel);
   add("aten::rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
       inferRmsNorm, rmsNormKernel, convertRmsNorm);
-  add("aten::group_norm", inferGroupNorm, groupNormKernel, convertGroupNorm, {}, {Trait::RoundsOnce});
-  add("aten::native_group_norm", inferNativeGroupNorm, nativeGroupNormKernel);
+  add("aten::group_norm", inferGroupNorm, keepingFormat<groupNormKernel>, convertGroupNorm, {}, {Trait::RoundsOnce});
+  add("aten::native_group_norm", inferNativeGroupNorm, keepingFormat<nativeGroupNormKernel>);
   ops.add({.schema = "aten::renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor",
            .infer = inferRenorm,
            .kernel = renormKernel,

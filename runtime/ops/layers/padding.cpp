@@ -2,6 +2,7 @@
 #include "ir/values/size_expression.h"
 #include "runtime/engine/layers/rearrange_layer.h"
 #include "runtime/ops/ops.h"
+#include "runtime/reference/kept_format.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/loops/item_bits.h"
 #include "runtime/reference/tensor_options.h"
@@ -276,16 +277,16 @@ void registerPaddingOps(OpRegistry& ops) {
   add("aten::_pad_circular", inferCircular, circularKernel, convertPad<PadMode::Circular>);
   add("aten::reflection_pad1d", inferMarginPad<1, Margin::Reflect>, marginPadKernel<1, Margin::Reflect>,
       convertPad<PadMode::Reflect>);
-  add("aten::reflection_pad2d", inferMarginPad<2, Margin::Reflect>, marginPadKernel<2, Margin::Reflect>,
+  add("aten::reflection_pad2d", inferMarginPad<2, Margin::Reflect>, keepingFormat<marginPadKernel<2, Margin::Reflect>>,
       convertPad<PadMode::Reflect>);
-  add("aten::reflection_pad3d", inferMarginPad<3, Margin::Reflect>, marginPadKernel<3, Margin::Reflect>,
+  add("aten::reflection_pad3d", inferMarginPad<3, Margin::Reflect>, keepingFormat<marginPadKernel<3, Margin::Reflect>>,
       convertPad<PadMode::Reflect>);
   add("aten::replication_pad1d", inferMarginPad<1, Margin::Replicate>, marginPadKernel<1, Margin::Replicate>,
       convertPad<PadMode::Replicate>);
-  add("aten::replication_pad2d", inferMarginPad<2, Margin::Replicate>, marginPadKernel<2, Margin::Replicate>,
-      convertPad<PadMode::Replicate>);
-  add("aten::replication_pad3d", inferMarginPad<3, Margin::Replicate>, marginPadKernel<3, Margin::Replicate>,
-      convertPad<PadMode::Replicate>);
+  add("aten::replication_pad2d", inferMarginPad<2, Margin::Replicate>,
+      keepingFormat<marginPadKernel<2, Margin::Replicate>>, convertPad<PadMode::Replicate>);
+  add("aten::replication_pad3d", inferMarginPad<3, Margin::Replicate>,
+      keepingFormat<marginPadKernel<3, Margin::Replicate>>, convertPad<PadMode::Replicate>);
 }
 
 }  // namespace tscompile

@@ -5,6 +5,7 @@
 #include "runtime/ops/ops.h"
 #include "runtime/reference/convolution.h"
 #include "runtime/reference/dense.h"
+#include "runtime/reference/kept_format.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/loops/item_bits.h"
 #include "runtime/reference/views.h"
@@ -256,10 +257,10 @@ void registerPatchesOps(OpRegistry& ops) {
                  ConvertFunction convert = nullptr) {
     ops.add({.schema = schema, .infer = infer, .kernel = kernel, .convert = convert, .dtypes = dtypes});
   };
-  add("aten::pixel_shuffle", inferPixelShuffle, pixelShuffleKernel, kAllTypes, convertPixelShuffle);
-  add("aten::pixel_unshuffle", inferPixelUnshuffle, pixelUnshuffleKernel);
+  add("aten::pixel_shuffle", inferPixelShuffle, keepingFormat<pixelShuffleKernel>, kAllTypes, convertPixelShuffle);
+  add("aten::pixel_unshuffle", inferPixelUnshuffle, keepingFormat<pixelUnshuffleKernel>);
   for (const char* name : {"aten::channel_shuffle", "aten::native_channel_shuffle"})
-    add(name, inferChannelShuffle, channelShuffleKernel);
+    add(name, inferChannelShuffle, keepingFormat<channelShuffleKernel>);
   constexpr DTypeSet kColumns = kFloatingTypes | kComplexTypes | kBoolType;
   add("aten::im2col", inferIm2col, im2colKernel, kColumns);
   add("aten::col2im", inferCol2im, col2imKernel, kColumns);

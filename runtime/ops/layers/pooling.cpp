@@ -7,6 +7,7 @@
 #include "runtime/engine/layers/row_layers.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/dense.h"
+#include "runtime/reference/kept_format.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/loops/reduce.h"
 
@@ -338,21 +339,22 @@ void registerPoolingOps(OpRegistry& ops) {
   };
   add("aten::max_pool1d", inferMaxPool<1>, maxPoolKernel<1>, kFloatingTypes, convertMaxPool<1>);
   add("aten::max_pool1d_with_indices", inferMaxPool<1>, maxPoolKernel<1>);
-  add("aten::max_pool2d", inferMaxPool<2>, maxPoolKernel<2>, kRealTypes, convertMaxPool<2>);
-  add("aten::max_pool2d_with_indices", inferMaxPool<2>, maxPoolKernel<2>);
+  add("aten::max_pool2d", inferMaxPool<2>, keepingFormat<maxPoolKernel<2>, 2>, kRealTypes, convertMaxPool<2>);
+  add("aten::max_pool2d_with_indices", inferMaxPool<2>, keepingFormat<maxPoolKernel<2>, 2>);
   for (const char* name : {"aten::max_pool3d", "aten::max_pool3d_with_indices"})
-    add(name, inferMaxPool<3>, maxPoolKernel<3>, kRealTypes,
+    add(name, inferMaxPool<3>, keepingFormat<maxPoolKernel<3>, 2>, kRealTypes,
         std::string_view(name).ends_with("3d") ? convertMaxPoolVolume : nullptr);
   add("aten::avg_pool1d", inferAveragePool<1>, averagePoolKernel<1>, kAveraged, convertAveragePool<1>);
-  add("aten::avg_pool2d", inferAveragePool<2>, averagePoolKernel<2>, kAveraged, convertAveragePool<2>);
+  add("aten::avg_pool2d", inferAveragePool<2>, keepingFormat<averagePoolKernel<2>>, kAveraged, convertAveragePool<2>);
   add("aten::avg_pool3d", inferAveragePool<3>, averagePoolKernel<3>, kAveraged, convertAveragePoolVolume);
   add("aten::adaptive_max_pool1d", inferAdaptivePool<1>, adaptiveMaxKernel<1>, kFloatingTypes);
-  add("aten::adaptive_max_pool2d", inferAdaptivePool<2>, adaptiveMaxKernel<2>, kFloatingTypes);
+  add("aten::adaptive_max_pool2d", inferAdaptivePool<2>, keepingFormat<adaptiveMaxKernel<2>, 2>, kFloatingTypes);
   add("aten::adaptive_max_pool3d", inferAdaptivePool<3>, adaptiveMaxKernel<3>, kFloatingTypes);
   add("aten::adaptive_avg_pool1d", inferAdaptivePool<1>, adaptiveAverageKernel<1>, kFloatingTypes,
       convertAdaptiveAveragePool<1>);
   for (const char* name : {"aten::adaptive_avg_pool2d", "aten::_adaptive_avg_pool2d"})
-    add(name, inferAdaptivePool<2>, adaptiveAverageKernel<2>, kFloatingTypes, convertAdaptiveAveragePool<2>);
+    add(name, inferAdaptivePool<2>, keepingFormat<adaptiveAverageKernel<2>>, kFloatingTypes,
+        convertAdaptiveAveragePool<2>);
   for (const char* name : {"aten::adaptive_avg_pool3d", "aten::_adaptive_avg_pool3d"})
     add(name, inferAdaptivePool<3>, adaptiveAverageKernel<3>, kFloatingTypes, convertAdaptiveAveragePool<3>);
   add("aten::fractional_max_pool2d", inferFractional<2>, fractionalKernel<2>, kFloatingTypes);

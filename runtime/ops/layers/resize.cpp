@@ -6,6 +6,7 @@
 #include "runtime/engine/layers/resize_layer.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/dense.h"
+#include "runtime/reference/kept_format.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/loops/item_bits.h"
 
@@ -168,10 +169,14 @@ void convertToLayer(ConvertCall& call, const Overload& overload) {
 }
 
 template <Overload kOverload>
+void resizeKernel(KernelCall& call) {
+  resize(call, kOverload);
+}
+template <Overload kOverload>
 void addOverload(OpRegistry& ops, std::string_view schema) {
   ops.add({.schema = schema,
            .infer = [](InferCall& call) { inferResize(call, kOverload); },
-           .kernel = [](KernelCall& call) { resize(call, kOverload); },
+           .kernel = keepingFormat<resizeKernel<kOverload>>,
            .convert = [](ConvertCall& call) { convertToLayer(call, kOverload); },
            .dtypes = isNearest(kOverload.kind) ? kFloatingTypes | DTypeSet{DType::UInt8} : kFloatingTypes});
 }

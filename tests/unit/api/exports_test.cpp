@@ -89,7 +89,8 @@ INSTANTIATE_TEST_SUITE_P(Files, Exports,
                          testing::Values("net", "net_decomposed", "trees", "choice", "counter", "counter_decomposed",
                                          "writer", "sizes", "attention", "attention_decomposed", "constants", "loops",
                                          "loops_decomposed", "mapped", "prefixes", "mixed", "solved", "numbered",
-                                         "heads", "quantized", "old_layout", "sums", "sums_fixed", "leaky_decomposed", "containers"),
+                                         "truths", "shared", "seen", "moved", "heads", "quantized", "old_layout",
+                                         "sums", "sums_fixed", "leaky_decomposed", "containers"),
                          [](const auto& info) { return std::string(info.param); });
 
 std::string failure(const Module& m, std::initializer_list<const char*> inputs) {

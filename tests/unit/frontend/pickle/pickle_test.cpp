@@ -167,6 +167,21 @@ TEST(Pickle, MakesTensorsOfStorages) {
   for (const auto& [pickle, expected] : rows) EXPECT_EQ(read(pickle), expected);
 }
 
+// A tensor as `tensor` makes it, with a dict of bits.
+std::string tensorWithBits(const std::string& type, const std::string& geometry, std::string_view bit) {
+  std::string plain = tensor(type, geometry);
+  return plain.substr(0, plain.size() - 3) + "}" + text(bit) + "\x88stR.";
+}
+
+TEST(Pickle, TensorsMaySeeNegativesAndConjugates) {
+  EXPECT_EQ(read(tensorWithBits("ShortStorage", "K\0K\2\x85K\1\x85"s, "neg")), "int16[2] <-256 -770>");
+  EXPECT_EQ(read(tensorWithBits("ByteStorage", "K\1K\2\x85K\1\x85"s, "neg")), "uint8[2] <255 254>");
+  EXPECT_EQ(read(tensorWithBits("CharStorage", "K\1K\2\x85K\0\x85"s, "neg")), "int8[2] <-1 -1>");
+  EXPECT_EQ(read(tensorWithBits("ShortStorage", "K\0K\2\x85K\1\x85"s, "other")), "int16[2] <256 770>");
+  EXPECT_EQ(read(tensorWithBits("FloatStorage", "K\0K\1\x85K\1\x85"s, "conj")),
+            "f:@208: error: float32 has no conjugates\n");
+}
+
 TEST(Pickle, QuantizedTensorsKeepTheirScales) {
   auto quantized = [](const std::string& how) {
     return name("torch._utils", "_rebuild_qtensor") + "(" + storage("QUInt8Storage") + "K\0K\2K\2\x86K\2K\1\x86"s +
