@@ -72,7 +72,7 @@ TEST(AttentionLayer, OperatorWithGroupedHeads) {
   const std::string graph =
       graphOf("  %y : Tensor = aten::scaled_dot_product_attention(%q, %k, %v, %m, %drop, %f, %eighth, %t)\n");
   expectOneLayer(graph, inputs(flags({2, 1, 9, 11}, 4), 9, 11, 2));
-  expectOneLayer(graph, inputs(flags({11}, 4), 1, 11, 1));
+  expectOneLayer(graph, inputs(flags({1, 11}, 4), 1, 11, 1));
 }
 
 // Constant masks that say what a flag says.
