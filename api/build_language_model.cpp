@@ -376,7 +376,7 @@ class LanguageModelBuild {
       if (value && value->isTensor() && value->toTensor().defined()) weights += value->toTensor().numel();
     }
     if (tokens <= kMostWork / weights) return true;
-    diagnostics_.remark({}, fmt::format("windows and positions bend up to token {}: a text of so many was not tried, "
+    diagnostics_.remark({}, fmt::format("a window ends at token {}: a text of so many was not tried, "
                                         "since the model is large",
                                         tokens));
     return false;

@@ -144,8 +144,7 @@ std::vector<int64_t> AttentionMatcher::tokensToTry(const Scores& s, const Bends&
   std::vector<int64_t> out;
   int64_t told = std::max(bends.tokens, bends.tableRows);
   if (longest_) told = std::min(told, longest_);
-  if (longest_ && longest_ <= kMostTokens && !s.whole) out.push_back(longest_);
-  if (longest_ > kMostTokens && !s.whole && told <= kMostTokens) out.push_back(std::max(told, kEnough));
+  if (longest_ && !s.whole && told <= kMostTokens) out.push_back(std::max(told, std::min(longest_, kEnough)));
   if (told <= kMostTokens) out.push_back(told);
   return out;
 }

@@ -185,7 +185,6 @@ class Preparation {
       return false;
     }
     if (nodes_.empty()) return fail(graph_.range, "no causal attention was found");
-    model_.bends = lengths.bends;
     for (const AttentionNode& a : nodes_)
       if (const int64_t window = a.integer("attention_window", 0))
         model_.bends = std::max(model_.bends, window + kPastWindow);

@@ -1,9 +1,6 @@
 #include "passes/serving/text_length.h"
 
-#include "passes/serving/bends.h"
-
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <unordered_map>
 
@@ -77,9 +74,6 @@ class TextLengths {
     if (isOfPairs(v) || hasAnyElements(v)) return false;
     std::optional<Elements> few = few_.compute(v), some = some_.compute(v), all = all_.compute(v);
     if (!few || !some || !all) return false;
-    const std::array<const SmallInstance*, 2> instances{&few_, &some_};
-    if (std::optional<Bends> bends = bendsOf(v, positions_, {}, instances, context_))
-      out_.bends = std::max(out_.bends, std::min(bends->tokens, all_.tokens));
     return !beginsWith(*all, *few, few_.tokens) || !beginsWith(*all, *some, some_.tokens);
   }
 

@@ -11,8 +11,6 @@ namespace tscompile {
 struct TextLengthFindings {
   // What nodes of texts read, and is other in long texts.
   std::unordered_set<const Value*> changing;
-  // A text of so many tokens is past all places where some of it bends; 0: none does.
-  int64_t bends = 0;
 };
 
 // `positions`: the input [batch, tokens]; `ids`: the other; `longest`: tokens of a text.
