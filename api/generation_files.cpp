@@ -25,6 +25,20 @@ Result<JsonTree> readTree(const fs::path& path, Diagnostics& diagnostics) {
   return JsonTree::parse(SourceFile::make(path.string(), std::move(*text)), diagnostics);
 }
 
+bool copyFile(const fs::path& from, const fs::path& to, Diagnostics& diagnostics) {
+  Result<std::string> bytes = readFile(from.string(), kMaxTokenizerBytes, diagnostics);
+  FileWriter file(to.string(), diagnostics);
+  return bytes && file.write(*bytes) && file.commit();
+}
+
+bool removeFile(const fs::path& path, Diagnostics& diagnostics) {
+  std::error_code error;
+  fs::remove(path, error);
+  if (!error) return true;
+  diagnostics.fileError(path.string(), {}, "cannot remove what another model left: " + error.message(), ErrorKind::Io);
+  return false;
+}
+
 bool takeToken(const JsonTree::Value& v, std::vector<TokenId>& out, Diagnostics& diagnostics) {
   std::optional<int64_t> id = v.integer();
   if (id && *id >= 0 && *id <= INT32_MAX) {
@@ -41,11 +55,8 @@ bool copyGenerationFiles(const std::string& from, const std::string& to, Diagnos
   std::error_code error;
   if (fs::equivalent(from, to, error)) return true;
   for (const char* name : kFiles) {
-    fs::path source = fs::path(from) / name;
-    if (!isFile(source)) continue;
-    Result<std::string> bytes = readFile(source.string(), kMaxTokenizerBytes, diagnostics);
-    FileWriter file((fs::path(to) / name).string(), diagnostics);
-    if (!bytes || !file.write(*bytes) || !file.commit()) return false;
+    fs::path source = fs::path(from) / name, target = fs::path(to) / name;
+    if (!(isFile(source) ? copyFile(source, target, diagnostics) : removeFile(target, diagnostics))) return false;
   }
   return true;
 }

@@ -13,7 +13,7 @@
 namespace tscompile {
 
 // Copies tokenizer.json, tokenizer_config.json, vocab.json, merges.txt and generation_config.json as far as they are
-// there. False after a report.
+// there, and removes the others from `to`, where they were those of another model. False after a report.
 bool copyGenerationFiles(const std::string& from, const std::string& to, Diagnostics& diagnostics);
 
 // The folder, if a tokenizer is in it that openTokenizer() looks for.

@@ -8,6 +8,7 @@
 #include "ir/support/text.h"
 #include "partition/stitch.h"
 #include "runtime/interpreter/evaluator.h"
+#include "runtime/interpreter/machine.h"
 
 #include <algorithm>
 #include <optional>
@@ -68,8 +69,10 @@ void forgetExample(Graph& graph) {
 class Callees {
  public:
   Callees(const ProgramSources& sources, bool forgetSizes) : sources_(sources), forgetSizes_(forgetSizes) {
-    for (const auto& [type, methods] : sources.methods)
+    for (const auto& [type, methods] : sources.methods) {
+      if (isPassiveContext(type->name())) targets.modes.insert(type);
       for (const auto& [name, graph] : methods) targets.methods[type][name] = copyOf(graph);
+    }
     for (const auto& [name, graph] : sources.functions) targets.functions[name] = copyOf(graph);
   }
 

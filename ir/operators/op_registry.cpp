@@ -88,8 +88,7 @@ bool Operator::trains(const Node& node, size_t argument) const {
     const Node* n = node.input(input)->node();
     return n && n->kind() == kind;
   };
-  if (node.input(argument)->type() == types().none || madeBy(argument, sym::Constant) || madeBy(argument, sym::GetAttr))
-    return false;
+  if (node.input(argument)->type() == types().none || madeBy(argument, sym::Constant)) return false;
   if (!madeBy(def_->trained.training, sym::Constant)) return true;
   const IValue* on = node.input(def_->trained.training)->node()->attributeValue(sym::value);
   return !on || !on->isBool() || on->toBool();

@@ -48,6 +48,7 @@ class WrittenAttributes {
       });
     } while (grown_);
     if (context_.facts.graphHasWrites()) findWrittenMemory();
+    findStatistics();
     spreadOverMemory();
     return true;
   }
@@ -187,6 +188,92 @@ class WrittenAttributes {
         mark(read->input(0), attributeName(read));
   }
 
+  // ---- running statistics ----
+
+  // How the values of an attribute are used: by layers that write it without reading, as they are in training or may
+  // be, and by others.
+  struct StatisticUses {
+    size_t written = 0, maybeWritten = 0, read = 0;
+    bool areWritten() const { return written + maybeWritten > 0; }
+    // A layer that may be in training reads only if it does not write.
+    bool areReadToo() const {
+      return areWritten() && (read > 0 || written + maybeWritten > 1) && read + maybeWritten > 0;
+    }
+  };
+
+  // Statistics of layers in training are written. Those that nothing else reads are as good as constants: every run
+  // begins with those of the module.
+  void findStatistics() {
+    std::map<std::pair<const ObjectValue*, Symbol>, StatisticUses> statistics;
+    forEachNode(graph_, [&](Node* n) {
+      auto object = n->kind() == sym::GetAttr && n->inputCount() == 1 ? objects_.find(n->input(0)) : objects_.end();
+      if (object != objects_.end() && n->output()->type()->kind() != TypeKind::Class)
+        countUses(n->output(), statistics[{object->second, attributeName(n)}]);
+    });
+    std::unordered_set<Symbol> readElsewhere;
+    for (const Graph* g : reached_)
+      forEachNode(*g, [&](Node* n) {
+        if (n->kind() == sym::GetAttr) readElsewhere.insert(attributeName(n));
+      });
+    for (const auto& [attribute, uses] : statistics) {
+      if (!uses.areWritten()) continue;
+      if (uses.areReadToo() || readElsewhere.contains(attribute.second))
+        ofObject_.insert(attribute);
+      else
+        unread_.insert(attribute);
+    }
+  }
+
+  void countUses(const Value* value, StatisticUses& uses) const {
+    for (const Use& u : value->uses()) {
+      const Operator* op = u.user->hasBlocks() || u.user->isReturn() ? nullptr : context_.facts.resolve(u.user);
+      const TrainedArguments trained = op && op->isImplemented() ? op->def().trained : TrainedArguments();
+      const bool isStatistic = u.index() >= trained.first && u.index() < trained.end;
+      std::optional<bool> on = isStatistic && trained.training < u.user->inputCount()
+                                   ? truthOf(u.user->input(trained.training))
+                                   : std::optional(false);
+      ++(!on ? uses.maybeWritten : *on ? uses.written : uses.read);
+    }
+  }
+
+  // What a flag is for certain.
+  std::optional<bool> truthOf(const Value* v, int depth = 0) const {
+    constexpr int kDeepest = 16;
+    const Node* n = v->node();
+    if (!n || depth > kDeepest) return std::nullopt;
+    if (n->kind() == sym::If) {
+      std::optional<bool> condition = truthOf(n->input(0), depth + 1);
+      return condition ? truthOf(n->block(*condition ? 0 : 1)->result(v->index()), depth + 1) : std::nullopt;
+    }
+    static const Symbol kNot = Symbol::of("aten::__not__"), kIs = Symbol::of("aten::__is__"),
+                        kIsNot = Symbol::of("aten::__isnot__");
+    if (n->kind() == kNot) {
+      std::optional<bool> operand = truthOf(n->input(0), depth + 1);
+      return operand ? std::optional(!*operand) : std::nullopt;
+    }
+    if (n->kind() == kIs || n->kind() == kIsNot) {
+      std::optional<bool> none = isNone(n->input(0));
+      if (!none || isNone(n->input(1)) != true) return std::nullopt;
+      return *none == (n->kind() == kIs);
+    }
+    const IValue* value = knownValue(n);
+    return value && value->isBool() ? std::optional(value->toBool()) : std::nullopt;
+  }
+  std::optional<bool> isNone(const Value* v) const {
+    if (v->type() == types().none) return true;
+    if (v->type()->isTensor()) return false;
+    const IValue* value = v->node() ? knownValue(v->node()) : nullptr;
+    return value ? std::optional(value->isNone()) : std::nullopt;
+  }
+  // Of constants, and of attributes that stay as they are.
+  const IValue* knownValue(const Node* n) const {
+    if (n->kind() == sym::Constant) return n->attributeValue(sym::value);
+    if (n->kind() != sym::GetAttr || n->inputCount() != 1) return nullptr;
+    auto object = objects_.find(n->input(0));
+    if (object == objects_.end() || contains(object->second, attributeName(n))) return nullptr;
+    return object->second->find(attributeName(n));
+  }
+
   struct Holder {
     const ObjectValue* object;
     Symbol name;
@@ -202,12 +289,26 @@ class WrittenAttributes {
       for (const RefCounted* m : holders[i].memory) holdersOf[m].push_back(i);
       if (contains(holders[i].object, holders[i].name)) todo.push_back(i);
     }
+    markReadByOtherNames(holders, holdersOf, todo);
     while (!todo.empty()) {
       size_t written = todo.back();
       todo.pop_back();
       for (const RefCounted* m : holders[written].memory)
         for (size_t i : std::exchange(holdersOf[m], {}))
           if (ofObject_.insert({holders[i].object, holders[i].name}).second) todo.push_back(i);
+    }
+  }
+
+  // Statistics whose memory another attribute shows.
+  void markReadByOtherNames(const std::vector<Holder>& holders,
+                            const std::unordered_map<const RefCounted*, std::vector<size_t>>& holdersOf,
+                            std::vector<size_t>& marked) {
+    auto isUnread = [&](size_t i) { return unread_.contains({holders[i].object, holders[i].name}); };
+    for (size_t i = 0; i < holders.size(); ++i) {
+      if (!isUnread(i)) continue;
+      for (const RefCounted* m : holders[i].memory)
+        if (!std::ranges::all_of(holdersOf.at(m), isUnread))
+          if (ofObject_.insert({holders[i].object, holders[i].name}).second) marked.push_back(i);
     }
   }
 
@@ -244,6 +345,7 @@ class WrittenAttributes {
   std::vector<const Graph*> reached_;
   ObjectOf objects_;
   std::set<std::pair<const ObjectValue*, Symbol>> ofObject_;
+  std::set<std::pair<const ObjectValue*, Symbol>> unread_;  // statistics that layers in training write for nobody
   std::set<std::pair<TypePtr, Symbol>> ofType_;
   std::set<Symbol> ofAny_;
   bool grown_ = false;

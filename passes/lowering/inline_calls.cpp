@@ -315,7 +315,7 @@ bool inlineCalls(Graph& graph, RewriteContext& context) {
   // What was inlined may choose modules.
   while (context.module) {
     const bool named = nameClasses(graph, *context.module);
-    const bool opened = callInBranches(graph, context.module->maxNodes);
+    const bool opened = callInBranches(graph, context.module->maxNodes) | callContexts(graph, *context.module);
     const bool calls = CallCheck(*context.module, context.diagnostics).run(graph);
     if (calls) Inliner(graph, context).run();
     if (named || opened || calls) context.facts.refresh();

@@ -11,8 +11,14 @@
 //     block1():                                       -> (%0)
 //       ...                                         ...
 //   %y : Tensor = prim::CallMethod[name="f"](%m, %x)
+//
+// A `with` statement calls the methods of its context, the second with nothing for an exception:
+//
+//   %q : int[] = prim::Enter(%c)  →  %q : int[] = prim::CallMethod[name="__enter__"](%c)
+//   %t : Tensor = prim::Exit(%c)  →  %t : Tensor = prim::CallMethod[name="__exit__"](%c, %none, %none, %none)
 #include "passes/lowering/interface_calls.h"
 
+#include "ir/graph/builder.h"
 #include "ir/graph/clone.h"
 
 #include <unordered_map>
@@ -112,7 +118,44 @@ std::vector<Node*> callInBranchesOf(Node* call) {
   return calls;
 }
 
+// The method that a node of a `with` statement runs; null if there is none.
+const Graph* methodOfContext(const Node* n, const CallTargets& targets) {
+  if (n->inputCount() != 1 || targets.modes.contains(n->input(0)->type())) return nullptr;
+  auto methods = targets.methods.find(n->input(0)->type());
+  if (methods == targets.methods.end()) return nullptr;
+  auto method = methods->second.find(n->kind() == sym::Enter ? "__enter__" : "__exit__");
+  return method == methods->second.end() ? nullptr : method->second;
+}
+
+bool callContext(Node* n, const Graph& method) {
+  if (n->outputCount() != method.outputs().size()) return false;
+  Builder builder(*n->graph(), n);
+  builder.setPlaceOf(n);
+  std::vector<Value*> arguments{n->input(0)};
+  if (method.inputs().size() > 1) arguments.resize(method.inputs().size(), builder.constant({}, types().none));
+  const bool isEnter = n->kind() == sym::Enter;
+  Node* call = builder.insert(sym::CallMethod, arguments, n->outputCount());
+  call->setAttribute(sym::name, IValue(isEnter ? "__enter__" : "__exit__"));
+  for (size_t i = 0; i < n->outputCount(); ++i) {
+    call->output(i)->setType(isEnter ? n->output(i)->type() : method.output(i)->type());
+    n->output(i)->replaceAllUsesWith(call->output(i));
+  }
+  n->destroy();
+  return true;
+}
+
 }  // namespace
+
+bool callContexts(Graph& graph, const CallTargets& targets) {
+  std::vector<Node*> contexts;
+  forEachNode(graph, [&](Node* n) {
+    if (n->kind() == sym::Enter || n->kind() == sym::Exit) contexts.push_back(n);
+  });
+  bool changed = false;
+  for (Node* n : contexts)
+    if (const Graph* method = methodOfContext(n, targets)) changed |= callContext(n, *method);
+  return changed;
+}
 
 bool nameClasses(Graph& graph, const CallTargets& targets) {
   bool any = false;

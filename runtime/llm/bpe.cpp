@@ -107,9 +107,11 @@ BpeTokenizer::BpeTokenizer(BpeModel model, std::string_view kind) : model_(std::
     }
   }
   for (uint32_t i = 0; i < model_.added.size(); ++i) {
-    const AddedToken& token = model_.added[i];
+    AddedToken& token = model_.added[i];
+    if (token.normalized && model_.nfc) token.text = toNfc(token.text);
     added_[token.normalized].add(token.text, i);
     if (token.special) special_.insert(token.id);
+    if (!token.inVocabulary) outside_.insert(token.id);
   }
 }
 
@@ -155,7 +157,7 @@ const AddedToken* BpeTokenizer::addedAt(std::string_view text, size_t at, bool n
 
 bool BpeTokenizer::encodePiece(std::string_view piece, std::vector<TokenId>& out, Diagnostics& diagnostics) const {
   if (model_.wholeWords)
-    if (std::optional<TokenId> whole = find(piece)) {
+    if (std::optional<TokenId> whole = find(piece); whole && !outside_.contains(*whole)) {
       out.push_back(*whole);
       return true;
     }

@@ -21,7 +21,8 @@ struct AddedToken {
   TokenId id = 0;
   std::string text;
   bool special = false;
-  bool normalized = false;  // looked for in the text's normal form
+  bool inVocabulary = true;  // false: pieces of text are never this token
+  bool normalized = false;   // its normal form is looked for in the text's
 };
 
 struct BpeModel {
@@ -82,9 +83,9 @@ class BpeTokenizer : public Tokenizer {
   BpeModel model_;
   std::string kind_;
   std::unordered_map<std::string_view, TokenId> ids_;
-  std::array<TokenId, 256> byteIds_;  // -1: none
-  PrefixTree added_[2];               // of the texts as they are, and of normalized ones
-  std::unordered_set<TokenId> special_;
+  std::array<TokenId, 256> byteIds_;               // -1: none
+  PrefixTree added_[2];                            // of the texts as they are, and of normalized ones
+  std::unordered_set<TokenId> special_, outside_;  // outside of the vocabulary
 };
 
 }  // namespace tscompile

@@ -73,6 +73,10 @@ class LogitSteps {
 
   void temperature() {
     if (config_.temperature == 0 || config_.temperature == 1) return;
+    // Beyond all numbers, the greatest stays above the others.
+    double greatest = logits_.empty() ? 0 : *std::max_element(logits_.begin(), logits_.end());
+    if (std::isfinite(greatest) && !std::isfinite(greatest / config_.temperature))
+      for (double& l : logits_) l -= greatest;
     for (double& l : logits_) l /= config_.temperature;
   }
   void repetition() {

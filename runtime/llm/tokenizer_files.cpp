@@ -138,9 +138,7 @@ bool BpeReader::merge(std::string_view left, std::string_view right, SourceRange
   std::string joined(left);
   joined += right;
   if (!piecesOf(left, at, l) || !piecesOf(right, at, r) || !piecesOf(joined, at, both)) return false;
-  if (!model_.merges.emplace(BpeModel::pairKey(l, r), BpeModel::Merge{ranks_++, both}).second)
-    return fail(at, fmt::format("{} and {} are merged twice", jsonQuote(abbreviate(left, 100)),
-                                jsonQuote(abbreviate(right, 100))));
+  model_.merges[BpeModel::pairKey(l, r)] = {ranks_++, both};  // of two that are the same, the later one counts
   return true;
 }
 
@@ -184,7 +182,7 @@ bool BpeReader::mergesOfText(const SourcePtr& source) {
 
 bool BpeReader::refuseIfSet(const Value& object, std::string_view name, bool stringMayBeEmpty) {
   Value v = object.find(name);
-  if (!v.present() || (v.is(Kind::Bool) && !v.truth())) return true;
+  if (!v.present() || (v.is(Kind::Bool) && !v.truth()) || v.real() == 0.0) return true;
   if (stringMayBeEmpty && v.is(Kind::String) && v.text().empty()) return true;
   return unsupported(v, fmt::format("{} in a BPE model", name));
 }
@@ -224,6 +222,7 @@ bool BpeReader::addedTokens(const Value& list) {
     token.text = content.text();
     auto known = ids_.find(token.text);
     if (known == ids_.end()) {
+      token.inVocabulary = false;
       if (!name(token.id, token.text, id.range())) return false;
       ids_.emplace(token.text, token.id);
     } else if (known->second != token.id) {
@@ -258,12 +257,19 @@ bool BpeReader::byteLevel(const Value& v) {
   return true;
 }
 
+// Whether a Split gives the matches of its pattern, one by one. Those of all rules that are known cover the text, so
+// that there is nothing between them to be merged with, or removed.
+bool isolates(std::string_view behavior, bool inverted) {
+  return behavior == "Isolated" || behavior == "MergedWithPrevious" || behavior == "MergedWithNext" ||
+         (behavior == "Removed" && inverted);
+}
+
 bool BpeReader::split(const Value& v) {
   Value pattern = v.find("pattern"), regex = pattern.find("Regex");
   Value behavior = v.find("behavior");
   bool inverted;
   if (!flag(v, "invert", false, inverted)) return false;
-  if (!behavior || !behavior.is(Kind::String) || behavior.text() != "Isolated" || inverted)
+  if (!behavior || !behavior.is(Kind::String) || !isolates(behavior.text(), inverted))
     return unsupported(v, "a Split that is not Isolated");
   std::optional<SplitRule> rule = regex && regex.is(Kind::String) ? splitRuleOf(regex.text()) : std::nullopt;
   if (!rule) return unsupported(regex ? regex : v, "splitting by this pattern");
@@ -335,6 +341,8 @@ bool BpeReader::postProcessor(const Value& v) {
 
 bool BpeReader::decoder(const Value& v) {
   if (typeOf(v) == "ByteLevel") return true;
+  if (typeOf(v) == "Sequence")
+    if (Value first = v.find("decoders").first(); first && !first.next()) return decoder(first);
   return unsupported(v, fmt::format("the decoder {}", jsonQuote(abbreviate(typeOf(v), 100))));
 }
 

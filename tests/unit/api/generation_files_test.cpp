@@ -72,5 +72,20 @@ TEST_F(GenerationFiles, GoAlongWithTheModel) {
   EXPECT_TRUE(copyGenerationFiles(folder_, folder_ + "/.", diagnostics_));
 }
 
+// A folder that another model was built into keeps none of its files.
+TEST_F(GenerationFiles, OfAnotherModelGo) {
+  const std::string other = folder_ + "/built";
+  std::filesystem::create_directories(other);
+  write("built/vocab.json", "{}");
+  write("built/generation_config.json", R"({"eos_token_id": 7})");
+  write("built/notes.txt", "-");
+  write("generation_config.json", R"({"eos_token_id": 9})");
+  EXPECT_TRUE(copyGenerationFiles(folder_, other, diagnostics_));
+  EXPECT_FALSE(tokenizerIn(other));
+  EXPECT_TRUE(std::filesystem::exists(other + "/notes.txt"));
+  Result<std::vector<TokenId>> ends = endTokensIn(other, nullptr, diagnostics_);
+  EXPECT_TRUE(ends && *ends == std::vector<TokenId>{9});
+}
+
 }  // namespace
 }  // namespace tscompile::test

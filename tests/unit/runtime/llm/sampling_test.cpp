@@ -154,6 +154,22 @@ TEST(Sampling, GreedyTakesTheFirstOfEquals) {
   EXPECT_EQ(sampler.sample({}, logits, {}, 0, diagnostics)->token, 1);
 }
 
+// Quotients that are no numbers: the greatest is left, as ever lower temperatures have it.
+TEST(Sampling, TheLowestTemperaturesAreGreedy) {
+  Sampler sampler;
+  Diagnostics diagnostics;
+  for (std::vector<float> logits : {std::vector<float>{1, 3, 2}, {-3, -1, -2}, {-1, 0, -2}}) {
+    SamplingConfig config;
+    config.temperature = 1e-320;
+    config.topP = 0.9;
+    auto p = sampler.distribution(config, logits, {}, 0, diagnostics);
+    ASSERT_TRUE(p);
+    ASSERT_EQ(p->size(), 1u);
+    EXPECT_EQ((*p)[0].token, 1);
+    EXPECT_EQ((*p)[0].probability, 1);
+  }
+}
+
 TEST(Sampling, ThresholdsAreExceededNotMet) {
   Sampler sampler;
   Diagnostics diagnostics;
