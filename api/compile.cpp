@@ -7,6 +7,7 @@
 #include "api/other_inputs.h"
 #include "api/plugin_sizes.h"
 #include "frontend/files/section_file.h"
+#include "frontend/files/shared_parts.h"
 #include "ir/analysis/verifier.h"
 #include "ir/graph/printer.h"
 #include "ir/support/text.h"
@@ -115,7 +116,7 @@ std::shared_ptr<const RefitSource> refitSourceOfArchive(const LowerArchive& lowe
   if (!inlined) return nullptr;
   const Graph& graph = *inlined->text.graphs[0];
   std::optional<IValue> self = bindSelf(*inlined, graph, true, ignored);
-  std::optional<GraphParts> parts = separateTensors(graph, self ? &self->toObject() : nullptr, ignored);
+  std::optional<GraphParts> parts = separateTensors(graph, self ? &self->toObject() : nullptr, ignored, false);
   auto out = std::make_shared<RefitSource>();
   auto append = [&](std::string_view piece) { out->text += piece; };
   if (!parts || !printParts(*parts, /*locations=*/false, {}, append, ignored)) return nullptr;
@@ -148,6 +149,11 @@ bool checkRefittable(const CompileSpec& spec, const ModuleState& source, Diagnos
         .error("engines of models in archives cannot be refitted: what is kept for that is graph text",
                ErrorKind::Unsupported)
         .note("'tscompile convert' writes the model as graph text with its weights, of which they can");
+    return false;
+  }
+  if (tellsOfSharing((source.origin ? *source.origin : source).weights.metadata())) {
+    diagnostics.error("engines of models whose weights share memory cannot be refitted: each of them would get its own",
+                      ErrorKind::Unsupported);
     return false;
   }
   std::vector<std::string> lost;

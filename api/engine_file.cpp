@@ -5,6 +5,7 @@
 #include "api/graph_parts.h"
 #include "api/other_inputs.h"
 #include "frontend/files/section_file.h"
+#include "frontend/files/shared_parts.h"
 #include "frontend/files/tensor_formats.h"
 #include "ir/support/json_fields.h"
 #include "ir/support/remedy.h"
@@ -216,7 +217,8 @@ class EngineReader {
         std::optional<ExportedInput> input = parseExportedInput(value);
         if (!input) return false;
         info.exported.push_back(std::move(*input));
-      } else if (name == kInputOrder || name.starts_with(kAttribute) || name.starts_with(kDefaultOf)) {
+      } else if (name == kInputOrder || name.starts_with(kAttribute) || name.starts_with(kDefaultOf) ||
+                 name.starts_with(kMemoryOf) || name.starts_with(kSameAs)) {
         if (!out_.metadata.emplace(name, value).second) return false;
       } else {
         return false;

@@ -26,8 +26,10 @@ struct GraphParts {
 
 // Constants go by the names of their values, in subgraphs as well; lists of tensors as NAME.0, NAME.1 and so on;
 // attributes that the graph still reads by their path below `self` (the object behind its first input; may be null).
-// Values of the copy are renamed where their tensors would be taken for others. Nothing after a report.
-std::optional<GraphParts> separateTensors(const Graph& graph, const ObjectValue* self, Diagnostics& diagnostics);
+// Values of the copy are renamed where their tensors would be taken for others. What attributes share they share in
+// files (frontend/files/shared_parts.h), unless each is to have all that is its own. Nothing after a report.
+std::optional<GraphParts> separateTensors(const Graph& graph, const ObjectValue* self, Diagnostics& diagnostics,
+                                          bool keepsSharing = true);
 
 // Prints the graph in pieces to `sink`; reports a text that is longer than may be printed.
 bool printParts(const GraphParts& parts, bool locations, const Limits& limits, const TextSink& sink,

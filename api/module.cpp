@@ -10,6 +10,7 @@
 #include "api/saved_plugins.h"
 #include "frontend/files/file_io.h"
 #include "frontend/files/section_file.h"
+#include "frontend/files/shared_parts.h"
 #include "frontend/text/parse.h"
 #include "ir/analysis/constant_numbers.h"
 #include "ir/graph/printer.h"
@@ -123,6 +124,7 @@ Result<Module> Module::parsed(SourcePtr source, std::shared_ptr<ModuleState> sta
   bool good = text.ok();
   for (const std::string& file : options.weights) good &= state->weights.addFile(file, diagnostics, options.limits);
   if (!good || !checkPair(*given, state->weights.metadata(), diagnostics)) return Failed{};
+  if (!restoreSharedMemory(state->weights, diagnostics)) return Failed{};
   state->text = std::move(*text);
   takeConstantsAsNumbers(state->text, *state->registry);
   state->source = std::move(given);
@@ -161,6 +163,7 @@ Result<Module> Module::loadEngine(const std::string& path, const LoadOptions& op
   readDefaults(state, file->metadata);
   state.takesInOrder = file->metadata.erase(std::string(kInputOrder)) > 0;
   state.weights.addMetadata(std::move(file->metadata));
+  if (!restoreSharedMemory(state.weights, diagnostics)) return Failed{};
   readConstantEnums(state);
   Result<EngineOptions> engine = file->info.engineOptions(path, diagnostics);
   if (!engine) return Failed{};
@@ -237,6 +240,19 @@ std::map<std::string, IValue> Module::defaults(const std::string& method) const 
   return found == state_->defaults.end() ? std::map<std::string, IValue>() : found->second;
 }
 
+namespace {
+
+// What the one graph is called: of an engine, the method that it was compiled from.
+std::string methodOf(const EngineInfo* info) {
+  constexpr std::string_view kOption = "method=";
+  if (info)
+    for (const std::string& option : info->options)
+      if (startsWith(option, kOption)) return option.substr(kOption.size());
+  return "forward";
+}
+
+}  // namespace
+
 std::vector<std::string> Module::methods() const {
   std::vector<std::string> out;
   if (state_->text.module) {
@@ -244,7 +260,7 @@ std::vector<std::string> Module::methods() const {
   } else if (!state_->graphNames.empty()) {
     out = state_->graphNames;
   } else {
-    out.push_back("forward");
+    out.push_back(methodOf(state_->info.get()));
   }
   return out;
 }
@@ -256,7 +272,8 @@ const Graph* Module::graph(std::string_view method) const {
   }
   const auto& names = state_->graphNames;
   size_t at = static_cast<size_t>(std::find(names.begin(), names.end(), method) - names.begin());
-  if (names.empty()) at = method == "forward" ? 0 : state_->text.graphs.size();
+  if (names.empty())
+    at = method == "forward" || method == methodOf(state_->info.get()) ? 0 : state_->text.graphs.size();
   return at < state_->text.graphs.size() ? state_->text.graphs[at].get() : nullptr;
 }
 

@@ -1,6 +1,7 @@
 #include "api/module_state.h"
 
 #include "frontend/files/attribute_tensors.h"
+#include "frontend/files/shared_parts.h"
 #include "frontend/text/parse.h"
 #include "ir/analysis/verifier.h"
 #include "ir/graph/builder.h"
@@ -151,6 +152,7 @@ class GraphBinder {
     if (!isModule(self) || (self->type()->isTensor() && !startsWith(self->name(), "self"))) return std::nullopt;
     auto root = Ref<ObjectValue>::make(self->type());
     root->shared = true;
+    objects_[""] = root;
     // An explicit stack: chains may be long.
     std::vector<std::tuple<const Value*, Ref<ObjectValue>, std::string>> todo{{self, root, ""}};
     while (!todo.empty()) {
@@ -163,21 +165,22 @@ class GraphBinder {
         if (n->subgraph() && u.index() < n->subgraph()->inputs().size())
           todo.emplace_back(n->subgraph()->input(u.index()), object, prefix);
         if (n->kind() != sym::GetAttr || !name || !name->isString() || n->outputCount() != 1) continue;
-        std::string path = prefix + name->toString();
+        std::string path = firstPathOf(prefix + name->toString());
         Symbol symbol = Symbol::of(name->toString());
         if (IValue* known = object->find(symbol)) {
           // The same attribute read again.
           if (known->isObject())
-            todo.emplace_back(n->output(), Ref<ObjectValue>::share(&known->toObject()), path + ".");
+            todo.emplace_back(n->output(), Ref<ObjectValue>::share(&known->toObject()), prefixOf(path));
         } else if (std::optional<IValue> v = supplied(path, n)) {
           object->set(symbol, std::move(*v));
         } else if (!isModule(n->output())) {
           if (!partial_) reportMissing(path, n);
         } else {
-          auto inner = Ref<ObjectValue>::make(n->output()->type());
+          Ref<ObjectValue>& inner = objects_[path];
+          if (!inner) inner = Ref<ObjectValue>::make(n->output()->type());
           inner->shared = true;
           object->set(symbol, IValue(inner));
-          todo.emplace_back(n->output(), inner, path + ".");
+          todo.emplace_back(n->output(), inner, prefixOf(path));
         }
       }
     }
@@ -185,7 +188,23 @@ class GraphBinder {
   }
 
  private:
+  static std::string prefixOf(const std::string& path) { return path.empty() ? path : path + "."; }
+
+  // Where the weights have what two paths lead to.
+  std::string firstPathOf(std::string path) const {
+    auto first = s_.weights.metadata().find(std::string(kSameAs) + path);
+    return first == s_.weights.metadata().end() ? path : first->second;
+  }
+
+  // Of two reads of one path by two objects, one value.
   std::optional<IValue> supplied(const std::string& path, const Node* n) {
+    if (auto known = values_.find(path); known != values_.end()) return known->second;
+    std::optional<IValue> value = read(path, n);
+    if (value) values_.emplace(path, *value);
+    return value;
+  }
+
+  std::optional<IValue> read(const std::string& path, const Node* n) {
     if (const Tensor* t = s_.weights.find(path)) return IValue(*t);
     if (auto m = s_.weights.metadata().find("attribute:" + path); m != s_.weights.metadata().end()) {
       Result<IValue> v = parseValue(m->second, diagnostics_, n->output()->type());
@@ -221,6 +240,8 @@ class GraphBinder {
   bool partial_;
   Diagnostics& diagnostics_;
   std::unordered_set<std::string> reported_;
+  std::unordered_map<std::string, Ref<ObjectValue>> objects_;  // by their first path
+  std::unordered_map<std::string, IValue> values_;             // the same of others
 };
 
 // The tensor with the strides that the type of a constant names, if they put all elements next to each other.

@@ -5,6 +5,7 @@
 #include "frontend/files/attribute_tensors.h"
 #include "frontend/files/file_io.h"
 #include "frontend/files/section_file.h"
+#include "frontend/files/shared_parts.h"
 #include "frontend/text/parse.h"
 #include "ir/analysis/alias.h"
 #include "ir/graph/clone.h"
@@ -73,9 +74,11 @@ class Separator {
     findGraphs();
   }
 
-  std::optional<GraphParts> run(const ObjectValue* self) {
+  std::optional<GraphParts> run(const ObjectValue* self, bool keepsSharing) {
+    keepsSharing_ = keepsSharing;
     if (self && !graph_->inputs().empty()) attributes(*self);
-    refuseWrittenViews();
+    if (!keepsSharing) refuseWrittenViews();
+    const size_t ofAttributes = data_.size();
     for (Graph* g : graphs_)
       forEachNode(*g, [&](Node* n) {
         const IValue* v = n->kind() == sym::Constant && n->outputCount() == 1 ? n->attributeValue(sym::value) : nullptr;
@@ -88,7 +91,9 @@ class Separator {
     for (Node* n : shown_)
       if (size_t items = n->output()->type()->is(TypeKind::List); !isFree(n->output()->name(), items))
         rename(n->output(), items);
-    if (!good_) return std::nullopt;
+    auto newName = [this] { return freeName("shared.", shared_); };
+    if (!good_ || (keepsSharing && !takeSharedMemory(data_, ofAttributes, newName, metadata_, diagnostics_)))
+      return std::nullopt;
     return GraphParts{std::move(graph_), std::move(data_), std::move(metadata_)};
   }
 
@@ -111,6 +116,7 @@ class Separator {
   void attributes(const ObjectValue& self) {
     Objects objects;
     objects[graph_->input(0)] = {&self, ""};
+    pathOf_[&self] = "";
     for (Graph* g : graphs_)
       forEachNode(*g, [&](Node* n) {
         if (n->subgraph()) passObjects(n, objects);
@@ -125,7 +131,7 @@ class Separator {
         if (isPacked(*v))
           packed_.emplace_back(n, *v);
         else if (v->isObject())
-          objects[n->output()] = {&v->toObject(), path + "."};
+          objects[n->output()] = {&v->toObject(), prefixOf(firstPathOf(v->object(), path))};
         else if (taken_.insert(path).second)
           addAttribute(path, *v);
       });
@@ -204,7 +210,47 @@ class Separator {
       }
   }
 
+  static std::string prefixOf(const std::string& path) { return path.empty() ? path : path + "."; }
+
+  // The first path of an object or container; metadata tells that it is at this one as well.
+  std::string firstPathOf(const RefCounted* object, const std::string& path) {
+    if (!keepsSharing_) return path;
+    if (auto holder = holderOf_.find(object); holder != holderOf_.end()) refuseShared(holder->second, path);
+    auto [first, isNew] = pathOf_.try_emplace(object, path);
+    if (!isNew && first->second != path) metadata_[std::string(kSameAs) + path] = first->second;
+    return first->second;
+  }
+
+  // Files have containers inside of others by their content alone.
+  bool checkInside(const std::string& path, const IValue& value) {
+    std::vector<const IValue*> todo;
+    auto add = [&](const IValue& v) {
+      if (v.isList() || v.isTuple())
+        for (const IValue& item : v.isList() ? v.toList().items : v.toTuple().items) todo.push_back(&item);
+      if (v.isDict()) v.toDict().forEachValue([&](IValue& item) { todo.push_back(&item); });
+    };
+    for (add(value); !todo.empty();) {
+      const IValue& v = *todo.back();
+      todo.pop_back();
+      if (v.isList() || v.isDict() || v.isObject()) {
+        auto [holder, isNew] = holderOf_.try_emplace(v.object(), path);
+        auto known = pathOf_.find(v.object());
+        if (!isNew || known != pathOf_.end()) return refuseShared(isNew ? known->second : holder->second, path);
+      }
+      add(v);
+    }
+    return true;
+  }
+  bool refuseShared(const std::string& a, const std::string& b) {
+    good_ = false;
+    diagnostics_.error(fmt::format("'{}' and '{}' hold the same list, dict or object: files cannot say that", a, b),
+                       ErrorKind::Unsupported);
+    return false;
+  }
+
   void addAttribute(const std::string& path, const IValue& v) {
+    if ((v.isList() || v.isDict()) && firstPathOf(v.object(), path) != path) return;
+    if (keepsSharing_ && !checkInside(path, v)) return;
     if (isDefined(v))
       data_.emplace_back(path, v.toTensor());
     else if (v.isList() && v.toList().elementType->isTensor() && !v.toList().items.empty())
@@ -278,11 +324,13 @@ class Separator {
     return true;
   }
 
-  void rename(Value* v, size_t items) {
+  void rename(Value* v, size_t items) { v->setName(freeName("constant.", renamed_, items)); }
+
+  std::string freeName(std::string_view kind, uint64_t& count, size_t items = 0) const {
     std::string name;
-    do name = fmt::format("constant.{}", ++renamed_);
+    do name = fmt::format("{}{}", kind, ++count);
     while (isName(name) || !isFree(name, items));
-    v->setName(name);
+    return name;
   }
 
   bool isName(const std::string& name) const {
@@ -333,7 +381,10 @@ class Separator {
   std::map<std::string, Tensor> tensorOf_;                    // by the name of the constant
   std::map<std::string, const std::vector<IValue>*> listOf_;  // the same
   std::set<std::string> taken_;                               // names that mean something to a reader of the weights
-  uint64_t renamed_ = 0;
+  uint64_t renamed_ = 0, shared_ = 0;
+  std::unordered_map<const RefCounted*, std::string> pathOf_;    // of objects and containers, the first
+  std::unordered_map<const RefCounted*, std::string> holderOf_;  // of those inside of an attribute, its path
+  bool keepsSharing_ = true;
   std::set<std::string> made_;                      // names of the values that packed ones are made of
   std::unordered_map<const Graph*, Node*> bodyOf_;  // the first node behind the constants
   bool good_ = true;
@@ -357,8 +408,9 @@ void addTensor(Checksum& sum, const std::string& name, const Tensor& tensor) {
 
 }  // namespace
 
-std::optional<GraphParts> separateTensors(const Graph& graph, const ObjectValue* self, Diagnostics& diagnostics) {
-  return Separator(graph, diagnostics).run(self);
+std::optional<GraphParts> separateTensors(const Graph& graph, const ObjectValue* self, Diagnostics& diagnostics,
+                                          bool keepsSharing) {
+  return Separator(graph, diagnostics).run(self, keepsSharing);
 }
 
 bool printParts(const GraphParts& parts, bool locations, const Limits& limits, const TextSink& sink,

@@ -5,6 +5,9 @@
 #include "ir/analysis/size_arithmetic.h"
 
 #include <algorithm>
+#include <charconv>
+#include <string>
+#include <string_view>
 
 namespace tscompile {
 
@@ -23,6 +26,31 @@ namespace {
 // Symbols of one analysis mean nothing outside of it.
 int64_t lasting(int64_t size) {
   return isKnownSize(size) || SizeExpression::ofSize(size).isNamed() ? size : kUnknownSize;
+}
+
+// As a text or by its bounds, where those are all that is known: "2*N", "1..8", "*".
+std::string textOfSize(int64_t size) {
+  SizeExpression e = SizeExpression::ofSize(size);
+  if (e.isNamed()) return e.text();
+  SizeRange range = e.range();
+  if (e.isUnknown() || range.most == INT64_MAX) return "*";
+  return std::to_string(range.least) + ".." + std::to_string(range.most);
+}
+
+// Shape functions write what stands for a size as the number that it is.
+std::string withTextsOfSizes(std::string_view message) {
+  constexpr int64_t kLastSymbol = -(int64_t{1} << 31), kFirstSymbol = -(int64_t{1} << 33);
+  std::string out;
+  while (!message.empty()) {
+    int64_t number = 0;
+    const char* end = message.data() + message.size();
+    auto [after, error] = std::from_chars(message.data(), end, number);
+    const bool isSize = error == std::errc() && number <= kLastSymbol && number >= kFirstSymbol;
+    size_t length = error == std::errc() ? static_cast<size_t>(after - message.data()) : 1;
+    out += isSize ? textOfSize(number) : std::string(message.substr(0, length));
+    message.remove_prefix(length);
+  }
+  return out;
 }
 
 // Only dtype, rank and sizes: strides, gradient and device do not flow through operators.
@@ -424,7 +452,7 @@ class ShapeWalker {
     } catch (const InferCall::NotKnown&) {
       // What was said before it stopped holds.
     } catch (const ExecutionError& e) {
-      if (!onQuantized && !alreadyReported(n)) out_.conflicts_.push_back({n, e.message()});
+      if (!onQuantized && !alreadyReported(n)) out_.conflicts_.push_back({n, withTextsOfSizes(e.message())});
       return false;
     }
     for (size_t i = 0; i < n->outputCount(); ++i) {

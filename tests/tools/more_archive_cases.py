@@ -1176,6 +1176,59 @@ class MSortedObjects(nn.Module):
         made.sort(reverse=last_first)
         return names, as_made, [r.score for r in made]
 
+class Counts(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("count", torch.zeros(1))
+        self.seen: List[int] = [0]
+    def forward(self, x):
+        self.count += 1
+        self.seen.append(len(self.seen))
+        return x * self.count
+
+class Reads(nn.Module):
+    def __init__(self, count):
+        super().__init__()
+        self.register_buffer("total", count)
+    def forward(self, x):
+        return x + self.total
+
+# What is written by one name is read by another: a tensor, a module, a list, parts of one memory.
+@module(_r(2))
+class MShared(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = torch.jit.script(Counts())
+        self.second = self.first
+        self.reads = Reads(self.first.count)
+        self.tensors: List[Tensor] = [torch.zeros(2), torch.ones(2)]
+        self.register_buffer("item", self.tensors[0])
+        self.names: List[str] = ["a"]
+        self.same_names = self.names
+        self.table: Dict[str, Tensor] = {"x": self.tensors[1]}
+    def forward(self, x):
+        a = self.first(x)
+        b = self.second(x)
+        self.item += x
+        self.names.append("b")
+        self.table["x"].add_(x)
+        c = self.reads(x)
+        return a, b, c, self.tensors[0] * 1, self.tensors[1] * 1, self.same_names, self.first.seen, self.second.count * 1
+
+# Statistics that a layer in training writes are read after it.
+@module(_r(4, 2))
+class MStatistics(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(2)
+        self.other = nn.BatchNorm1d(2)
+    def train(self, mode: bool = True):
+        return super().train(True)
+    def forward(self, x):
+        y = self.norm(self.other(x))
+        z = F.batch_norm(x, self.norm.running_mean, self.norm.running_var, None, None, False, 0.1, 1e-5)
+        return y, z, self.norm.running_var * 1
+
 class Limits(NamedTuple):
     n: int
     scale: Optional[float] = None
