@@ -303,11 +303,13 @@ class ArchiveLoader {
     auto add = [&](Graph* graph) {
       if (graph && entersAutocast(*graph)) graphs.push_back(graph);
     };
-    for (const auto& info : library_.classes())
+    for (const auto& info : library_.classes()) {
+      if (isAutocast(info->type->name())) targets.modes.insert(info->type);
       for (const auto& m : info->methods) {
         if (m->graph) targets.methods[info->type].emplace(m->name, m->graph.get());
         add(m->graph.get());
       }
+    }
     for (MethodInfo* f : library_.calledFunctions()) {
       if (f->graph) targets.functions.emplace(library_.callName(*f), f->graph.get());
       add(f->graph.get());

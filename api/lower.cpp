@@ -4,6 +4,7 @@
 #include "api/other_inputs.h"
 #include "api/symbolic_ranges.h"
 #include "api/unpack_plugins.h"
+#include "frontend/source/autocast_regions.h"
 #include "ir/graph/clone.h"
 #include "ir/support/text.h"
 #include "partition/stitch.h"
@@ -70,7 +71,7 @@ class Callees {
  public:
   Callees(const ProgramSources& sources, bool forgetSizes) : sources_(sources), forgetSizes_(forgetSizes) {
     for (const auto& [type, methods] : sources.methods) {
-      if (isPassiveContext(type->name())) targets.modes.insert(type);
+      if (isPassiveContext(type->name()) || isAutocast(type->name())) targets.modes.insert(type);
       for (const auto& [name, graph] : methods) targets.methods[type][name] = copyOf(graph);
     }
     for (const auto& [name, graph] : sources.functions) targets.functions[name] = copyOf(graph);

@@ -77,7 +77,7 @@ class Separator {
   std::optional<GraphParts> run(const ObjectValue* self, bool keepsSharing) {
     keepsSharing_ = keepsSharing;
     if (self && !graph_->inputs().empty()) attributes(*self);
-    if (!keepsSharing) refuseWrittenViews();
+    refuseWrittenViews();
     const size_t ofAttributes = data_.size();
     for (Graph* g : graphs_)
       forEachNode(*g, [&](Node* n) {
@@ -137,12 +137,16 @@ class Separator {
       });
   }
 
-  // Files hold each attribute by itself: what is written to one of several that share their memory would not be seen in
-  // the others. The analysis takes attributes for memory that everybody may hold, hence a constant for each.
+  // Files hold an attribute in rows, and where they do not tell of sharing, by itself: what is written to another view
+  // of it would not be seen. The analysis takes attributes for memory that everybody may hold, hence a constant for
+  // each.
   void refuseWrittenViews() {
     std::unordered_map<const Storage*, std::set<std::string>> paths;
     for (const Held& h : held_) paths[h.tensor.storage().get()].insert(h.path);
-    std::erase_if(held_, [&](const Held& h) { return paths.at(h.tensor.storage().get()).size() == 1; });
+    std::erase_if(held_, [&](const Held& h) {
+      const bool isShared = paths.at(h.tensor.storage().get()).size() > 1;
+      return isShared ? keepsSharing_ : h.tensor.isContiguous();
+    });
     if (held_.empty()) return;
     std::unique_ptr<Graph> copy = cloneGraph(*graph_);
     std::vector<Node*> twins;
@@ -295,8 +299,11 @@ class Separator {
     good_ = false;
     diagnostics_.error(
         h.read->range,
-        fmt::format("'{}' is written and shares its memory with other attributes, which files hold each by itself",
-                    h.path),
+        h.tensor.isContiguous()
+            ? fmt::format(
+                  "'{}' is written and shares its memory with other attributes, which files hold each by itself",
+                  h.path)
+            : fmt::format("'{}' is written and does not lie in rows, as files hold it", h.path),
         ErrorKind::Unsupported);
   }
 

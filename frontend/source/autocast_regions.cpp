@@ -108,12 +108,7 @@ const KindSet& widestKinds() {
   return kKinds;
 }
 
-bool isAutocast(const Value* v) {
-  if (!v->type()->is(TypeKind::Class)) return false;
-  const std::string& name = v->type()->name();
-  return name.starts_with("__torch__.torch.") && name.find("autocast_mode.") != std::string::npos &&
-         name.ends_with(".autocast");
-}
+bool hasAutocast(const Value* v) { return v->type()->is(TypeKind::Class) && isAutocast(v->type()->name()); }
 
 std::optional<IValue> knownValue(const Value* v, int depth = 0);
 
@@ -186,9 +181,9 @@ class Regions {
   void visit(Block* block, Region outer) {
     std::vector<Region> open{outer};
     for (Node* n : block->nodes()) {
-      if (n->kind() == sym::Enter && isAutocast(n->input(0)))
+      if (n->kind() == sym::Enter && hasAutocast(n->input(0)))
         open.push_back(regionOf(n->input(0)).value_or(open.back()));
-      else if (n->kind() == sym::Exit && isAutocast(n->input(0)) && open.size() > 1)
+      else if (n->kind() == sym::Exit && hasAutocast(n->input(0)) && open.size() > 1)
         open.pop_back();
       else if (open.back().dtype)
         visit(n, *open.back().dtype);
@@ -260,9 +255,14 @@ class Regions {
 
 }  // namespace
 
+bool isAutocast(std::string_view className) {
+  return className.starts_with("__torch__.torch.") && className.find("autocast_mode.") != std::string_view::npos &&
+         className.ends_with(".autocast");
+}
+
 bool entersAutocast(const Graph& graph) {
   bool enters = false;
-  forEachNode(graph, [&](const Node* n) { enters |= n->kind() == sym::Enter && isAutocast(n->input(0)); });
+  forEachNode(graph, [&](const Node* n) { enters |= n->kind() == sym::Enter && hasAutocast(n->input(0)); });
   return enters;
 }
 

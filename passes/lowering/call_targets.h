@@ -29,7 +29,7 @@ struct CallTargets {
   Ref<ObjectValue> self;                                  // null: not known
   uint64_t maxNodes = Limits().nodes;                     // of a graph whose calls are inlined
   std::function<void(const CallSite&)> onCall = nullptr;  // may be empty
-  std::unordered_set<TypePtr> modes;                      // classes whose contexts change nothing: no_grad
+  std::unordered_set<TypePtr> modes;                      // classes whose contexts call nothing: no_grad, autocast
 
   // The graph that a prim::CallMethod or prim::CallFunction runs, whatever the arguments, and its name; null if that is
   // not known.
