@@ -17,9 +17,9 @@ struct KnownText {
 struct ServingSteps {
   const Module& given;
   const Entrance& entrance;
-  const Module& compiled;           // in engines
-  const Module* lowered = nullptr;  // with a cache: of ids and positions [batch, tokens]
-  const Module* packed = nullptr;   // and of the tokens of all requests, with caches
+  const Module& compiled;              // in engines
+  const Module* lowered = nullptr;     // with a cache: of ids and positions [batch, tokens]
+  const Module* packed = nullptr;      // and of the tokens of all requests, with caches
   const KnownText* longest = nullptr;  // and the logits of its tokens, or of the last one
 };
 

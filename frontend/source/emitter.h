@@ -118,7 +118,8 @@ class Emitter {
   void emitEach(const Meaning& sequence, const Expr& target, std::set<std::string> assigned,
                 const std::function<void()>& body);
   Value* lengthOf(const Meaning& sequence);
-  // `sorted(objects)` and `objects.sort(reverse)` of a class with `__lt__`, which operators do not know; null for others.
+  // `sorted(objects)` and `objects.sort(reverse)` of a class with `__lt__`, which operators do not know; null for
+  // others.
   Value* emitObjectSort(Symbol kind, const Given& given);
   void sortInPlace(Value* objects, MethodInfo& less, Value* reverse);
   Meaning elementOf(const Meaning& sequence, Value* index);

@@ -19,7 +19,8 @@ bool isToolProcess();
 void setHandlerForm(bool json);
 
 // What a command may take, while one lives. Tensors and containers of this thread are charged to the memory, in the
-// tool all of its heap is. The tool ends at the time limit; where it runs a model, 80 ms later if the run has not ended.
+// tool all of its heap is. The tool ends at the time limit; where it runs a model, 80 ms later if the run has not
+// ended.
 class LimitScope {
  public:
   LimitScope(uint64_t memory, std::optional<std::chrono::nanoseconds> time);

@@ -28,7 +28,7 @@ class AttentionLayer : public Layer {
   Mask flags;  // bool: scores become `hidden` where they are `hides`
   bool hides = false;
   float hidden = -std::numeric_limits<float>::infinity();
-  bool flagsLast = false;  // they hide sums with what is added, not scores
+  bool flagsLast = false;             // they hide sums with what is added, not scores
   Mask added[ScoreMask::kMostAdded];  // f32
 };
 
