@@ -297,14 +297,9 @@ class Separator {
 
   void refuseView(const Held& h) {
     good_ = false;
-    diagnostics_.error(
-        h.read->range,
-        h.tensor.isContiguous()
-            ? fmt::format(
-                  "'{}' is written and shares its memory with other attributes, which files hold each by itself",
-                  h.path)
-            : fmt::format("'{}' is written and does not lie in rows, as files hold it", h.path),
-        ErrorKind::Unsupported);
+    diagnostics_.error(h.read->range,
+                       fmt::format("'{}' is written and does not lie in memory as files hold it", h.path),
+                       ErrorKind::Unsupported);
   }
 
   // Weights files have no place for tensors inside of other values.
