@@ -2,11 +2,12 @@
 """Texts and engine files that are wrong in ways that no parser sees, through every command that takes them: each ends with an exit
 code of 0 to 8 and words, within its limits of memory and time.
 
-    hostile_test.py TOOL [--count N] [--seed S] [--only KIND] [--keep FOLDER]
+    hostile_test.py TOOL [--count N] [--seed S] [--only KIND] [--keep FOLDER] [--calls tool_calls]
 
 Kinds: nodes (prim:: nodes of any arity, blocks and attributes), arguments (operators of the tool's own list with values of any
 kind behind unchecked_cast), sharing (built-in plugins whose inputs share memory with what they write), engines (engine files
-changed at random, checksums made again). What fails stays in FOLDER.
+changed at random, checksums made again). What fails stays in FOLDER. With --calls one process takes thousands of calls, at a
+twentieth of the cost; time and memory are then those of the process.
 """
 import argparse
 import json
@@ -19,6 +20,9 @@ import subprocess
 import sys
 import tempfile
 import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "tools"))
+from tool_calls import Tool
 
 MAX_BYTES, MAX_SECONDS = 10**9, 10
 LIMITS = ["--limit-mem", "256M", "--limit-time", "3s"]
@@ -299,6 +303,9 @@ class Runner:
 
     def check(self, path, args):
         code, seconds, peak, words = self.run(args)
+        self.judge(path, args, code, seconds, peak, words)
+
+    def judge(self, path, args, code, seconds, peak, words):
         self.runs += 1
         self.codes[code] = self.codes.get(code, 0) + 1
         problem = ("the exit code" if not 0 <= code <= 8 else "an internal error" if "internal error" in words else "no words" if code > 1 and not words.strip()
@@ -312,14 +319,44 @@ class Runner:
                     b.write(a.read())
             self.failures.append(f"{problem}: {' '.join(args[:1])} {kept}: exit {code}, {seconds:.1f} s, {peak >> 20} MiB: {words[:300]!r}")
 
+    def end(self):
+        pass
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
     def text(self, kind, text, inputs=INPUTS, commands=COMMANDS):
-        path = os.path.join(self.folder, f"{kind}.ir")
+        path = self.path(f"{kind}.ir")
         with open(path, "w") as file:
             file.write(text)
         for command in commands:
             self.check(path, {"run": ["run", path, *inputs], "interpret": ["run", path, *inputs, "--executor", "interpreter"],
-                              "compile": ["compile", path, "-o", "out.tse"], "explain": ["explain", path, "%x"],
+                              "compile": ["compile", path, "-o", os.path.join(self.folder, "out.tse")], "explain": ["explain", path, "%x"],
                               "verify": ["verify", path, *inputs]}.get(command, [command, path]))
+
+
+class ManyCalls(Runner):
+    """Calls wait until there are thousands, which one process takes."""
+
+    WAITING = 4000
+
+    def __init__(self, options, folder):
+        super().__init__(options, folder)
+        self.process, self.waiting = Tool(options.calls, folder), []
+
+    def path(self, name):
+        return super().path(f"{len(self.waiting)}_{name}")
+
+    def check(self, path, args):
+        self.waiting.append((path, args))
+        if len(self.waiting) >= self.WAITING:
+            self.end()
+
+    def end(self):
+        answers = self.process([[*args, *LIMITS] for _, args in self.waiting])
+        for (path, args), (code, _, words) in zip(self.waiting, answers):
+            self.judge(path, args, code, 0, 0, words)
+        self.waiting = []
 
 
 def main():
@@ -329,10 +366,11 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="")
     parser.add_argument("--keep")
+    parser.add_argument("--calls", type=os.path.abspath)
     options = parser.parse_args()
     rng = random.Random(options.seed)
     with tempfile.TemporaryDirectory() as folder:
-        runner = Runner(options, folder)
+        runner = ManyCalls(options, folder) if options.calls else Runner(options, folder)
         schemas = [o.get("schema", "") for o in json.loads(runner.tool("ops", "--format", "json"))["operators"]]
         schemas = [s for s in schemas if ") -> " in s and "->" not in s[: s.index(") -> ")]]
         with open(os.path.join(folder, "good.ir"), "w") as file:
@@ -353,11 +391,12 @@ def main():
                 text, inputs = shared_case(rng)
                 runner.text("sharing", text, [x for n, v in inputs.items() for x in ("-i", f"{n}={v}")], ["run", "interpret"])
             if options.only in "engines":
-                path = os.path.join(folder, "changed.tse")
+                path = runner.path("changed.tse")
                 with open(path, "wb") as file:
                     file.write(changed_engine(rng, good))
                 for command in (["run", path, *INPUTS], ["inspect", path], ["lower", path], ["diff", path, path]):
                     runner.check(path, command)
+        runner.end()
         for failure in runner.failures:
             print("FAIL", failure)
         print(f"{runner.runs} runs, exit codes {dict(sorted(runner.codes.items()))}, {len(runner.failures)} failures")

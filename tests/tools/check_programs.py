@@ -18,7 +18,6 @@ import os
 import re
 import shlex
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -31,51 +30,14 @@ import program_oracle
 from program_grammar import Program
 from program_oracle import OTHERWISE, as_written, by_pytorch, without_dead_code, without_lines
 from program_values import Inputs, Reader, same
+from tool_calls import Tool
 
 warnings.simplefilter("ignore")
 torch.set_num_threads(1)
 MODES = {"default": [], "interpreter": ["--executor", "interpreter"]}
 
-# Programs that take PyTorch more time of the processor are left; calls of the tool that are not answered by then hang.
-SECONDS, HANGS = 20, 120
-
-
-class Tool:
-    """The tool in a process that takes many calls: all are written before the first answer is read, so that none waits."""
-
-    def __init__(self, path, folder):
-        self.path, self.requests = path, os.path.join(folder, "calls")
-
-    def __call__(self, calls):
-        """Of each call the exit code, standard output and error; the code of a signal if it ended."""
-        answers = []
-        while len(answers) < len(calls):
-            answers += self.answered(calls[len(answers) :])
-        return answers
-
-    def answered(self, calls):
-        """The answers until the process ends, which the last one tells."""
-        with open(self.requests, "wb") as file:
-            for args in calls:
-                words = [word.encode() for word in args]
-                file.write(b"%d\n" % len(words) + b"".join(b"%d\n" % len(word) + word for word in words))
-        with open(self.requests, "rb") as file:
-            process = subprocess.Popen([self.path], stdin=file, stdout=subprocess.PIPE)
-        signal.signal(signal.SIGALRM, lambda *_: process.kill())
-        answers = list(self.read(process.stdout))
-        signal.alarm(0)
-        code = process.wait()
-        return answers if len(answers) == len(calls) else answers + [(code, "", "it ended")]
-
-    @staticmethod
-    def read(stream):
-        while True:
-            signal.alarm(HANGS)
-            code, *sizes = stream.readline().split() or [None]
-            parts = [stream.read(int(size)) for size in sizes]
-            if code is None or [len(part) for part in parts] != [int(size) for size in sizes]:
-                return
-            yield int(code), *(part.decode(errors="replace") for part in parts)
+# Programs that take PyTorch more time of the processor are left.
+SECONDS = 20
 
 
 class Run(NamedTuple):

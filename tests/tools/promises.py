@@ -85,7 +85,8 @@ class Promises:
     # ---- what is measured ----
 
     def p1(self):
-        (runs,) = self.script("hostile_test.py", self.tool, "--count", self.amount(40), "--seed", 1000 + self.seed("P1"), pattern=r"(\d+) runs")
+        (runs,) = self.script("hostile_test.py", self.tool, "--calls", os.path.join(self.build, "tests", "tool_calls"), "--count",
+                              self.amount(500), "--seed", 1000 + self.seed("P1"), pattern=r"(\d+) runs")
         return f"{self.total('P1', 'runs', runs):,} runs on random nodes, arguments, shared memory and engine files: 0 crashes, hangs or internal errors"
 
     def p3(self):

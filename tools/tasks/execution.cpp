@@ -44,12 +44,13 @@ std::string tooLarge(const ParsedText& text) {
   return nodes > kMostNodes ? fmt::format("it has more than {} nodes", kMostNodes) : "";
 }
 
-// Constants that stand in the text without their data.
+// Constants that stand in the text, which nobody has verified yet, without their data.
 std::vector<const Value*> constantsWithoutData(const ParsedText& text) {
   std::vector<const Value*> out;
   forEachGraph(topGraphs(text), [&](const Graph& g) {
     forEachNode(g, [&](const Node* n) {
-      const IValue* v = n->kind() == sym::Constant ? n->attributeValue(sym::value) : nullptr;
+      const bool constant = n->kind() == sym::Constant && n->outputs().size() == 1;
+      const IValue* v = constant ? n->attributeValue(sym::value) : nullptr;
       if (v && v->isLiteral() && v->toLiteral().kind == LiteralValue::Kind::MissingTensor) out.push_back(n->output());
     });
   });
