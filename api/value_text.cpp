@@ -358,7 +358,7 @@ Result<IValue> parseValueText(std::string_view text, std::string_view what, Diag
                               const Limits& limits) {
   if (text.size() > limits.textBytes) {
     diagnostics.error(fmt::format("{}: the value has more than {} bytes", what, limits.textBytes), ErrorKind::Limit);
-    return Failed{};
+    return diagnostics.metLimit("text", Failed{});
   }
   IValue value;
   ValueReader reader(SourceFile::make(std::string(what), std::string(text)), diagnostics, limits);

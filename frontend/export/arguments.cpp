@@ -12,8 +12,6 @@ namespace {
 constexpr size_t kMaxFixedSize = 8;
 constexpr double kExact = 9007199254740992;  // whole numbers below it are all doubles
 
-TypePtr withoutOptional(TypePtr t) { return t->is(TypeKind::Optional) ? t->element() : t; }
-
 std::optional<IValue> complexOf(Json v) {
   std::optional<double> real = floatOf(v.find("real")), imaginary = floatOf(v.find("imag"));
   if (!real || !imaginary) return std::nullopt;

@@ -133,7 +133,9 @@ bool TensorWalk::run(const PickleValue& container, std::vector<NamedTensor>& out
     todo_.pop_back();
     if (step.value->is(Kind::Tensor)) {
       if (out.size() == limits_.tensors)
-        return fail(step.value, fmt::format("the file has more than {} tensors", limits_.tensors), ErrorKind::Limit);
+        return diagnostics_.metLimit(
+            "tensors",
+            fail(step.value, fmt::format("the file has more than {} tensors", limits_.tensors), ErrorKind::Limit));
       out.push_back({std::move(step.name), &step.value->tensor()});
       continue;
     }
@@ -153,7 +155,9 @@ bool TensorWalk::add(const std::string& prefix, std::string_view key, PickleRef 
   std::string name = prefix.empty() ? std::string(key) : fmt::format("{}.{}", prefix, key);
   nameBytes_ += name.size();
   if (name.size() > limits_.identifierBytes)
-    return fail(value, fmt::format("a name has more than {} bytes", limits_.identifierBytes), ErrorKind::Limit);
+    return diagnostics_.metLimit(
+        "identifier",
+        fail(value, fmt::format("a name has more than {} bytes", limits_.identifierBytes), ErrorKind::Limit));
   if (nameBytes_ > limits_.headerBytes || ++steps_ > kStepsForATensor * limits_.tensors)
     return fail(value, "the containers of the file hold each other too often", ErrorKind::Limit);
   todo_.push_back({std::move(name), value});

@@ -220,8 +220,9 @@ Result<NpyHeader> parseNpyHeader(const FilePart& file, Diagnostics& diagnostics,
   if (version > 1) length |= uint64_t{byteOf(b, 10)} << 16 | uint64_t{byteOf(b, 11)} << 24;
   if (length > b.size() - begin) return fail(b.size(), "the file is truncated within its header");
   if (length > limits.npyHeaderBytes)
-    return fail(8, fmt::format("the header has {} bytes, the limit is {}", length, limits.npyHeaderBytes),
-                ErrorKind::Limit);
+    return diagnostics.metLimit(
+        "npy-header", fail(8, fmt::format("the header has {} bytes, the limit is {}", length, limits.npyHeaderBytes),
+                           ErrorKind::Limit));
   NpyHeader header;
   header.dataOffset = begin + length;
   if (!NpyHeaderReader(file, begin, begin + length, diagnostics).read(header)) return Failed{};

@@ -44,7 +44,7 @@ class NumberReader {
 
 bool NumberReader::convert(Real& out, size_t begin, std::string_view digits, std::chars_format format) {
   if (digits.size() > limits_.numberBytes)
-    return c_.fail(begin, fmt::format("the number has more than {} bytes", limits_.numberBytes), ErrorKind::Limit);
+    return c_.failLimit(begin, fmt::format("the number has more than {} bytes", limits_.numberBytes), "number");
   auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), out.value, format);
   if (error == std::errc::result_out_of_range) return c_.fail(begin, "the number is out of the range of 64-bit floats");
   TS_CHECK(error == std::errc() && end == digits.data() + digits.size());

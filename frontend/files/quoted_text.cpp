@@ -72,7 +72,7 @@ bool readQuotedText(TextCursor& c, const Limits& limits, std::string& out) {
   while (!c.take('"')) {
     if (c.atEnd()) return c.fail(begin, "the string does not end");
     if (out.size() >= limits.stringBytes)
-      return c.fail(begin, fmt::format("the string has more than {} bytes", limits.stringBytes), ErrorKind::Limit);
+      return c.failLimit(begin, fmt::format("the string has more than {} bytes", limits.stringBytes), "string");
     size_t at = c.at();
     char byte = c.peek();
     c.skip(1);

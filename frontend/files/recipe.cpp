@@ -38,7 +38,7 @@ bool RecipeReader::readName(TextCursor& c, std::string& name) {
   name = rest.substr(0, length);
   if (name.empty()) return c.expected("the name of a tensor");
   if (length > limits_.identifierBytes)
-    return c.fail(begin, fmt::format("the name has more than {} bytes", limits_.identifierBytes), ErrorKind::Limit);
+    return c.failLimit(begin, fmt::format("the name has more than {} bytes", limits_.identifierBytes), "identifier");
   SourceRange range{source_.get(), static_cast<uint32_t>(begin), static_cast<uint32_t>(c.at())};
   auto [known, isNew] = places_.emplace(name, range);
   if (!isNew)
@@ -51,7 +51,7 @@ bool RecipeReader::readLine(size_t begin, size_t end) {
   c.skipBlanks();
   if (c.atEnd() || c.peek() == '#') return true;
   if (tensors_.size() == limits_.tensors)
-    return c.fail(c.at(), fmt::format("the recipe has more than {} tensors", limits_.tensors), ErrorKind::Limit);
+    return c.failLimit(c.at(), fmt::format("the recipe has more than {} tensors", limits_.tensors), "tensors");
   std::string name;
   if (!readName(c, name)) return false;
   c.skipBlanks();

@@ -208,7 +208,9 @@ bool SafetensorsHeaderReader::start_object(size_t) {
 
 bool SafetensorsHeaderReader::key(std::string& name) {
   if (name.size() > limits_.identifierBytes)
-    return fail(seen(), fmt::format("a name has more than {} bytes", limits_.identifierBytes), ErrorKind::Limit);
+    return diagnostics_.metLimit(
+        "identifier",
+        fail(seen(), fmt::format("a name has more than {} bytes", limits_.identifierBytes), ErrorKind::Limit));
   if (where_ == Where::Metadata) {
     metadataKey_ = name;
     return true;
@@ -220,7 +222,8 @@ bool SafetensorsHeaderReader::key(std::string& name) {
       return true;
     }
     if (tensors_.size() == limits_.tensors)
-      return fail(seen(), fmt::format("the file has more than {} tensors", limits_.tensors), ErrorKind::Limit);
+      return diagnostics_.metLimit(
+          "tensors", fail(seen(), fmt::format("the file has more than {} tensors", limits_.tensors), ErrorKind::Limit));
     Read& r = tensors_.emplace_back();
     r.entry.name = name;
     r.nameEnd = seen();
@@ -366,7 +369,9 @@ Result<SafetensorsHeader> parseSafetensorsHeader(std::string_view start, uint64_
   if (length > fileSize - kLengthBytes)
     return fail(fmt::format("the file is truncated: its header has {} bytes, the file {}", length, fileSize));
   if (length > limits.headerBytes)
-    return fail(fmt::format("the header has {} bytes, the limit is {}", length, limits.headerBytes), ErrorKind::Limit);
+    return diagnostics.metLimit(
+        "header",
+        fail(fmt::format("the header has {} bytes, the limit is {}", length, limits.headerBytes), ErrorKind::Limit));
   if (length == 0 || start[kLengthBytes] != '{') return fail("the header does not begin with '{'");
   SafetensorsHeader header;
   header.dataOffset = kLengthBytes + length;

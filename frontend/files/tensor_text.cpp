@@ -154,10 +154,10 @@ bool TensorReader::generate(Tensor& out) {
   if (!readGenerator(c_, limits_, g)) return false;
   if (std::string why = whyNotGenerated(g, dtype_, numel_); !why.empty()) return c_.fail(begin, why);
   if (static_cast<uint64_t>(numel_) > limits_.generatedBytes / itemSize(dtype_))
-    return c_.fail(begin_,
-                   fmt::format("{} elements of {} bytes are above the limit of {} bytes for generated tensors", numel_,
-                               itemSize(dtype_), limits_.generatedBytes),
-                   ErrorKind::Limit);
+    return c_.failLimit(begin_,
+                        fmt::format("{} elements of {} bytes are above the limit of {} bytes for generated tensors",
+                                    numel_, itemSize(dtype_), limits_.generatedBytes),
+                        "generated");
   if (!allocate(out)) return false;
   generateTensor(g, out);
   return true;

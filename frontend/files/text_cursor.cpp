@@ -42,6 +42,10 @@ bool TextCursor::fail(size_t begin, std::string message, ErrorKind kind) {
   return false;
 }
 
+bool TextCursor::failLimit(size_t begin, std::string message, std::string_view limit) {
+  return diagnostics_.metLimit(limit, fail(begin, std::move(message), ErrorKind::Limit));
+}
+
 bool TextCursor::expected(std::string_view what) {
   if (atEnd()) return fail(at_, fmt::format("expected {}, found the end", what));
   size_t length = std::max<size_t>(1, utf8Length(rest()));

@@ -36,6 +36,7 @@ class TextCursor {
   Diagnostic& error(size_t begin, std::string message, ErrorKind kind = ErrorKind::Input);
   // The same; false.
   bool fail(size_t begin, std::string message, ErrorKind kind = ErrorKind::Input);
+  bool failLimit(size_t begin, std::string message, std::string_view limit);  // one of kLimitNames
   // "expected a value, found ']'"; false.
   bool expected(std::string_view what);
 

@@ -45,7 +45,9 @@ Result<Tensor> weightOf(const std::string& name, const PickleTensor& from, const
   if (from.tensor.isContiguous()) return from.tensor;
   uint64_t bytes = static_cast<uint64_t>(from.tensor.numel()) * itemSize(from.dtype);
   if (bytes > limits.generatedBytes)
-    return fail(fmt::format("it has {} bytes, the limit is {}", bytes, limits.generatedBytes), ErrorKind::Limit);
+    return diagnostics.metLimit(
+        "generated",
+        fail(fmt::format("it has {} bytes, the limit is {}", bytes, limits.generatedBytes), ErrorKind::Limit));
   Result<Tensor> copy = allocateTensor(from.dtype, from.tensor.sizes(), path, diagnostics);
   if (!copy) return Failed{};
   std::byte* to = copy->raw();
@@ -127,7 +129,7 @@ bool Weights::addRecipe(const std::string& path, std::string_view text, Diagnost
   if (text.size() > limits.textBytes) {
     diagnostics.fileError(path, {}, fmt::format("the recipe has more than {} bytes", limits.textBytes),
                           ErrorKind::Limit);
-    return false;
+    return diagnostics.metLimit("text", false);
   }
   Result<Named> tensors = parseRecipe(SourceFile::make(path, std::string(text)), diagnostics, limits);
   if (!tensors) return false;

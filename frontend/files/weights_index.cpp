@@ -94,8 +94,9 @@ Result<WeightsIndex> parseWeightsIndex(const FilePart& file, Diagnostics& diagno
     return Failed{};
   };
   if (file.bytes.size() > limits.headerBytes)
-    return fail(fmt::format("it has {} bytes, the limit is {}", file.bytes.size(), limits.headerBytes),
-                ErrorKind::Limit);
+    return diagnostics.metLimit(
+        "header",
+        fail(fmt::format("it has {} bytes, the limit is {}", file.bytes.size(), limits.headerBytes), ErrorKind::Limit));
   WeightsIndex out;
   IndexReader reader(out, limits);
   bool good = nlohmann::json::sax_parse(file.bytes.begin(), file.bytes.end(), &reader);

@@ -207,7 +207,7 @@ bool ZipReader::read(ZipArchive& archive, const Limits& limits) {
     diagnostics_.fileError(
         file_.path, {}, fmt::format("the archive has {} members, the limit is {}", directory.members, limits.tensors),
         ErrorKind::Limit);
-    return false;
+    return diagnostics_.metLimit("tensors", false);
   }
   std::vector<ZipMember>& members = archive.members_;
   uint64_t at = directory.at, end = directory.at + directory.bytes;

@@ -145,7 +145,8 @@ bool PickleReader::takeLine(std::string_view& out) {
 
 PickleValue* PickleReader::make(Kind kind) {
   if (tree_->values_.size() >= options_.limits.values)
-    return failed(fmt::format("the pickle has more than {} values", options_.limits.values), ErrorKind::Limit);
+    return diagnostics_.metLimit(
+        "values", failed(fmt::format("the pickle has more than {} values", options_.limits.values), ErrorKind::Limit));
   return &tree_->values_.emplace_back(kind, options_.offset + start_);
 }
 
@@ -228,8 +229,9 @@ bool PickleReader::longInteger() {
   std::string_view b;
   if (!takeCounted<n>(b)) return false;
   if (b.size() > options_.limits.numberBytes)
-    return fail(fmt::format("the integer has {} bytes, the limit is {}", b.size(), options_.limits.numberBytes),
-                ErrorKind::Limit);
+    return diagnostics_.metLimit(
+        "number", fail(fmt::format("the integer has {} bytes, the limit is {}", b.size(), options_.limits.numberBytes),
+                       ErrorKind::Limit));
   if (b.size() > 8) return push(make(Kind::Long, b));
   uint64_t value = !b.empty() && b.back() < 0 ? ~uint64_t{0} : 0;
   for (size_t i = b.size(); i-- > 0;) value = value << 8 | static_cast<unsigned char>(b[i]);

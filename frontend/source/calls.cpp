@@ -242,8 +242,6 @@ Value* Emitter::emitBuiltin(Symbol kind, Given given) {
 
 namespace {
 
-TypePtr withoutOptional(TypePtr t) { return t->is(TypeKind::Optional) ? t->element() : t; }
-
 bool isListOfTuple(TypePtr tuple, TypePtr list) {
   if (!tuple->is(TypeKind::Tuple) || !list->is(TypeKind::List) || tuple->elements().empty()) return false;
   return std::all_of(tuple->elements().begin(), tuple->elements().end(),

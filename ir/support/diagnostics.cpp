@@ -1,5 +1,7 @@
 #include "ir/support/diagnostics.h"
 
+#include "ir/support/remedy.h"
+
 #include <utility>
 
 namespace tscompile {
@@ -29,6 +31,7 @@ Diagnostic& Diagnostics::add(Diagnostic d) {
     keep = keptOthers_ < kMaxOthers;
     if (keep) ++keptOthers_;
   }
+  lastIsKept_ = keep;
   if (!keep) {
     dropped_ = std::move(d);
     return dropped_;
@@ -70,6 +73,11 @@ Diagnostic& Diagnostics::remark(SourceRange where, std::string message) {
   d.range = where;
   d.message = std::move(message);
   return add(std::move(d));
+}
+
+void Diagnostics::noteLimit(std::string_view name) {
+  Diagnostic& last = lastIsKept_ ? list_.back() : dropped_;
+  last.note(textOf(Remedy(Remedy::Kind::RaiseLimit, {std::string(name)})));
 }
 
 void Diagnostics::keepAlive(SourcePtr source) {

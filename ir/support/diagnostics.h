@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tscompile {
@@ -51,6 +52,12 @@ class Diagnostics {
   // A remark that stands by itself.
   Diagnostic& remark(SourceRange where, std::string message);
   Diagnostic& add(Diagnostic diagnostic);
+  // Adds to the last report which of Limits was met; gives back what the reader returns then.
+  template <class T>
+  T metLimit(std::string_view name, T failed) {
+    noteLimit(name);
+    return failed;
+  }
 
   bool hasErrors() const { return errorCount_ != 0; }
   size_t errorCount() const { return errorCount_; }
@@ -66,10 +73,13 @@ class Diagnostics {
   void clear();
 
  private:
+  void noteLimit(std::string_view name);
+
   std::vector<Diagnostic> list_;
   std::vector<SourcePtr> sources_;
   Diagnostic dropped_;  // what callers annotate when a report is not kept
-  size_t maxErrors_;    // 0: no limit
+  bool lastIsKept_ = false;
+  size_t maxErrors_;  // 0: no limit
   size_t errorCount_ = 0, warningCount_ = 0, suppressedErrors_ = 0, keptOthers_ = 0;
   ErrorKind firstErrorKind_ = ErrorKind::Input;
 };

@@ -117,6 +117,8 @@ TypePtr optionalType(TypePtr element) {
   }
 }
 
+TypePtr withoutOptional(TypePtr t) { return t->is(TypeKind::Optional) ? t->element() : t; }
+
 TypePtr tupleType(std::span<const TypePtr> elements) { return TypeTable::instance().intern(TypeKind::Tuple, elements); }
 
 TypePtr namedTupleType(std::string name, std::span<const TypePtr> elements, std::vector<std::string> fields,

@@ -126,6 +126,7 @@ TypePtr simpleType(TypeKind kind);
 TypePtr tensorType(const TensorFacts& facts);
 TypePtr listType(TypePtr element);
 TypePtr optionalType(TypePtr element);  // T?? is T?, None? is None, Any? is Any
+TypePtr withoutOptional(TypePtr t);     // what an optional type holds; any other as it is
 TypePtr tupleType(std::span<const TypePtr> elements);
 TypePtr namedTupleType(std::string name, std::span<const TypePtr> elements, std::vector<std::string> fields,
                        std::vector<std::string> defaults);

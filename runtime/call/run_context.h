@@ -41,7 +41,8 @@ struct RunOptions {
 
 class RunContext {
  public:
-  explicit RunContext(const RunOptions& options);
+  explicit RunContext(const RunOptions& options);  // which it does not copy
+  explicit RunContext(RunOptions&&) = delete;
 
   // Throws ExecutionError if the run is to stop. Cheap enough for every loop iteration and every few thousand elements.
   void checkInterrupt() {

@@ -5,8 +5,6 @@
 namespace tscompile {
 namespace {
 
-TypePtr withoutOptional(TypePtr t) { return t->is(TypeKind::Optional) ? t->element() : t; }
-
 bool takesNumber(const Argument& a) {
   TypePtr t = withoutOptional(a.type);
   return t->is(TypeKind::Number) || isNumber(t);

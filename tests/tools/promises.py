@@ -227,6 +227,35 @@ class Promises:
             raise Failed(f"other programs or connections: {calls}")
         return "parse, inspect and run: no other program, no connection"
 
+    def p18(self):
+        limits, runs = self.script("bounds_test.py", self.tool, pattern=r"(\d+) limits, (\d+) runs at their bounds, 0 failures")
+        return f"{limits} limits, and those of dimensions and elements: {runs} runs with one less, as much, and one more, as promised"
+
+    def peak(self, calls):
+        """Of a process that takes so many calls of one model."""
+        words = ["run", os.path.join(ROOT, "samples", "models", "lenet_archive", "model.pt"), "-i", "0=1x1x32x32:f32:randn(seed=1)", "-q"]
+        request = b"%d\n" % len(words) + b"".join(b"%d\n%s" % (len(w), w.encode()) for w in words)
+        with open(self.path("calls"), "wb") as file:
+            file.write(request * calls)
+        with open(self.path("calls"), "rb") as file:
+            child = subprocess.Popen([os.path.join(self.build, "tests", "tool_calls")], stdin=file, stdout=subprocess.DEVNULL, cwd=self.folder)
+        _, status, usage = os.wait4(child.pid, 0)
+        if status:
+            raise Failed(f"{calls} calls of one model end with {status}")
+        return usage.ru_maxrss >> 10
+
+    def p22(self):
+        minutes, self.is_long = (120 if self.is_long else 1), False
+        end, rounds = time.monotonic() + 60 * minutes, 0
+        mix, rng = [self.p1, self.p3, self.p7, self.p8, self.p9, self.p10, self.p11, self.p12, self.p15], random.Random(self.seed("P22"))
+        while time.monotonic() < end:
+            rng.choice(mix)()
+            rounds += 1
+        grown = self.peak(2000) - self.peak(200)
+        if grown > 2:
+            raise Failed(f"2,000 calls of a model take {grown} MiB more than 200")
+        return f"{minutes} minutes of P1, P3, P7 to P12 and P15 in turns, {rounds} rounds: 0 failures; 2,000 calls of a model take the memory of 200"
+
     def p23(self):
         return f"{self.gtest('unit_tests', '*EngineFile*')} tests of engine files, those of other formats and processors among them: pass"
 

@@ -16,22 +16,26 @@ RearrangeLayer::RearrangeLayer(const Node* node, std::string name, const Dims& i
   size_t last = sources_.size() - 1;
   for (; last > 0 && keeps(last); --last) unit_ *= inSizes[last];
   const std::vector<int64_t>& line = sources_[last];
-  for (size_t i = 0; i < line.size(); ++i) {
-    Run* open = runs_.empty() ? nullptr : &runs_.back();
-    const bool goesOn = open && (line[i] == kFilling ? open->from == kFilling
-                                                     : open->from != kFilling && line[i] == open->from + open->count);
-    if (goesOn)
-      ++open->count;
-    else
-      runs_.push_back({static_cast<int64_t>(i), line[i], 1});
-  }
+  for (size_t i = 0; i < line.size(); ++i)
+    if (runs_.empty() || !runs_.back().take(line[i])) runs_.push_back({static_cast<int64_t>(i), line[i], 1});
   rowFrom_ = inSizes[last];
   rowTo_ = static_cast<int64_t>(line.size());
-  if (runs_.size() > line.size() / 4 && std::find(line.begin(), line.end(), kFilling) == line.end()) line_ = line;
+  isScattered_ = runs_.size() > line.size() / 4 && std::find(line.begin(), line.end(), kFilling) == line.end();
   last_ = last;
   strides_.resize(last);
   int64_t stride = 1;
   for (size_t d = last; d-- > 0; stride *= inSizes[d]) strides_[d] = stride;
+}
+
+bool RearrangeLayer::Run::take(int64_t source) {
+  if (from == kFilling || source == kFilling) {
+    if (from != source) return false;
+  } else {
+    if (count == 1 && source == from - 1) step = -1;
+    if (source != from + step * count) return false;
+  }
+  ++count;
+  return true;
 }
 
 bool RearrangeLayer::keeps(size_t d) const {
@@ -57,17 +61,34 @@ std::unique_ptr<RearrangeLayer> RearrangeLayer::onBlocks() const {
   return layer;
 }
 
+namespace {
+// `source`: the first of the units that are copied, which is the last one in memory.
+void copyReversed(const std::byte* source, std::byte* target, int64_t count, size_t unitBytes) {
+  if (unitBytes == sizeof(float)) {
+    for (int64_t i = 0; i < count; ++i)
+      std::memcpy(target + static_cast<size_t>(i) * sizeof(float), source - static_cast<size_t>(i) * sizeof(float),
+                  sizeof(float));
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i, source -= unitBytes, target += unitBytes) std::memcpy(target, source, unitBytes);
+}
+}  // namespace
+
 void RearrangeLayer::copyRow(const std::byte* from, std::byte* to, size_t unitBytes) const {
-  if (from && unitBytes == sizeof(float) && !line_.empty()) {
-    for (size_t i = 0; i < line_.size(); ++i)
-      std::memcpy(to + i * sizeof(float), from + static_cast<size_t>(line_[i]) * sizeof(float), sizeof(float));
+  if (from && unitBytes == sizeof(float) && isScattered_) {
+    const std::vector<int64_t>& line = sources_[last_];
+    for (size_t i = 0; i < line.size(); ++i)
+      std::memcpy(to + i * sizeof(float), from + static_cast<size_t>(line[i]) * sizeof(float), sizeof(float));
     return;
   }
   for (const Run& r : runs_) {
     std::byte* target = to + static_cast<size_t>(r.to) * unitBytes;
     const size_t bytes = static_cast<size_t>(r.count) * unitBytes;
-    if (from && r.from != kFilling)
-      std::memcpy(target, from + static_cast<size_t>(r.from) * unitBytes, bytes);
+    const std::byte* source = from && r.from != kFilling ? from + static_cast<size_t>(r.from) * unitBytes : nullptr;
+    if (source && r.step == 1)
+      std::memcpy(target, source, bytes);
+    else if (source)
+      copyReversed(source, target, r.count, unitBytes);
     else
       std::fill_n(reinterpret_cast<float*>(target), bytes / sizeof(float), filling_);
   }
@@ -148,8 +169,12 @@ int64_t elementAt(PadMode mode, int64_t i, int64_t size, int64_t before, int64_t
 
 // Why there is no layer, or nothing.
 std::string_view problemOf(const ConvertCall& call) {
+  constexpr int64_t kLongest = 1 << 24;  // a table has eight bytes for each index
   Tensor x = call.tensor(0);
   if (x.rank() == 0) return "it has no dimensions";
+  auto isLong = [](int64_t size) { return size > kLongest; };
+  if (std::ranges::any_of(x.sizes(), isLong) || std::ranges::any_of(call.spec().sizes, isLong))
+    return "a dimension has more than 2^24 elements";
   return x.numel() == 0 || checkedNumel(call.spec().sizes).value_or(0) == 0 ? kEmpty : std::string_view();
 }
 

@@ -28,9 +28,12 @@ class RearrangeLayer : public Layer {
 
  private:
   bool keeps(size_t d) const;
-  // Neighbours in the result that are neighbours in the input, along the last dimension that is changed.
+  // Neighbours in the result that are neighbours in the input, in the same or the other order, along the last dimension
+  // that is changed.
   struct Run {
-    int64_t to, from, count;  // units
+    bool take(int64_t source);  // whether it goes on with that
+    int64_t to, from, count;    // units
+    int64_t step = 1;           // -1: the other order
   };
   void copyRow(const std::byte* from, std::byte* to, size_t unitBytes) const;
 
@@ -39,7 +42,7 @@ class RearrangeLayer : public Layer {
   std::vector<std::vector<int64_t>> sources_;
   size_t last_ = 0;  // that dimension
   std::vector<Run> runs_;
-  std::vector<int64_t> line_;        // sources along that dimension, if hardly any are neighbours
+  bool isScattered_ = false;         // hardly any are neighbours
   int64_t unit_ = 1;                 // elements behind that dimension
   int64_t rowFrom_ = 0, rowTo_ = 0;  // units of a row
   std::vector<int64_t> strides_;     // of the input's rows, in rows

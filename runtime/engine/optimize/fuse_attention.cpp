@@ -198,6 +198,8 @@ class AttentionFuser {
     layer->outputs = second->outputs;
     const Dims& scores = n_[n_.layers[softmax]->inputs[0]].sizes;
     if (scores.size() < 2 || scores.back() != first->n) return;
+    // Of one key the softmax may be over another dimension, which has its elements one after the other as well.
+    if (static_cast<const SoftmaxLayer&>(*n_.layers[softmax]).count != first->n) return;
     if (s->isMasked() && !splitRows(*layer, scores[scores.size() - 2])) return;
     if (!setMasks(*layer, *s)) return;
     for (size_t at : s->between) uses_.erase(at);

@@ -60,7 +60,8 @@ TEST(BagLayer, SizesOfBagsAreAKernels) {
 
 TEST(BagLayer, WhatIsOutOfRangeIsTold) {
   EngineCase c(bagGraph(0, false, false, nullptr));
-  RunContext context(RunOptions{});
+  const RunOptions options;
+  RunContext context(options);
   RunScope scope(context);
   for (const auto& [numbers, offsets] : {std::pair(std::vector<int64_t>{1, 9}, std::vector<int64_t>{0}),
                                          {{1, -1}, {0}},
