@@ -375,7 +375,8 @@ TEST(Defects, ViewsOfWrittenMemoryStayViews) {
           kEverything, {{1, 2, 3, 4}}, Dims{2, 2});
 }
 
-// What PyTorch refuses by ranks, numbers or elements is refused after lowering as well, whatever the rewrites make of it.
+// What PyTorch refuses by ranks, numbers or elements is refused after lowering as well, whatever the rewrites make of
+// it.
 TEST(Defects, WhatIsRefusedStaysRefused) {
   struct Refused {
     const char* text;
@@ -457,6 +458,22 @@ TEST(Defects, SumsOfHalvesAreRoundedInBetween) {
   return (%y)
 )");
   EXPECT_TRUE(has(after, "aten::add(")) << after;
+}
+
+// Weights that were divided by 0 would be infinite, and their sums no numbers.
+TEST(Defects, WeightsTakeInNoFactorThatMakesThemInfinite) {
+  for (const char* divisor : {"0.", "1.0e-45"})
+    lowered(std::string(R"(graph(%x : Float(1, 2)):
+  %sizes : int[] = prim::Constant[value=[1, 2]]()
+  %none : NoneType = prim::Constant()
+  %divisor : float = prim::Constant[value=)") +
+                divisor + R"(]()
+  %w : Tensor = aten::ones(%sizes, %none, %none, %none, %none)
+  %p : Tensor = aten::linear(%x, %w, %none)
+  %y : Tensor = aten::div(%p, %divisor)
+  return (%y)
+)",
+            kDefault, {{1, -2}}, Dims{1, 2});
 }
 
 TEST(Defects, MemoryFormatsThatAreAskedForStay) {
