@@ -55,7 +55,7 @@ Replacement cut(Site& site) {
 Replacement sink(Site& site) {
   std::vector<size_t> tensors = site.tensorInputs(site.node);
   Node* expand = tensors.size() == 1 ? site.soleProducer(site.input(tensors[0]), kExpand) : nullptr;
-  if (!expand || !site.facts.isUnseen(site.output())) return {};
+  if (!expand || site.mayDivideByZero(site.node) || !site.facts.isUnseen(site.output())) return {};
   std::vector<Value*> inputs = site.inputsOf(site.node), outer = site.inputsOf(expand);
   inputs[tensors[0]] = expand->input(0);
   outer[0] = site.remake(site.node, std::move(inputs));
@@ -71,7 +71,7 @@ bool sameList(Site& site, const Value* a, const Value* b) {
 // f(expand(a, s), expand(b, s)) -> expand(f(a, b), s)
 Replacement sinkBoth(Site& site) {
   std::vector<size_t> tensors = site.tensorInputs(site.node);
-  if (tensors.size() != 2 || !site.facts.isUnseen(site.output())) return {};
+  if (tensors.size() != 2 || site.mayDivideByZero(site.node) || !site.facts.isUnseen(site.output())) return {};
   Node* first = site.soleProducer(site.input(tensors[0]), kExpand);
   Node* second = site.soleProducer(site.input(tensors[1]), kExpand);
   if (!first || !second || !sameList(site, first->input(1), second->input(1))) return {};
@@ -87,7 +87,7 @@ Replacement sinkBoth(Site& site) {
 Replacement elementwiseOfFull(Site& site) {
   std::vector<size_t> tensors = site.tensorInputs(site.node);
   Node* full = tensors.size() == 1 ? site.filling(site.input(tensors[0])) : nullptr;
-  if (!full) return {};
+  if (!full || site.mayDivideByZero(site.node)) return {};
   std::optional<size_t> rank = site.facts.rank(full->output());
   if (!rank || *rank == 0 || !site.facts.isUnseen(site.output())) return {};
   std::vector<Value*> small = site.inputsOf(full), inputs = site.inputsOf(site.node);

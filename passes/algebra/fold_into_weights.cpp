@@ -9,6 +9,10 @@
 #include "passes/algebra/node_rewriting.h"
 #include "passes/rewrite/formula.h"
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
 namespace tscompile {
 namespace {
 
@@ -59,6 +63,42 @@ Value* perChannel(Site& site, const Layer& l, Value* v) {
   if (rank > spatial + 1 || (rank < spatial + 1 && t.numel() != 1)) return nullptr;
   if (t.numel() != 1 && (t.numel() != l.channels || t.sizes()[0] != l.channels)) return nullptr;
   return Formula(site.node, site.context).op(aten::reshape, {v, site.integers(Dims{-1})});
+}
+
+// The least and the greatest magnitude of what is not 0 in a constant.
+struct Magnitudes {
+  double least = std::numeric_limits<double>::infinity(), greatest = 0;
+  bool hasZero = false;
+
+  void add(double v) {
+    hasZero |= v == 0;
+    if (v != 0) least = std::min(least, std::abs(v));
+    if (!(std::abs(v) <= greatest)) greatest = std::abs(v);
+  }
+};
+
+std::optional<Magnitudes> magnitudesOf(const Site& site, const Value* v) {
+  Magnitudes m;
+  if (std::optional<double> number = site.facts.number(v)) {
+    m.add(*number);
+    return m;
+  }
+  const IValue* c = GraphFacts::constant(v);
+  if (!c || !c->isTensor() || !kFloatingTypes.contains(c->toTensor().dtype())) return std::nullopt;
+  const Tensor& t = c->toTensor();
+  for (int64_t i = 0; i < t.numel(); ++i) m.add(t.real(i));
+  return m;
+}
+
+// Whether weights can take in a factor: none that makes all of a channel infinite, or 0 of whatever sign, and no
+// product beyond the range of the dtype.
+bool canTakeIn(const Site& site, const Value* weight, const Value* factor, bool isDivisor) {
+  const std::optional<Magnitudes> w = magnitudesOf(site, weight), f = magnitudesOf(site, factor);
+  if (!w || !f || f->hasZero || !std::isfinite(f->greatest)) return false;
+  const double least = site.facts.dtype(weight) == DType::Float64 ? std::numeric_limits<double>::min()
+                                                                  : std::numeric_limits<float>::min();
+  const double most = isDivisor ? 1 / f->least : f->greatest, smallest = isDivisor ? 1 / f->greatest : f->least;
+  return w->greatest * most < 1 / least && (w->greatest == 0 || w->least * smallest > least);
 }
 
 // A factor for each channel, to be multiplied with the weight.
@@ -118,7 +158,8 @@ Replacement foldFactor(Site& site) {
   for (size_t at : {0, 1}) {
     if (at == 1 && isQuotient) break;
     std::optional<Layer> l = layerBefore(site, site.input(at));
-    Value* factor = l ? perChannel(site, *l, site.input(1 - at)) : nullptr;
+    if (!l || !canTakeIn(site, l->weight, site.input(1 - at), isQuotient)) continue;
+    Value* factor = perChannel(site, *l, site.input(1 - at));
     if (!factor) continue;
     Formula f(site.node, site.context);
     auto scaled = [&](Value* v, Value* by) { return isQuotient ? f.div(v, by) : f.mul(v, by); };

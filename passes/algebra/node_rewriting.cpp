@@ -87,6 +87,15 @@ std::vector<size_t> Site::tensorInputs(const Node* n) const {
 
 Value* Site::integers(DimSpan values) { return constant(intList(values), listType(types().integer)); }
 
+bool Site::mayDivideByZero(const Node* n) {
+  static const Symbol kRemainder = Symbol::of("aten::remainder"), kFmod = Symbol::of("aten::fmod");
+  const bool rounds = n->kind() == aten::div && n->inputCount() == 3 && !GraphFacts::isNone(n->input(2));
+  if (!rounds && n->kind() != aten::floor_divide && n->kind() != kRemainder && n->kind() != kFmod) return false;
+  if (isFloating(n->output())) return false;
+  std::optional<double> divisor = uniform(n->input(1));
+  return !divisor || *divisor == 0;
+}
+
 bool isElementwise(const Node* n, GraphFacts& facts) {
   const Operator* op = facts.resolve(n);
   return op && op->has(Trait::Elementwise) && !op->isInPlaceVariant() && !op->outCount();

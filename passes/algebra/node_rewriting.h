@@ -71,6 +71,8 @@ class Site {
   Value* none(TypePtr type = nullptr) { return constant(IValue(), type ? type : types().none); }
 
   bool isElementwise(const Node* n) { return tscompile::isElementwise(n, facts); }
+  // Whether an elementwise node may meet an integer that is divided by 0, and raise. It has to see each element then.
+  bool mayDivideByZero(const Node* n);
   // Whether a node is as `Site` says.
   bool isQuiet(const Node* n) { return facts.isPure(n) && facts.isUndisturbed(n); }
 };

@@ -138,7 +138,7 @@ Replacement mergeTwo(Site& site) {
 // relu(x)[i] -> relu(x[i])
 Replacement liftPart(Site& site) {
   Node* f = isPart(site, site.node) ? site.soleProducer(site.input(0)) : nullptr;
-  if (!f || !site.isElementwise(f) || site.facts.isSeen(site.output())) return {};
+  if (!f || !site.isElementwise(f) || site.mayDivideByZero(f) || site.facts.isSeen(site.output())) return {};
   std::vector<Value*> inputs = site.inputsOf(f);
   std::vector<size_t> tensors = site.tensorInputs(f);
   std::optional<size_t> dim = dimOf(site, site.node);

@@ -11,7 +11,9 @@ NodeRewrite removeDropout() {
   // dropout(x, p, train)
   r.apply = [](Node* n, RewriteContext& c) -> Replacement {
     if (n->inputCount() != 3 || n->outputCount() != 1) return {};
-    if (c.facts.boolean(n->input(2)) != false && c.facts.number(n->input(1)) != 0.0) return {};
+    std::optional<double> p = c.facts.number(n->input(1));
+    if (!p || !(*p >= 0 && *p <= 1)) return {};  // refused, training or not
+    if (c.facts.boolean(n->input(2)) != false && *p != 0) return {};
     return Replacement::of({{n->output(), n->input(0)}}, {n});
   };
   return r;

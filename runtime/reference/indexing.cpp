@@ -330,4 +330,12 @@ Tensor updatedSelf(KernelCall& call, Repeats repeats) {
   return self;
 }
 
+Tensor updatedRows(KernelCall& call) {
+  if (call.isInPlace()) return updatedSelf(call);
+  const Tensor self = call.tensor(0), copy = Tensor::empty(self.dtype(), self.sizes());
+  copyTensor(copy, self);
+  call.setResult(copy);
+  return copy;
+}
+
 }  // namespace tscompile

@@ -77,5 +77,7 @@ Tensor sourceFor(const KernelCall& call, const Tensor& out, const Tensor& source
 // an element of an expanded tensor several times?
 enum class Repeats : bool { Refused, Written };
 Tensor updatedSelf(KernelCall& call, Repeats repeats = Repeats::Refused);
+// The same, where PyTorch's copy lies in rows, however `self` does.
+Tensor updatedRows(KernelCall& call);
 
 }  // namespace tscompile

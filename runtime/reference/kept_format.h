@@ -5,6 +5,7 @@
 #include "runtime/call/kernel_call.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/loops/memory_format.h"
+#include "runtime/reference/views.h"
 
 namespace tscompile {
 
@@ -38,6 +39,22 @@ void keepingFormat(KernelCall& call) {
   (*kKernel)(call);
   const MemoryFormat format = isGiven ? MemoryFormat::Contiguous : formatOfArguments(call, kArguments);
   if (format != MemoryFormat::Contiguous) layOutResults(call, format, kResults);
+}
+
+// The same for series, which PyTorch takes for images of one row; without a batch their results are rows.
+template <KernelFunction kKernel, size_t kResults = 1>
+void keepingFormatOfSeries(KernelCall& call) {
+  const bool isGiven = call.hasOut();
+  (*kKernel)(call);
+  const Tensor x = call.tensor(0);
+  if (isGiven || x.rank() != 3 || suggestedFormat(unsqueezed(x, 2)) == MemoryFormat::Contiguous) return;
+  for (size_t i = 0; i < std::min(kResults, call.resultCount()); ++i) {
+    const Tensor rows = call.out(i),
+                 made = emptyLike(rows.permuted(Dims{0, 2, 1}), rows.dtype(), MemoryFormat::Contiguous);
+    const Tensor result = made.permuted(Dims{0, 2, 1});
+    copyTensor(result, rows);
+    call.setResult(i, result);
+  }
 }
 
 }  // namespace tscompile

@@ -83,6 +83,14 @@ Tensor drawnLike(KernelCall& call) {
   return out;
 }
 
+// The same, in rows.
+Tensor drawnInRows(KernelCall& call) {
+  if (call.isInPlace()) return drawnLike(call);
+  const Tensor self = call.tensor(0), out = Tensor::empty(self.dtype(), self.sizes());
+  call.setResult(out);
+  return out;
+}
+
 void requireDrawn(const KernelCall& call, DType dtype) {
   if (!kDrawnTypes.contains(dtype))
     call.fail("{} is not implemented for {}", call.op().kind().text(), pythonName(dtype));
@@ -191,15 +199,15 @@ void drawByProbabilities(KernelCall& call, const Tensor& out, const Tensor& prob
 void bernoulliSelfKernel(KernelCall& call) {
   Tensor p = call.tensor(0);
   requireDrawn(call, p.dtype());
-  drawByProbabilities(call, drawnLike(call), p);
+  drawByProbabilities(call, drawnInRows(call), p);
 }
 void bernoulliNumberKernel(KernelCall& call) {
   double p = call.number(1);
   requireProbability(call, p);
-  drawBernoulli(drawnLike(call), randomOf(call), p);
+  drawBernoulli(drawnInRows(call), randomOf(call), p);
 }
 void bernoulliTensorKernel(KernelCall& call) {
-  Tensor out = drawnLike(call), p = call.tensor(1);
+  Tensor out = drawnInRows(call), p = call.tensor(1);
   Dims sizes(out.sizes());
   call.require(
       broadcastInto(sizes, p.sizes()) && std::equal(sizes.begin(), sizes.end(), out.sizes().begin(), out.sizes().end()),

@@ -189,8 +189,6 @@ void inferPrelu(InferCall& call) {
 
 void preluKernel(KernelCall& call) {
   Tensor x = call.tensor(0), weight = call.tensor(1);
-  Tensor out = emptyLike(x, x.dtype(), suggestedFormat(x));
-  call.setResult(out);
   if (weight.numel() != 1) {
     // The channels are dimension 1.
     Dims sizes(static_cast<size_t>(x.rank()), 1), strides(static_cast<size_t>(x.rank()), 0);
@@ -198,6 +196,7 @@ void preluKernel(KernelCall& call) {
     strides[1] = weight.stride(0);
     weight = weight.withGeometry(sizes, strides, weight.offset());
   }
+  Tensor out = elementwiseOutput(call, {&x, &weight});
   mapTensors<kFloats>(
       x.dtype(), [](auto v, auto slope) { return v > 0 ? v : v * slope; }, out, x, weight);
 }

@@ -130,17 +130,22 @@ bool isFinite(T x) {
 }
 
 void nanToNumKernel(KernelCall& call) {
-  double most = largestNumber(call.spec().dtype);
+  double most = largestNumber(realPart(call.spec().dtype));
   double nan = call.isNone(1) ? 0 : call.number(1);
   double high = call.isNone(2) ? most : call.number(2), low = call.isNone(3) ? -most : call.number(3);
-  mapInputs<kReals, 1>(call, [=](auto x) {
+  const auto ofReal = [=](auto x) {
     using T = decltype(x);
-    if constexpr (std::is_same_v<T, int64_t>) {
+    constexpr T kInfinity = std::numeric_limits<T>::infinity();
+    return x != x ? T(nan) : x == kInfinity ? T(high) : x == -kInfinity ? T(low) : x;
+  };
+  mapInputs<kNumbers, 1>(call, [=](auto x) {
+    using T = decltype(x);
+    if constexpr (std::is_same_v<T, int64_t>)
       return x;
-    } else {
-      constexpr T kInfinity = std::numeric_limits<T>::infinity();
-      return x != x ? T(nan) : x == kInfinity ? T(high) : x == -kInfinity ? T(low) : x;
-    }
+    else if constexpr (std::is_same_v<T, C128>)
+      return C128(ofReal(x.real()), ofReal(x.imag()));
+    else
+      return ofReal(x);
   });
 }
 
@@ -232,13 +237,34 @@ T inverse(T x) {
   }
 }
 
-// i / 2 log((i + x) / (i - x)), whose branch cuts are PyTorch's.
+// Of small complex numbers the real part is that of |1 + x|^2 - 1, which keeps the digits of a small x.
 template <class V>
-V arcTangent(V x) {
+V logarithmOfSuccessor(V x) {
+  if constexpr (std::is_same_v<V, C128>) {
+    const double re = x.real(), im = x.imag(), angle = std::atan2(im, re + 1), beyond = re * (2 + re) + im * im;
+    if (!(std::abs(x) < 0.5)) return {std::log(std::hypot(re + 1, im)), angle};
+    return {beyond == 0 ? re : 0.5 * std::log1p(beyond), angle};
+  } else {
+    return log1p(x);
+  }
+}
+
+template <class V>
+V exponentialLessOne(V x) {
+  if constexpr (std::is_same_v<V, C128>) {
+    const double half = std::sin(x.imag() / 2);
+    return {std::expm1(x.real()) * std::cos(x.imag()) - 2 * half * half, std::exp(x.real()) * std::sin(x.imag())};
+  } else {
+    return expm1(x);
+  }
+}
+
+template <class V>
+V powerOfTwo(V x) {
   if constexpr (std::is_same_v<V, C128>)
-    return times(C128(0, 0.5), std::log(quotient(C128(0, 1) + x, C128(0, 1) - x)));
+    return std::exp(x * std::log(2.0));
   else
-    return atan(x);
+    return exp2(x);
 }
 
 template <class V>
@@ -381,6 +407,7 @@ void registerPredicates(OpRegistry& ops) {
            .infer = inferSameAsSelf,
            .kernel = nanToNumKernel,
            .convert = convertPointwise<nanToNumSteps>,
+           .dtypes = kAllTypes,
            .inplace = InPlace::Direct,
            .traits = kElementwise});
 }
@@ -404,13 +431,16 @@ void registerFunctions(OpRegistry& ops) {
   };
   function({"aten::exp"}, unaryKernel<kWithComplex, [](auto x) { return exp(x); }>, convertPointwise<PointwiseOp::Exp>,
            kAllTypes);
-  function({"aten::exp2", "aten::special_exp2"}, unaryKernel<kVectors, [](auto x) { return exp2(x); }>, nullptr);
-  function({"aten::expm1", "aten::special_expm1"}, unaryKernel<kVectors, [](auto x) { return expm1(x); }>,
-           convertPointwise<PointwiseOp::Expm1>);
+  function({"aten::exp2", "aten::special_exp2"}, unaryKernel<kWithComplex, [](auto x) { return powerOfTwo(x); }>,
+           nullptr, kAllTypes);
+  function({"aten::expm1", "aten::special_expm1"},
+           unaryKernel<kWithComplex, [](auto x) { return exponentialLessOne(x); }>,
+           convertPointwise<PointwiseOp::Expm1>, kAllTypes);
   function({"aten::log"}, unaryKernel<kWithComplex, [](auto x) { return log(x); }>, convertPointwise<PointwiseOp::Log>,
            kAllTypes);
-  function({"aten::log1p", "aten::special_log1p"}, unaryKernel<kVectors, [](auto x) { return log1p(x); }>,
-           convertPointwise<PointwiseOp::Log1p>);
+  function({"aten::log1p", "aten::special_log1p"},
+           unaryKernel<kWithComplex, [](auto x) { return logarithmOfSuccessor(x); }>,
+           convertPointwise<PointwiseOp::Log1p>, kAllTypes);
   function({"aten::log10"}, unaryKernel<kWithComplex, [](auto x) { return log10(x); }>,
            convertPointwise<PointwiseOp::Log10>, kAllTypes);
   function({"aten::log2"}, unaryKernel<kWithComplex, [](auto x) { return binaryLogarithm(x); }>,
@@ -441,7 +471,7 @@ void registerFunctions(OpRegistry& ops) {
            kAllTypes);
   function({"aten::acos", "aten::arccos"}, unaryKernel<kWithComplex, [](auto x) { return acos(x); }>, nullptr,
            kAllTypes);
-  function({"aten::atan", "aten::arctan"}, unaryKernel<kWithComplex, [](auto x) { return arcTangent(x); }>,
+  function({"aten::atan", "aten::arctan"}, unaryKernel<kWithComplex, [](auto x) { return atan(x); }>,
            convertPointwise<PointwiseOp::Atan>, kAllTypes);
   function({"aten::sinh"}, unaryKernel<kWithComplex, [](auto x) { return sinh(x); }>, nullptr, kAllTypes);
   function({"aten::cosh"}, unaryKernel<kWithComplex, [](auto x) { return cosh(x); }>, nullptr, kAllTypes);

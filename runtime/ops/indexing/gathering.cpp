@@ -161,18 +161,18 @@ void scatterKernel(KernelCall& call) {
     call.require(reduce == "add" || reduce == "multiply", "reduce must be either add or multiply, not '{}'", reduce);
     how = reduce == "add" ? Update::Add : Update::Multiply;
   }
-  Tensor self = updatedSelf(call);
+  Tensor self = updatedRows(call);
   scatterInto(call, self, scatterSource(call, self), how);
 }
 
 void scatterAddKernel(KernelCall& call) {
-  Tensor self = updatedSelf(call);
+  Tensor self = updatedRows(call);
   scatterInto(call, self, scatterSource(call, self), Update::Add);
 }
 
 void scatterReduceKernel(KernelCall& call) {
   JoinRule rule(call, call.text(4), true);
-  Tensor self = updatedSelf(call), source = scatterSource(call, self);
+  Tensor self = updatedRows(call), source = scatterSource(call, self);
   if (call.tensor(2).numel() == 0) return;
   rule.run(self, source, call.flag(5),
            [&](const Tensor& to, const Tensor& from, Update how) { scatterInto(call, to, from, how); });
@@ -252,18 +252,21 @@ void registerGatheringOps(OpRegistry& ops) {
              .kernel = scatterKernel,
              .convert = convertScatter,
              .dtypes = kAllTypes,
-             .inplace = InPlace::Direct});
+             .inplace = InPlace::Direct,
+             .traits = {Trait::SetsStrides}});
   ops.add({.schema = "aten::scatter_add",
            .infer = inferScatter,
            .kernel = scatterAddKernel,
            .convert = convertScatterAdd,
            .dtypes = kAllTypes,
-           .inplace = InPlace::Direct});
+           .inplace = InPlace::Direct,
+           .traits = {Trait::SetsStrides}});
   ops.add({.schema = "aten::scatter_reduce.two",
            .infer = inferScatter,
            .kernel = scatterReduceKernel,
            .convert = convertScatterReduce,
-           .inplace = InPlace::Direct});
+           .inplace = InPlace::Direct,
+           .traits = {Trait::SetsStrides}});
   ops.add({.schema = "aten::take", .infer = inferTake, .kernel = takeKernel, .dtypes = kAllTypes});
   ops.add(
       {.schema = "aten::put", .infer = inferPut, .kernel = putKernel, .dtypes = kAllTypes, .inplace = InPlace::Direct});

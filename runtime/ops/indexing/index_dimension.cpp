@@ -153,7 +153,7 @@ Tensor fullSource(const KernelCall& call, const Tensor& self, int64_t dim, Tenso
 }
 
 void indexCopyKernel(KernelCall& call) {
-  Tensor self = updatedSelf(call), source = sourceFor(call, self, call.tensor(3));
+  Tensor self = updatedRows(call), source = sourceFor(call, self, call.tensor(3));
   int64_t dim = call.dim(1, self.rank());
   if (isEmptyBeside(self, dim)) return;
   Tensor offsets = indexOffsets(call, self, dim, false);
@@ -170,7 +170,7 @@ Tensor scaled(const Tensor& source, const IValue& alpha) {
 }
 
 void indexAddKernel(KernelCall& call) {
-  Tensor self = updatedSelf(call), source = sourceFor(call, self, call.tensor(3));
+  Tensor self = updatedRows(call), source = sourceFor(call, self, call.tensor(3));
   int64_t dim = call.dim(1, self.rank());
   if (self.rank() > 1 && self.numel() == 0) return;  // unlike its relatives
   Tensor offsets = indexOffsets(call, self, dim, false);
@@ -180,7 +180,7 @@ void indexAddKernel(KernelCall& call) {
 
 void indexReduceKernel(KernelCall& call) {
   JoinRule rule(call, call.text(4), false);
-  Tensor self = updatedSelf(call), source = sourceFor(call, self, call.tensor(3));
+  Tensor self = updatedRows(call), source = sourceFor(call, self, call.tensor(3));
   int64_t dim = call.dim(1, self.rank());
   if (call.tensor(2).numel() == 0) return;
   rule.run(self, fullSource(call, self, dim, source), call.flag(5),
@@ -209,17 +209,20 @@ void registerIndexDimensionOps(OpRegistry& ops) {
            .infer = inferIndexCopy,
            .kernel = indexCopyKernel,
            .dtypes = kAllTypes,
-           .inplace = InPlace::Direct});
+           .inplace = InPlace::Direct,
+           .traits = {Trait::SetsStrides}});
   ops.add({.schema = "aten::index_add",
            .infer = inferIndexAdd,
            .kernel = indexAddKernel,
            .convert = convertIndexAdd,
            .dtypes = kAllTypes,
-           .inplace = InPlace::Direct});
+           .inplace = InPlace::Direct,
+           .traits = {Trait::SetsStrides}});
   ops.add({.schema = "aten::index_reduce",
            .infer = inferIndexAdd,
            .kernel = indexReduceKernel,
-           .inplace = InPlace::Direct});
+           .inplace = InPlace::Direct,
+           .traits = {Trait::SetsStrides}});
 }
 
 }  // namespace tscompile

@@ -344,14 +344,16 @@ void registerPoolingOps(OpRegistry& ops) {
   for (const char* name : {"aten::max_pool3d", "aten::max_pool3d_with_indices"})
     add(name, inferMaxPool<3>, keepingFormat<maxPoolKernel<3>, 2>, kRealTypes,
         std::string_view(name).ends_with("3d") ? convertMaxPoolVolume : nullptr);
-  add("aten::avg_pool1d", inferAveragePool<1>, averagePoolKernel<1>, kAveraged, convertAveragePool<1>);
+  add("aten::avg_pool1d", inferAveragePool<1>, keepingFormatOfSeries<averagePoolKernel<1>>, kAveraged,
+      convertAveragePool<1>);
   add("aten::avg_pool2d", inferAveragePool<2>, keepingFormat<averagePoolKernel<2>>, kAveraged, convertAveragePool<2>);
   add("aten::avg_pool3d", inferAveragePool<3>, averagePoolKernel<3>, kAveraged, convertAveragePoolVolume);
-  add("aten::adaptive_max_pool1d", inferAdaptivePool<1>, adaptiveMaxKernel<1>, kFloatingTypes);
+  add("aten::adaptive_max_pool1d", inferAdaptivePool<1>, keepingFormatOfSeries<adaptiveMaxKernel<1>, 2>,
+      kFloatingTypes);
   add("aten::adaptive_max_pool2d", inferAdaptivePool<2>, keepingFormat<adaptiveMaxKernel<2>, 2>, kFloatingTypes);
   add("aten::adaptive_max_pool3d", inferAdaptivePool<3>, adaptiveMaxKernel<3>, kFloatingTypes);
-  add("aten::adaptive_avg_pool1d", inferAdaptivePool<1>, adaptiveAverageKernel<1>, kFloatingTypes,
-      convertAdaptiveAveragePool<1>);
+  add("aten::adaptive_avg_pool1d", inferAdaptivePool<1>, keepingFormatOfSeries<adaptiveAverageKernel<1>>,
+      kFloatingTypes, convertAdaptiveAveragePool<1>);
   for (const char* name : {"aten::adaptive_avg_pool2d", "aten::_adaptive_avg_pool2d"})
     add(name, inferAdaptivePool<2>, keepingFormat<adaptiveAverageKernel<2>>, kFloatingTypes,
         convertAdaptiveAveragePool<2>);

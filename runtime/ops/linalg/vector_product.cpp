@@ -136,7 +136,8 @@ auto rankOneUpdate(T beta, T alpha) {
 
 void addrKernel(KernelCall& call) {
   DType dtype = call.spec().dtype;
-  Tensor out = call.out(), self = call.tensor(0), a = unsqueezed(call.tensor(1), 1), b = call.tensor(2);
+  Tensor self = call.tensor(0), a = unsqueezed(call.tensor(1), 1), b = call.tensor(2);
+  Tensor out = elementwiseOutput(call, {&self, &a, &b});
   if (isComplex(dtype))
     return mapTensors<kC128>(dtype, rankOneUpdate(call.complex(3), call.complex(4)), out, self, a, b);
   ScalarArgument beta(call, 3, dtype), alpha(call, 4, dtype);

@@ -375,6 +375,107 @@ TEST(Defects, ViewsOfWrittenMemoryStayViews) {
           kEverything, {{1, 2, 3, 4}}, Dims{2, 2});
 }
 
+// What PyTorch refuses by ranks, numbers or elements is refused after lowering as well, whatever the rewrites make of
+// it.
+TEST(Defects, WhatIsRefusedStaysRefused) {
+  struct Refused {
+    const char* text;
+    Tensor x;
+  };
+  const std::vector<float> three{1, 2, 3};
+  const std::vector<int64_t> four{0, 1, 2, 3};
+  const Tensor floats = Tensor::of<float>(Dims{1, 1, 3}, three), integers = Tensor::of<int64_t>(Dims{2, 2}, four);
+  const Refused all[] = {
+      {R"(graph(%x : Tensor):
+  %0 : int = prim::Constant[value=0]()
+  %1 : int = prim::Constant[value=1]()
+  %row : Tensor = aten::select(%x, %0, %0)
+  %t : Tensor = aten::t(%row)
+  %y : Tensor = aten::addmm(%x, %x, %t, %1, %1)
+  return (%y)
+)",
+       floats},
+      {R"(graph(%x : Tensor):
+  %0 : int = prim::Constant[value=0]()
+  %row : Tensor = aten::select(%x, %0, %0)
+  %t : Tensor = aten::t(%row)
+  %y : Tensor = aten::mm(%x, %t)
+  return (%y)
+)",
+       floats},
+      {R"(graph(%x : Tensor):
+  %pad : int[] = prim::Constant[value=[1, 1]]()
+  %mode : str = prim::Constant[value="reflect"]()
+  %value : float = prim::Constant[value=1.]()
+  %y : Tensor = aten::pad(%x, %pad, %mode, %value)
+  return (%y)
+)",
+       floats},
+      {R"(graph(%x : Tensor):
+  %p : float = prim::Constant[value=1.5]()
+  %no : bool = prim::Constant[value=0]()
+  %y : Tensor = aten::dropout(%x, %p, %no)
+  return (%y)
+)",
+       floats},
+      {R"(graph(%x : Tensor):
+  %n : Scalar = aten::ScalarImplicit(%x)
+  return (%n)
+)",
+       Tensor::of<float>(Dims{1}, std::span(three).first(1))},
+      {R"(graph(%x : Long(2, 2)):
+  %0 : int = prim::Constant[value=0]()
+  %1 : int = prim::Constant[value=1]()
+  %q : Tensor = aten::floor_divide(%x, %x)
+  %y : Tensor = aten::select(%q, %0, %1)
+  return (%y)
+)",
+       integers},
+      {R"(graph(%x : Long(2, 2)):
+  %0 : int = prim::Constant[value=0]()
+  %1 : int = prim::Constant[value=1]()
+  %q : Tensor = aten::remainder(%x, %0)
+  %y : Tensor = aten::slice(%q, %0, %0, %0, %1)
+  return (%y)
+)",
+       integers},
+  };
+  for (const Refused& r : all) {
+    std::unique_ptr<Graph> graph = readGraph(r.text), before = cloneGraph(*graph);
+    lower(*graph, kDefault);
+    EXPECT_FALSE(runGraph(*before, {IValue(r.x)}).ok) << r.text;
+    EXPECT_FALSE(runGraph(*graph, {IValue(r.x)}).ok) << graphText(*graph);
+  }
+}
+
+// The product of halves is rounded before a vector is added to it: 66000 is infinite then.
+TEST(Defects, SumsOfHalvesAreRoundedInBetween) {
+  std::string after = lowered(R"(graph(%x : Half(1, 1), %w : Half(1, 1), %b : Half(1)):
+  %1 : int = prim::Constant[value=1]()
+  %none : NoneType = prim::Constant()
+  %p : Tensor = aten::linear(%x, %w, %none)
+  %y : Tensor = aten::add(%p, %b, %1)
+  return (%y)
+)");
+  EXPECT_TRUE(has(after, "aten::add(")) << after;
+}
+
+// Weights that were divided by 0 would be infinite, and their sums no numbers.
+TEST(Defects, WeightsTakeInNoFactorThatMakesThemInfinite) {
+  for (const char* divisor : {"0.", "1.0e-45"})
+    lowered(std::string(R"(graph(%x : Float(1, 2)):
+  %sizes : int[] = prim::Constant[value=[1, 2]]()
+  %none : NoneType = prim::Constant()
+  %divisor : float = prim::Constant[value=)") +
+                divisor + R"(]()
+  %w : Tensor = aten::ones(%sizes, %none, %none, %none, %none)
+  %p : Tensor = aten::linear(%x, %w, %none)
+  %y : Tensor = aten::div(%p, %divisor)
+  return (%y)
+)",
+            kDefault, {{1, -2}}, Dims{1, 2});
+}
+
 TEST(Defects, MemoryFormatsThatAreAskedForStay) {
   // A view of what would not be contiguous fails, and strides would be others.
   for (const char* user :
