@@ -14,6 +14,7 @@
 #include "partition/report.h"
 #include "partition/stitch.h"
 #include "partition/store_weights.h"
+#include "passes/lowering/assumed_weights.h"
 #include "runtime/engine/network/tactics.h"
 #include "runtime/engine/support.h"
 #include "runtime/reference/loops/copy.h"
@@ -115,7 +116,7 @@ std::shared_ptr<const RefitSource> refitSourceOfArchive(const LowerArchive& lowe
   std::shared_ptr<ModuleState> inlined = lower(inlining, ignored);
   if (!inlined) return nullptr;
   const Graph& graph = *inlined->text.graphs[0];
-  std::optional<IValue> self = bindSelf(*inlined, graph, true, ignored);
+  std::optional<IValue> self = bindSelf(*inlined, graph, Unsupplied::LeftOut, ignored);
   std::optional<GraphParts> parts = separateTensors(graph, self ? &self->toObject() : nullptr, ignored, false);
   auto out = std::make_shared<RefitSource>();
   auto append = [&](std::string_view piece) { out->text += piece; };
@@ -382,7 +383,9 @@ Result<Module> compile(const Module& module, const CompileSpec& spec, Diagnostic
 }
 
 Result<CompiledPartition> partition(const Module& module, const CompileSpec& spec, Diagnostics& diagnostics) {
-  return partitionForCompile(module, spec, diagnostics);
+  CompileSpec assuming = spec;
+  assuming.lowering.arguments.emplace(kAssumedWeights, true);
+  return partitionForCompile(module, assuming, diagnostics);
 }
 
 Result<CompiledPartition> partition(const Graph& graph, const CompileSpec& spec, Diagnostics& diagnostics) {
@@ -399,6 +402,7 @@ Result<std::vector<UnsupportedNode>> checkMethodOperatorSupport(const Module& mo
                                                                 Diagnostics& diagnostics) {
   PartitionSpec spec;
   spec.lowering.method = method;
+  spec.lowering.arguments.emplace(kAssumedWeights, true);
   Result<Prepared> prepared = prepareForPartition(module, spec, diagnostics);
   if (!prepared) return Failed{};
   GivenNodes given(*prepared->graph);

@@ -8,6 +8,7 @@
 #include "ir/graph/clone.h"
 #include "ir/support/text.h"
 #include "partition/stitch.h"
+#include "passes/lowering/assumed_weights.h"
 #include "runtime/interpreter/evaluator.h"
 #include "runtime/interpreter/machine.h"
 
@@ -176,7 +177,9 @@ Result<Module> Module::lowered(const LowerOptions& options, Diagnostics& diagnos
   if (options.forgetSizes) forgetExample(*graph);
   assumeShapes(*graph, options.shapes);
   Callees callees(sources, options.forgetSizes);
-  std::optional<IValue> self = bindSelf(*state_, *entry, true, diagnostics);
+  const bool isAssumed = options.arguments.contains(kAssumedWeights);
+  std::optional<IValue> self =
+      bindSelf(*state_, *entry, isAssumed ? Unsupplied::Assumed : Unsupplied::LeftOut, diagnostics);
   if (self) callees.targets.self = Ref<ObjectValue>::share(&self->toObject());
   callees.targets.maxNodes = options.limits.nodes;
   std::optional<Recorder> recorder;

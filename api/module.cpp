@@ -215,7 +215,7 @@ bool Module::save(const std::string& path, Diagnostics& diagnostics, const Limit
   if (!prepare(diagnostics)) return false;
   std::unique_ptr<Graph> copy = copyWithData(*graph, collectSources(*state_, *graph, diagnostics));
   forgetPluginPhases(*copy);
-  std::optional<IValue> self = bindSelf(*state_, *copy, true, diagnostics);
+  std::optional<IValue> self = bindSelf(*state_, *copy, Unsupplied::LeftOut, diagnostics);
   std::optional<GraphParts> parts = separateTensors(*copy, self ? &self->toObject() : nullptr, diagnostics);
   if (!parts) return false;
   writeDefaults(*state_, parts->metadata);
@@ -297,7 +297,8 @@ Result<Method> Module::prepare(Diagnostics& diagnostics, std::string_view method
   size_t before = diagnostics.errorCount();
   ProgramSources sources = collectSources(s, *entry, diagnostics);
   if (diagnostics.errorCount() == before)
-    if (std::optional<IValue> self = bindSelf(s, *entry, false, diagnostics)) sources.boundInputs[0] = std::move(self);
+    if (std::optional<IValue> self = bindSelf(s, *entry, Unsupplied::Reported, diagnostics))
+      sources.boundInputs[0] = std::move(self);
   if (diagnostics.errorCount() != before) return Failed{};
   sources.compileSegment = recuttingCompiler(s.engine, *entry, *s.registry);
   sources.segmentCalls = calls;

@@ -83,14 +83,16 @@ std::optional<IValue> listOfWeights(Weights& weights, const std::string& key) {
   return list;
 }
 
+// What stands for a tensor that the weights have not, or not yet.
+IValue missing(const std::string& path) {
+  return IValue(Ref<LiteralValue>::make(path, LiteralValue::Kind::MissingTensor));
+}
+
 }  // namespace
 
 void bindDump(ModuleState& state) {
   const auto& modules = state.text.module->modules;
   const AttributeTypes types(*state.text.module);
-  auto missing = [](const std::string& path) {
-    return IValue(Ref<LiteralValue>::make(path, LiteralValue::Kind::MissingTensor));
-  };
   for (const DumpedModule& m : modules) {
     auto object = Ref<ObjectValue>::make(classType(m.className));
     object->shared = true;
@@ -141,8 +143,8 @@ namespace {
 
 class GraphBinder {
  public:
-  GraphBinder(ModuleState& state, const Graph& graph, bool partial, Diagnostics& diagnostics)
-      : s_(state), graph_(graph), partial_(partial), diagnostics_(diagnostics) {}
+  GraphBinder(ModuleState& state, const Graph& graph, Unsupplied unsupplied, Diagnostics& diagnostics)
+      : s_(state), graph_(graph), unsupplied_(unsupplied), diagnostics_(diagnostics) {}
 
   // The object behind %self, or nothing if the graph has none.
   std::optional<IValue> bind() {
@@ -174,7 +176,9 @@ class GraphBinder {
         } else if (std::optional<IValue> v = supplied(path, n)) {
           object->set(symbol, std::move(*v));
         } else if (!isModule(n->output())) {
-          if (!partial_) reportMissing(path, n);
+          if (unsupplied_ == Unsupplied::Reported) reportMissing(path, n);
+          if (unsupplied_ == Unsupplied::Assumed && mayBeTensor(n->output()->type()))
+            object->set(symbol, missing(path));
         } else {
           Ref<ObjectValue>& inner = objects_[path];
           if (!inner) inner = Ref<ObjectValue>::make(n->output()->type());
@@ -221,6 +225,10 @@ class GraphBinder {
     return t->is(TypeKind::Class) || t->is(TypeKind::Interface) || (t->isTensor() && hasParts);
   }
 
+  static bool mayBeTensor(TypePtr t) {
+    return t->isTensor() || (t->is(TypeKind::Optional) && t->element()->isTensor());
+  }
+
   void reportMissing(const std::string& path, const Node* n) {
     if (!reported_.insert(path).second) return;
     TypePtr t = n->output()->type();
@@ -237,7 +245,7 @@ class GraphBinder {
 
   ModuleState& s_;
   const Graph& graph_;
-  bool partial_;
+  Unsupplied unsupplied_;
   Diagnostics& diagnostics_;
   std::unordered_set<std::string> reported_;
   std::unordered_map<std::string, Ref<ObjectValue>> objects_;  // by their first path
@@ -289,11 +297,12 @@ void supplyConstants(ModuleState& s, const Graph& graph, const std::string& pref
 
 }  // namespace
 
-std::optional<IValue> bindSelf(ModuleState& state, const Graph& graph, bool partial, Diagnostics& diagnostics) {
+std::optional<IValue> bindSelf(ModuleState& state, const Graph& graph, Unsupplied unsupplied,
+                               Diagnostics& diagnostics) {
   ModuleState& s = state.origin ? *state.origin : state;
   if (!state.takesSelf || graph.inputs().empty()) return std::nullopt;
   if (s.text.module) return IValue(s.objects[0]);
-  return GraphBinder(s, graph, partial, diagnostics).bind();
+  return GraphBinder(s, graph, unsupplied, diagnostics).bind();
 }
 
 ProgramSources collectSources(ModuleState& state, const Graph& entry, Diagnostics& diagnostics) {

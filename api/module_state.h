@@ -55,9 +55,11 @@ struct ModuleState {
 void readConstantEnums(ModuleState& state);
 // Makes the objects of a dump from its attributes and the weights.
 void bindDump(ModuleState& state);
+// What becomes of attributes that no weights file has: they are reported, left out, or tensors of unknown elements.
+enum class Unsupplied { Reported, LeftOut, Assumed };
 // The value behind %self of a method's graph; nothing if it has none. For plain graph text it is made from the chains
-// of prim::GetAttr: `partial` leaves out what no weights file has, otherwise that is reported.
-std::optional<IValue> bindSelf(ModuleState& state, const Graph& graph, bool partial, Diagnostics& diagnostics);
+// of prim::GetAttr.
+std::optional<IValue> bindSelf(ModuleState& state, const Graph& graph, Unsupplied unsupplied, Diagnostics& diagnostics);
 // All that is needed to run `entry`, but for %self. Reports what is wrong with the graphs.
 ProgramSources collectSources(ModuleState& state, const Graph& entry, Diagnostics& diagnostics);
 // A copy of a graph whose constants hold their data, as far as it is known, subgraphs included.

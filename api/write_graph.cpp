@@ -474,7 +474,7 @@ bool Module::write(const std::string& path, Diagnostics& diagnostics, const Limi
     return false;
   }
   const Graph* graph = this->graph();
-  std::optional<IValue> self = bindSelf(*state_, *graph, true, diagnostics);
+  std::optional<IValue> self = bindSelf(*state_, *graph, Unsupplied::LeftOut, diagnostics);
   std::optional<GraphParts> parts = separateTensors(*graph, self ? &self->toObject() : nullptr, diagnostics);
   if (parts) writeDefaults(*state_, parts->metadata);
   return writeParts(std::move(parts), path, diagnostics, limits);

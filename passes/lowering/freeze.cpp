@@ -1,6 +1,7 @@
 // Attributes that nothing writes become constants: %w = prim::GetAttr[name="weight"](%conv) is one tensor from then on,
 // %self.conv.weight. What may be written, and everything that shares its memory, stays an attribute.
 #include "ir/graph/clone.h"
+#include "passes/lowering/assumed_weights.h"
 #include "passes/lowering/call_targets.h"
 #include "passes/rewrite/constant_form.h"
 
@@ -394,7 +395,8 @@ class Freezer {
       if (!v || written.contains(object, name)) continue;
       if (v->isObject() && !fitsConstant(*v)) {
         paths_.try_emplace(&v->toObject(), paths_[object] + std::string(name.text()) + ".");
-      } else if (fitsConstant(*v) && isInstance(*v, withoutRefinement(n->output()->type()))) {
+      } else if (isAssumed(*v, n->output()->type()) ||
+                 (fitsConstant(*v) && isInstance(*v, withoutRefinement(n->output()->type())))) {
         n->output()->replaceAllUsesWith(constantFor(n, object, name, *v));
         n->destroy();
         changed_ = true;
@@ -402,13 +404,26 @@ class Freezer {
     }
   }
 
+  // A tensor without data that is taken for a constant all the same.
+  bool isAssumed(const IValue& value, TypePtr read) const {
+    return value.isLiteral() && value.toLiteral().kind == LiteralValue::Kind::MissingTensor &&
+           tensorOf(read)->isTensor() && context_.arguments.contains(kAssumedWeights);
+  }
+  static TypePtr tensorOf(TypePtr type) { return type->is(TypeKind::Optional) ? type->element() : type; }
+
   // One constant for all reads of an attribute, at the start of the graph.
   Value* constantFor(Node* read, const ObjectValue* object, Symbol name, const IValue& value) {
     Node*& made = constants_[object][name];
     if (made) return made->output();
     made = graph_.create(sym::Constant, {});
-    if (!value.isNone()) made->setAttribute(sym::value, value);
-    made->output()->setType(constantType(value, read->output()->type()));
+    const TypePtr type = read->output()->type();
+    if (isAssumed(value, type)) {
+      made->setAttribute(sym::value, IValue(Ref<LiteralValue>::make("<Tensor>", LiteralValue::Kind::MissingTensor)));
+      made->output()->setType(tensorOf(type));
+    } else {
+      if (!value.isNone()) made->setAttribute(sym::value, value);
+      made->output()->setType(constantType(value, type));
+    }
     made->copyPlace(read);
     if (last_)
       made->insertAfter(last_);

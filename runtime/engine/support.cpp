@@ -37,12 +37,11 @@ Verdict ofStructure(const Node& node) {
     if (node.input(0)->node() && node.input(0)->node()->kind() == sym::CreateObject)
       return {Reason::SideEffect, "reads an attribute of an object that the graph makes", Remedy::Kind::UseValues};
     const KindTable& kinds = node.graph()->kinds();
-    if (!t->is(TypeKind::Class) && (kinds.count(sym::CallMethod) || kinds.count(sym::CallFunction)))
-      remedy = Remedy::Kind::GiveInlined;
-    else if (t->isTensor())
-      remedy = Remedy::Kind::GiveWeights;
-    else if (t->is(TypeKind::Class))
-      remedy = Remedy::Kind::InlineMethods;
+    const bool isClass = t->is(TypeKind::Class);
+    if (!kinds.count(sym::CallMethod) && !kinds.count(sym::CallFunction))
+      return {Reason::SideEffect, "reads an attribute whose value is not given",
+              isClass || t->isTensor() ? Remedy::Kind::GiveWeights : remedy};
+    remedy = isClass ? Remedy::Kind::InlineMethods : Remedy::Kind::GiveInlined;
     return {Reason::SideEffect, "reads an attribute that the graph, or what it calls, may set", std::move(remedy)};
   }
   Remedy remedy = Remedy::Kind::LeaveOut;

@@ -6,6 +6,7 @@
 #include "ir/support/text.h"
 #include "partition/report.h"
 #include "partition/stitch.h"
+#include "passes/lowering/assumed_weights.h"
 #include "runtime/engine/why_kernel.h"
 #include "tools/commands/commands.h"
 #include "tools/options/option_parts.h"
@@ -28,6 +29,7 @@ std::optional<Prepared> prepare(const Options& options, Session& session) {
   Result<Module> module = loadForPartition(options, spec, session);
   if (!module) return std::nullopt;
   checkOptionEffects(options, *module, {"no-lower", "require-full"});
+  if (command.output.empty()) spec.lowering.arguments.emplace(kAssumedWeights, true);
   ProgressStep lowering(session.progress, spec.lower ? "lowering" : "propagating shapes");
   Result<Prepared> prepared = prepareForPartition(*module, spec, session.diagnostics);
   if (!prepared) return std::nullopt;
