@@ -132,6 +132,8 @@ class Separator {
           packed_.emplace_back(n, *v);
         else if (v->isObject())
           objects[n->output()] = {&v->toObject(), prefixOf(firstPathOf(v->object(), path))};
+        else if (holdsAny(*v, [](const IValue& part) { return part.isObject(); }))
+          refuseObjects(n, path);
         else if (taken_.insert(path).second)
           addAttribute(path, *v);
       });
@@ -302,17 +304,32 @@ class Separator {
                        ErrorKind::Unsupported);
   }
 
+  // Text names attributes of objects, and none of objects inside of other values.
+  void refuseObjects(const Node* n, const std::string& path) {
+    good_ = false;
+    diagnostics_.error(n->range,
+                       fmt::format("'{}' holds objects of a class, which files do not hold in lists and dicts", path),
+                       ErrorKind::Unsupported);
+  }
+
   // Weights files have no place for tensors inside of other values.
   void checkParts(const Node* n, const IValue& value) {
+    if (holdsAny(value, [](const IValue& part) { return part.isTensor(); })) refuse(n);
+  }
+
+  // Whether the value, or one inside of its lists, tuples and dicts, is such.
+  template <class F>
+  static bool holdsAny(const IValue& value, const F& isSuch) {
     std::vector<const IValue*> todo{&value};
     while (!todo.empty()) {
       const IValue& v = *todo.back();
       todo.pop_back();
-      if (v.isTensor()) return refuse(n);
+      if (isSuch(v)) return true;
       if (v.isList() || v.isTuple())
         for (const IValue& item : v.isList() ? v.toList().items : v.toTuple().items) todo.push_back(&item);
       if (v.isDict()) v.toDict().forEachValue([&](IValue& item) { todo.push_back(&item); });
     }
+    return false;
   }
 
   // ---- names ----

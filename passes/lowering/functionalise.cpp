@@ -64,14 +64,20 @@ class Round {
       if (n->hasBlocks() || facts_.isPure(n)) return;
       writers_.push_back(n);
       const Operator* op = facts_.resolve(n);
-      if (!op || !op->isImplemented() || n->outputCount() != 1) return;
+      if (!op || !op->isImplemented() || (n->outputCount() != 1 && !changesList(n, *op))) return;
       functional_[n] = functionalOf(n, *op);
       hasCandidates_ |= !functional_[n].kind.empty();
     });
   }
 
+  // What makes another list of a known one.
+  bool changesList(const Node* n, const Operator& op) const {
+    return op.overload() == "t" && (n->kind() == aten::append || n->kind() == reverse_ || n->kind() == insert_ ||
+                                    (n->kind() == pop_ && n->inputCount() == 2));
+  }
+
   Functional functionalOf(Node* n, const Operator& op) {
-    if (n->kind() == aten::append && op.overload() == "t") return {sym::ListConstruct};
+    if (changesList(n, op)) return {sym::ListConstruct};
     if (n->kind() == setItem_ && op.overload() == "t" && n->inputCount() == 3) return {setItem_};
     const Schema& schema = op.schema();
     if (schema.arguments.empty() || !schema.arguments[0].isWritten() || !n->output()->type()->isTensor()) return {};
@@ -206,7 +212,8 @@ class Round {
           continue;
         }
         x.writers.insert(n);
-        if (x.names.insert(n->output()).second) todo.push_back(n->output());
+        const bool givesItself = n->outputCount() == 1 && n->kind() != pop_;
+        if (givesItself && x.names.insert(n->output()).second) todo.push_back(n->output());
       }
     }
     std::sort(x.users.begin(), x.users.end(),
@@ -507,7 +514,7 @@ class Round {
 
   // ---- lists ----
 
-  // Appends to a list right where it is made:
+  // Changes of a list right where it is made, by append, insert, pop and reverse:
   //   %l = prim::ListConstruct(%a)
   //   %m = aten::append(%l, %b)        ->   %m = prim::ListConstruct(%a, %b)
   bool list(Value* root) {
@@ -522,13 +529,15 @@ class Round {
     if (!gather(x) || !knowsAllWriters(x) || !capturesAfterWrites(x)) return false;
     for (const Node* w : x.writers)
       if (w->kind() == setItem_) return false;
+    if (!changesKnownPlaces(x, maker->inputCount())) return false;
     // Each reader between appends costs a list of its own.
     size_t items = maker->inputCount(), made = 0;
     bool isRead = true;
     for (const Node* n : x.users) {
       bool appends = x.writers.contains(n);
       if (appends && n->block() != root->block()) return false;
-      if (appends && x.names.contains(n->input(1))) return false;  // it holds itself
+      for (size_t k = 1; appends && k < n->inputCount(); ++k)
+        if (x.names.contains(n->input(k))) return false;  // it holds itself
       items += appends;
       if (!appends && !isRead) made += items;
       isRead = !appends;
@@ -536,6 +545,37 @@ class Round {
     if (made > 1024 + 16 * (items + x.users.size())) return false;
     rebuild(x, maker);
     return true;
+  }
+
+  // Whether items go in and out at places that are known and there.
+  bool changesKnownPlaces(const Variable& x, size_t given) {
+    auto length = static_cast<int64_t>(given);
+    for (const Node* n : x.users) {
+      if (!x.writers.contains(n) || n->kind() == reverse_) continue;
+      if (n->kind() != aten::append && !placeIn(n, length)) return false;
+      length += n->kind() == pop_ ? -1 : 1;
+    }
+    return true;
+  }
+  // Where pop and insert find an item in a list of that length.
+  std::optional<int64_t> placeIn(const Node* n, int64_t length) {
+    std::optional<int64_t> at = facts_.integer(n->input(1));
+    if (!at) return std::nullopt;
+    if (*at < 0) *at += length;
+    const int64_t end = n->kind() == pop_ ? length : length + 1;
+    return *at >= 0 && *at < end ? at : std::nullopt;
+  }
+
+  void change(std::vector<Value*>& items, Node* n) {
+    if (n->kind() == aten::append) return items.push_back(n->input(1));
+    if (n->kind() == reverse_) return std::reverse(items.begin(), items.end());
+    const auto at = items.begin() + static_cast<ptrdiff_t>(*placeIn(n, static_cast<int64_t>(items.size())));
+    if (n->kind() == insert_) {
+      items.insert(at, n->input(2));
+      return;
+    }
+    n->output()->replaceAllUsesWith(*at);
+    items.erase(at);
   }
 
   // How long a list is when it is made, of numbers or strings.
@@ -591,7 +631,7 @@ class Round {
     for (Node* n : x.users) {
       if (x.writers.contains(n)) {
         functional_[n] = {};
-        items.push_back(n->input(1));
+        change(items, n);
         if (pending) garbage_.push_back(pending);
         pending = n;
         continue;
@@ -599,6 +639,7 @@ class Round {
       if (pending) {
         pending->setKind(sym::ListConstruct);
         pending->removeAllInputs();
+        if (pending->outputCount() == 0) pending->addOutput(x.root->type());
         for (Value* v : items) pending->addInput(v);
         current = pending->output();
         current->setType(x.root->type());
@@ -629,7 +670,8 @@ class Round {
   std::vector<Node*> garbage_;
   Value* current_ = nullptr;
   int64_t length_ = 0;  // of the list whose items are set
-  const Symbol setItem_ = Symbol::of("aten::_set_item");
+  const Symbol setItem_ = Symbol::of("aten::_set_item"), reverse_ = Symbol::of("aten::reverse"),
+               insert_ = Symbol::of("aten::insert"), pop_ = Symbol::of("aten::pop");
   bool hasCandidates_ = false, indexed_ = false, changed_ = false;
 };
 

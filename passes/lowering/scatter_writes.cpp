@@ -57,9 +57,29 @@ class WriteScatterer {
     return n->input(0)->type()->isTensor() && n->output()->type()->isTensor() && !op->has(Trait::ChangesGeometry);
   }
   // A view of a part, with operators that copy it and put it back.
-  bool isPart(const Node* n) {
+  bool isPart(const Node* n) { return isKnownNarrow(n) || isTwinned(n); }
+  bool isTwinned(const Node* n) {
     return facts_.movesElements(n) && !facts_.asksForStrides(n) && copyOf(n->kind(), registry_) &&
            scatterOf(n->kind(), registry_);
+  }
+  // A slice that is there in full, or an error: what is put back is one.
+  bool isKnownNarrow(const Node* n) {
+    if (n->kind() != narrow_ || n->inputCount() != 4 || !facts_.resolve(n)) return false;
+    const std::optional<int64_t> start = facts_.integer(n->input(2)), length = facts_.integer(n->input(3));
+    int64_t end;
+    return start && length && *start >= 0 && *length >= 0 && !__builtin_add_overflow(*start, *length, &end);
+  }
+  // The operator that puts the part back into the whole, and its arguments after these two.
+  Symbol putsBack(Builder& builder, const Node* view, std::vector<Value*>& arguments) {
+    if (view->kind() != narrow_) {
+      for (size_t k = 1; k < view->inputCount(); ++k) arguments.push_back(view->input(k));
+      return *scatterOf(view->kind(), registry_);
+    }
+    const int64_t start = *facts_.integer(view->input(2));
+    arguments.push_back(view->input(1));
+    for (int64_t v : {start, start + *facts_.integer(view->input(3)), int64_t{1}})
+      arguments.push_back(builder.constant(IValue(v)));
+    return Symbol::of("aten::slice_scatter");
   }
   static bool isContiguous(const Value* v) {
     static const Symbol kContiguous = Symbol::of("aten::contiguous");
@@ -308,8 +328,8 @@ class WriteScatterer {
     Value* part = writer->output();
     for (Node* view : views) {
       std::vector<Value*> arguments{wholes.back(), part};
-      for (size_t k = 1; k < view->inputCount(); ++k) arguments.push_back(view->input(k));
-      part = make(after, *scatterOf(view->kind(), registry_), arguments, wholes.back()->type());
+      const Symbol kind = putsBack(after, view, arguments);
+      part = make(after, kind, arguments, wholes.back()->type());
       wholes.pop_back();
     }
     Value* base = views.back()->input(0);
@@ -324,6 +344,7 @@ class WriteScatterer {
   RewriteContext& context_;
   GraphFacts& facts_;
   const OpRegistry& registry_;
+  const Symbol narrow_ = Symbol::of("aten::narrow");
   std::vector<Node*> writers_;  // and other nodes with effects
 };
 

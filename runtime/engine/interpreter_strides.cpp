@@ -6,6 +6,7 @@
 #include "runtime/engine/network/convert_call.h"
 #include "runtime/engine/support.h"
 #include "runtime/interpreter/call_operator.h"
+#include "runtime/reference/loops/copy.h"
 
 #include <algorithm>
 #include <cstring>
@@ -66,6 +67,17 @@ IValue zerosLike(const Tensor& t) {
   return Tensor::view(t.dtype(), memory.storage(), t.sizes(), t.strides(), t.offset());
 }
 
+// Zeros, but for ones on the diagonals of square matrices: what can be inverted and factorized.
+IValue unitsLike(const Tensor& t) {
+  Tensor made = zerosLike(t).toTensor();
+  const int rank = t.rank();
+  if (rank < 2 || t.numel() == 0 || t.size(rank - 1) != t.size(rank - 2)) return made;
+  Dims sizes(t.sizes().first(static_cast<size_t>(rank - 1))), strides(t.strides().first(static_cast<size_t>(rank - 1)));
+  strides.back() += t.strides().back();
+  fillTensor(made.withGeometry(sizes, strides, made.offset()), 1);
+  return made;
+}
+
 }  // namespace
 
 bool placeAlike(DimSpan sizes, DimSpan a, DimSpan b) {
@@ -98,7 +110,7 @@ void InterpreterStrides::note(const Operator& op, std::span<const IValue* const>
   if (op.schema().isMutable() || isViewAsTold(arguments, results)) return;
   std::optional<std::vector<IValue>> interpreted = all(arguments);
   if (op.has(Trait::SetsStrides) || (interpreted && givesRows(op, *interpreted))) return recordRows(results);
-  if (interpreted) interpreted = computed(op, std::move(*interpreted), results.size());
+  if (interpreted) interpreted = computed(op, *interpreted, results.size());
   interpreted ? record(results, *interpreted) : forget(results);
 }
 
@@ -122,18 +134,21 @@ std::optional<std::vector<IValue>> InterpreterStrides::all(std::span<const IValu
   return out;
 }
 
-// What the interpreter gives for zeros that lie as the arguments do.
-std::optional<std::vector<IValue>> InterpreterStrides::computed(const Operator& op, std::vector<IValue> arguments,
-                                                                size_t count) {
-  std::vector<IValue> results(count);
-  try {
-    for (IValue& v : arguments) v = *replaced(v, [](const Tensor& t) { return std::optional(zerosLike(t)); });
-    callOperator(op, pointersTo(arguments).data(), arguments.size(), results.data(), count, context_);
-  } catch (const ExecutionError& e) {
-    if (e.kind() == ErrorKind::Interrupted) throw;
-    return std::nullopt;
+// What the interpreter gives for zeros that lie as the arguments do, or where these are refused, for units.
+std::optional<std::vector<IValue>> InterpreterStrides::computed(const Operator& op,
+                                                                const std::vector<IValue>& arguments, size_t count) {
+  for (IValue (*made)(const Tensor&) : {zerosLike, unitsLike}) {
+    std::vector<IValue> given, results(count);
+    try {
+      for (const IValue& v : arguments)
+        given.push_back(*replaced(v, [&](const Tensor& t) { return std::optional(made(t)); }));
+      callOperator(op, pointersTo(given).data(), given.size(), results.data(), count, context_);
+      return results;
+    } catch (const ExecutionError& e) {
+      if (e.kind() == ErrorKind::Interrupted) throw;
+    }
   }
-  return results;
+  return std::nullopt;
 }
 
 void InterpreterStrides::forget(std::span<IValue> results) {

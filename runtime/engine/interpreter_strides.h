@@ -33,7 +33,7 @@ class InterpreterStrides {
 
   bool isViewAsTold(std::span<const IValue* const> arguments, std::span<const IValue> results) const;
   std::optional<std::vector<IValue>> all(std::span<const IValue* const> arguments) const;
-  std::optional<std::vector<IValue>> computed(const Operator& op, std::vector<IValue> arguments, size_t count);
+  std::optional<std::vector<IValue>> computed(const Operator& op, const std::vector<IValue>& arguments, size_t count);
   void recordRows(std::span<IValue> results);
   void record(std::span<IValue> results, std::span<const IValue> interpreted);
   void record(IValue& result, Strides strides);

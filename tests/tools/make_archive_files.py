@@ -69,6 +69,40 @@ class Whole(torch.nn.Module):
         return y
 
 
+@torch.jit.script
+class Recipe:
+    """What to do with a tensor, as einops keeps it."""
+
+    def __init__(self, sizes: List[int], scales: Dict[int, float]):
+        self.sizes = sizes
+        self.scales = scales
+
+
+class Recipes(torch.nn.Module):
+    """An attribute that holds objects in a dict; which one is read depends on the input."""
+
+    recipes: Dict[int, Recipe]
+
+    def __init__(self):
+        super().__init__()
+        self.recipes = {1: Recipe([2, -1], {0: 2.0}), 2: Recipe([-1], {0: 3.0})}
+        self.linear = torch.nn.Linear(2, 2)
+        with torch.no_grad():
+            self.linear.weight.copy_(torch.tensor([[1.0, 2.0], [0.0, -1.0]]))
+            self.linear.bias.copy_(torch.tensor([0.5, 0.0]))
+
+    def forward(self, x):
+        recipe = self.recipes[x.dim()]
+        x = self.linear(torch.relu(x) + 1)
+        sizes = torch.jit.annotate(List[int], [])
+        for size in recipe.sizes:
+            sizes.append(size)
+        y = x.reshape(sizes)
+        for at, scale in recipe.scales.items():
+            y = y.transpose(at, -1) * scale
+        return torch.tanh(y) + y
+
+
 class Quantized(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -164,6 +198,7 @@ def main():
                     "float8_e4m3fn": torch.tensor([1, -448, 0.015625]).to(torch.float8_e4m3fn),
                     "float8_e5m2": torch.tensor([57344, float("inf")]).to(torch.float8_e5m2)}, path("carried_2.pth"))
         torch.jit.script(Views()).save(path("views_2.pt"))
+        torch.jit.script(Recipes()).save(path("recipes_2.pt"))
         torch.save(views(), path("views_2.pth"))
         torch.save(views(), path("views_legacy_2.pth"), _use_new_zipfile_serialization=False)
         return repack(path("checkpoint_2.pth"), path("bigendian.pth"), swap)

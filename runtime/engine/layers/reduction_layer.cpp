@@ -17,10 +17,55 @@ void ReductionLayer::run(Frame& frame) const {
                frame.data<float>(outputs[0]), frame.threads());
 }
 
+namespace {
+
+constexpr std::string_view nameOf(ReductionOf of) {
+  switch (of) {
+    case ReductionOf::Sum:
+      return "aten::sum.dim_IntList";
+    case ReductionOf::Mean:
+      return "aten::mean.dim";
+    case ReductionOf::Max:
+      return "aten::amax";
+    case ReductionOf::Min:
+      break;
+  }
+  return "aten::amin";
+}
+
+// Over these dimensions, counted from the front, none of which stays.
+IValue reduced(const ConvertCall& call, ReductionOf of, const IValue& x, const Dims& dims) {
+  std::vector<IValue> arguments{x, intList(dims), false};
+  if (of == ReductionOf::Sum || of == ReductionOf::Mean) arguments.push_back(IValue());
+  return call.compute(nameOf(of), std::move(arguments));
+}
+IValue shaped(const ConvertCall& call, const IValue& x) {
+  return call.compute("aten::reshape", {x, intList(call.spec().sizes)});
+}
+
+// Dimensions that do not lie next to each other are moved to the end.
+IValue reducedApart(const ConvertCall& call, ReductionOf of, const Tensor& x, const Dims& dims) {
+  Dims order, last;
+  for (int64_t d = 0; d < x.rank(); ++d)
+    if (std::find(dims.begin(), dims.end(), d) == dims.end()) order.push_back(d);
+  for (int64_t d : dims) last.push_back(static_cast<int64_t>(order.size())), order.push_back(d);
+  return shaped(call, reduced(call, of, call.compute("aten::permute", {x, intList(order)}), last));
+}
+
+// Of complex numbers, the parts.
+IValue reducedParts(const ConvertCall& call, ReductionOf of, const Tensor& x, const Dims& dims) {
+  const IValue pairs = reduced(call, of, call.compute("aten::view_as_real", {x}), dims);
+  return shaped(call, call.compute("aten::view_as_complex", {pairs}));
+}
+
+}  // namespace
+
 template <ReductionOf kOf>
 void convertReduction(ConvertCall& call) {
   Tensor x = call.tensor(0);
-  if (!isF32(x) || call.spec().dtype != DType::Float32) return convertToKernel(call, kNotF32);
+  constexpr bool kAdds = kOf == ReductionOf::Sum || kOf == ReductionOf::Mean;
+  const bool isComplex = kAdds && x.dtype() == DType::Complex64 && call.spec().dtype == x.dtype() && x.rank() > 0;
+  if (!isComplex && (!isF32(x) || call.spec().dtype != DType::Float32)) return convertToKernel(call, kNotF32);
   if (x.numel() == 0) return convertToKernel(call, kEmpty);
   const bool hasDims = call.size() > 2 && x.rank() > 0;
   Dims dims;
@@ -28,6 +73,7 @@ void convertReduction(ConvertCall& call) {
   if (dims.empty())
     for (int d = 0; d < x.rank(); ++d) dims.push_back(d);
   std::sort(dims.begin(), dims.end());
+  if (isComplex) return call.setResult(0, reducedParts(call, kOf, x, dims));
   auto layer = std::make_unique<ReductionLayer>(call.node());
   layer->kind = kOf == ReductionOf::Max   ? RowReduction::Max
                 : kOf == ReductionOf::Min ? RowReduction::Min
@@ -38,7 +84,7 @@ void convertReduction(ConvertCall& call) {
   int64_t reduced = 1;
   for (int64_t d : dims) reduced *= x.size(static_cast<int>(d));
   for (int d = 0; d < x.rank(); ++d) (d < first ? layer->outer : d < end ? layer->count : layer->inner) *= x.size(d);
-  if (layer->count != reduced) return convertToKernel(call, "its dimensions do not lie next to each other");
+  if (layer->count != reduced) return call.setResult(0, reducedApart(call, kOf, x, dims));
   TensorId input = contiguousOperand(call, 0);
   TensorId output = call.makeResult();
   if (kOf == ReductionOf::Mean && x.rank() == 4 && first == 2 && end == 4) {

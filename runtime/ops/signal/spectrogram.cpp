@@ -3,6 +3,7 @@
 #include "runtime/engine/network/convert_call.h"
 #include "runtime/ops/call_op.h"
 #include "runtime/ops/ops.h"
+#include "runtime/ops/signal/recursive_filter.h"
 #include "runtime/reference/elementwise.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/views.h"
@@ -152,6 +153,13 @@ void alignedStft(KernelCall& call) {
   stftKernel<kCenter>(call);
 }
 
+template <bool kCenter>
+void convertAlignedStft(ConvertCall& call) {
+  const size_t last = call.size() - 1;
+  if (!call.isNone(last) && call.flag(last)) return convertToKernel(call, "align_to_window is set");
+  convertStft<kCenter>(call);
+}
+
 // ---- istft: (..., center, normalized, onesided, length, return_complex) at positions 5 to 9 ----
 
 // Adds up frames that lie `hop` apart, each times the window, and divides by what the squares of the windows add up to.
@@ -275,6 +283,67 @@ void istftKernel(KernelCall& call) {
   call.setResult(v.batched ? out : squeezedAt(out, 0));
 }
 
+// What the squares of the windows add up to, as overlapAdd has it, in [start, start + used); nothing where they leave
+// a gap.
+Tensor overlappedWeights(const Tensor& windowTensor, const Inverse& v, int64_t used) {
+  const int64_t n = v.frames.points, hop = v.frames.hop;
+  Tensor weights = Tensor::zeros(DType::Float32, Dims{n + hop * (v.count - 1)});
+  const float* window = windowTensor.data<float>();
+  float* sum = weights.data<float>();
+  for (int64_t k = 0; k < v.count; ++k)
+    for (int64_t i = 0; i < n; ++i) sum[k * hop + i] += window[i] * window[i];
+  for (int64_t i = v.start; i < v.start + used; ++i)
+    if (std::abs(sum[i]) < 1e-11) return {};
+  return contiguous(narrowed(weights, 0, v.start, used));
+}
+
+// [batch, count, n] frames that lie `hop` apart, added up: as many sums as a frame has pieces of that length, the last
+// pieces first, which is the order of the frames.
+IValue overlapped(const ConvertCall& call, IValue frames, const Inverse& v) {
+  const int64_t n = v.frames.points, hop = v.frames.hop, pieces = (n + hop - 1) / hop;
+  auto padded = [&](const IValue& x, const Dims& by) {
+    return call.compute("aten::constant_pad_nd", {x, intList(by), 0.0});
+  };
+  if (pieces * hop != n) frames = padded(frames, Dims{0, pieces * hop - n});
+  const IValue cut = call.compute("aten::reshape", {frames, intList(Dims{-1, v.count, pieces, hop})});
+  IValue sum;
+  for (int64_t i = pieces - 1; i >= 0; --i) {
+    IValue piece = call.compute("aten::select.int", {cut, int64_t{2}, i});
+    if (pieces > 1) piece = padded(piece, Dims{0, 0, i, pieces - 1 - i});
+    sum = sum.isNone() ? piece : call.compute("aten::add.Tensor", {sum, piece, int64_t{1}});
+  }
+  return call.compute("aten::reshape", {sum, intList(Dims{-1, (v.count + pieces - 1) * hop})});
+}
+
+void convertIstft(ConvertCall& call) {
+  const Inverse v = inverseOf(InferCall(call.op(), call.arguments(), call.size()));
+  const Frames& f = v.frames;
+  if (call.flag(9)) return convertToKernel(call, "the result is complex");
+  if (call.isNetworkTensor(4)) return convertToKernel(call, "the window is an input");
+  if (call.spec().dtype != DType::Float32) return convertToKernel(call, "the result is not float32");
+  const Tensor window = contiguous(fullWindow(call, f, DType::Float32));
+  const int64_t used = std::min(v.length, f.points + f.hop * (v.count - 1) - v.start);
+  const Tensor weights = window.dtype() == DType::Float32 ? overlappedWeights(window, v, used) : Tensor();
+  constexpr int64_t kMostPieces = 64;
+  if (!weights.defined() || f.points > kMostPieces * f.hop)
+    return convertToKernel(call, "the windows do not overlap everywhere, or too many do");
+
+  IValue in = call.argument(0);
+  if (!isComplex(call.tensor(0).dtype()))
+    in = call.compute("aten::view_as_complex", {call.compute("aten::contiguous", {in, int64_t{0}})});
+  if (!v.batched) in = call.compute("aten::unsqueeze", {in, int64_t{0}});
+  in = call.compute("aten::transpose.int", {in, int64_t{1}, int64_t{2}});
+  if (!v.onesided) in = call.compute("aten::slice.Tensor", {in, int64_t{2}, int64_t{0}, f.points / 2 + 1, int64_t{1}});
+  const IValue normalization = call.flag(6) ? int64_t{1} : int64_t{2};
+  IValue frames = call.compute("aten::_fft_c2r", {in, intList(Dims{2}), normalization, f.points});
+  frames = call.compute("aten::mul.Tensor", {frames, window});
+  IValue sum = overlapped(call, frames, v);
+  sum = call.compute("aten::slice.Tensor", {sum, int64_t{1}, v.start, v.start + used, int64_t{1}});
+  IValue out = call.compute("aten::div.Tensor", {sum, weights});
+  if (used < v.length) out = call.compute("aten::constant_pad_nd", {out, intList(Dims{0, v.length - used}), 0.0});
+  call.setResult(0, call.compute("aten::reshape", {out, intList(call.spec().sizes)}));
+}
+
 }  // namespace
 
 void registerSpectrogramOps(OpRegistry& ops) {
@@ -298,6 +367,7 @@ void registerSpectrogramOps(OpRegistry& ops) {
                      "bool? align_to_window=None) -> Tensor",
            .infer = inferStft<false>,
            .kernel = alignedStft<false>,
+           .convert = convertAlignedStft<false>,
            .dtypes = kTypes,
            .traits = kColumns});
   ops.add({.schema = "aten::stft.center_aligned(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, "
@@ -305,9 +375,12 @@ void registerSpectrogramOps(OpRegistry& ops) {
                      "bool? onesided=None, bool? return_complex=None, bool? align_to_window=None) -> Tensor",
            .infer = inferStft<true>,
            .kernel = alignedStft<true>,
+           .convert = convertAlignedStft<true>,
            .dtypes = kTypes,
            .traits = kColumns});
-  ops.add({.schema = "aten::istft", .infer = inferIstft, .kernel = istftKernel, .dtypes = kTypes});
+  ops.add(
+      {.schema = "aten::istft", .infer = inferIstft, .kernel = istftKernel, .convert = convertIstft, .dtypes = kTypes});
+  registerRecursiveFilterOps(ops);
 }
 
 }  // namespace tscompile
