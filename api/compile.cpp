@@ -157,6 +157,13 @@ bool checkRefittable(const CompileSpec& spec, const ModuleState& source, Diagnos
                       ErrorKind::Unsupported);
     return false;
   }
+  if (spec.engine.tactics && spec.engine.tactics->isOfOneEngine()) {
+    diagnostics
+        .error("calibrated engines cannot be refitted: the ranges that were found are those of the weights they have",
+               ErrorKind::Unsupported)
+        .note("compile and calibrate with the new weights, or leave out refittable");
+    return false;
+  }
   std::vector<std::string> lost;
   for (const auto& [setting, value] : saidSettings(spec))
     if (!setting->set) lost.emplace_back(setting->name);

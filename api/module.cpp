@@ -24,6 +24,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cstring>
 #include <unordered_set>
 
 namespace tscompile {
@@ -375,21 +376,33 @@ std::optional<size_t> firstOfOtherSizes(const std::vector<ValueInfo>& declared, 
   return std::nullopt;
 }
 
-// The same in f32; what cannot be allocated is reported.
-Result<std::vector<IValue>> widened(std::span<const IValue> inputs, Diagnostics& diagnostics) {
-  std::vector<IValue> out(inputs.begin(), inputs.end());
+Tensor inFloat32(const Tensor& t) {
+  Tensor wide = Tensor::empty(DType::Float32, t.sizes());
+  copyTensor(wide, t);
+  return wide;
+}
+
+// Does that for each input of half precision; what cannot be allocated is reported.
+template <class Visit>
+bool forEachHalf(std::span<const IValue> inputs, Diagnostics& diagnostics, Visit&& visit) {
   try {
-    for (IValue& v : out) {
-      if (!isHalf(v)) continue;
-      Tensor wide = Tensor::empty(DType::Float32, v.toTensor().sizes());
-      copyTensor(wide, v.toTensor());
-      v = wide;
-    }
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (isHalf(inputs[i])) visit(i, inputs[i].toTensor());
+    return true;
   } catch (const ExecutionError& e) {
     diagnostics.error(e.message(), e.kind());
-    return Failed{};
+    return false;
   }
-  return out;
+}
+
+// What the model wrote into inputs in f32 goes into those of half precision that they stand for. Others may be
+// read-only.
+bool putBack(std::span<const IValue> wide, std::span<const IValue> inputs, Diagnostics& diagnostics) {
+  return forEachHalf(inputs, diagnostics, [&](size_t i, Tensor given) {
+    const Tensor now = wide[i].toTensor(), before = inFloat32(given);
+    if (std::memcmp(now.raw(), before.raw(), static_cast<size_t>(now.numel()) * sizeof(float)) != 0)
+      copyTensor(given, now);
+  });
 }
 
 Result<std::vector<IValue>> runBy(const OtherInputs& other, std::span<const IValue> inputs, Diagnostics& diagnostics,
@@ -492,10 +505,8 @@ Result<std::vector<IValue>> Method::run(std::span<const IValue> inputs, Diagnost
   if (!info) return runInOrder(*state_, *program_, inputs, diagnostics, options);
   std::vector<IValue> wide, checked(inputs.begin(), inputs.end());
   if (info->takesHalf && std::any_of(inputs.begin(), inputs.end(), isHalf)) {
-    Result<std::vector<IValue>> converted = widened(inputs, diagnostics);
-    if (!converted) return Failed{};
-    wide = std::move(*converted);
-    inputs = wide;
+    wide = checked;
+    if (!forEachHalf(inputs, diagnostics, [&](size_t i, const Tensor& t) { wide[i] = inFloat32(t); })) return Failed{};
     // A range that names f32 means what the graph sees.
     std::vector<ValueInfo> names = this->inputs();
     for (size_t i = 0; i < std::min(names.size(), wide.size()); ++i)
@@ -503,12 +514,16 @@ Result<std::vector<IValue>> Method::run(std::span<const IValue> inputs, Diagnost
         if (r.name == names[i].name && r.dtype == DType::Float32) checked[i] = wide[i];
   }
   if (!checkInputRanges(info->inputs, this->inputs(), checked, diagnostics)) return Failed{};
-  if (std::optional<size_t> other = firstOfOtherSizes(this->inputs(), inputs)) {
-    if (state_->otherSizes) return runBy(*state_->otherSizes, inputs, diagnostics, options);
-    refuseSizes(this->inputs()[*other], inputs[*other], diagnostics);
+  const std::span<const IValue> seen = wide.empty() ? inputs : wide;
+  const std::optional<size_t> other = firstOfOtherSizes(this->inputs(), seen);
+  if (other && !state_->otherSizes) {
+    refuseSizes(this->inputs()[*other], seen[*other], diagnostics);
     return Failed{};
   }
-  return runInOrder(*state_, *program_, inputs, diagnostics, options);
+  Result<std::vector<IValue>> out = other ? runBy(*state_->otherSizes, seen, diagnostics, options)
+                                          : runInOrder(*state_, *program_, seen, diagnostics, options);
+  if (!wide.empty() && !putBack(wide, inputs, diagnostics)) return Failed{};
+  return out;
 }
 
 }  // namespace tscompile

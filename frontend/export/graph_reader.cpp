@@ -38,6 +38,28 @@ constexpr std::string_view kRemarks[] = {
     "profiler::_record_function_exit._RecordFunction",
 };
 
+// What autocast on the CPU always computes in its own dtype (at::autocast, lower_precision_fp).
+constexpr std::string_view kReduced[] = {
+    "aten::linear",
+    "aten::matmul",
+    "aten::mm",
+    "aten::bmm",
+    "aten::addmm",
+    "aten::addbmm",
+    "aten::baddbmm",
+    "aten::conv1d",
+    "aten::conv2d",
+    "aten::conv3d",
+    "aten::conv_tbc",
+    "aten::convolution",
+    "aten::_convolution",
+    "aten::conv_transpose1d",
+    "aten::conv_transpose2d",
+    "aten::conv_transpose3d",
+    "aten::scaled_dot_product_attention",
+    "aten::linalg_vecdot",
+};
+
 bool isOneOf(std::string_view name, std::span<const std::string_view> names) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
@@ -89,6 +111,7 @@ class NodeReader {
   // In a region with autocast, inputs in the dtype that the operator computes in.
   bool castInputs();
   std::optional<DType> castTo() const;
+  bool isUntold() const;
   bool inlineGraph(const Graph& graph);
   bool bindResults(std::span<Value* const> results);
   const Schema& schema() const { return *schema_; }
@@ -256,7 +279,20 @@ std::optional<DType> NodeReader::castTo() const {
   return given == DType::Undefined || given == wanted ? std::nullopt : std::optional<DType>(wanted);
 }
 
+// Programs that were traced as Python is read (strict) say the dtypes that there would be without autocast.
+bool NodeReader::isUntold() const {
+  if (!b_.autocast() || outputs_.empty() || !isOneOf(operator_->kind().text(), kReduced)) return false;
+  std::vector<Json> results = namesOf(outputs_[0]);
+  return !results.empty() && b_.tensorTypeOf(textOf(results[0]))->tensor().dtype == DType::Float32;
+}
+
 bool NodeReader::castInputs() {
+  if (isUntold())
+    return b_.fail(node_,
+                   fmt::format("in a region of autocast it computes in {}, but the file says float32: export the "
+                               "program with strict=False",
+                               pythonName(*b_.autocast())),
+                   ErrorKind::Unsupported);
   std::optional<DType> dtype = castTo();
   if (!dtype) return true;
   Value* no = b_.constant(IValue(false));

@@ -14,6 +14,8 @@ class EncodedElements : public RefCounted {
   EncodedElements(Tensor values, Tensor scales, int axis);
 
   const Tensor& values() const { return values_; }
+  const Tensor& scales() const { return scales_; }  // undefined of 16 bits
+  int64_t inner() const { return inner_; }          // elements that lie between two indices along the axis
   // The elements begin to begin + count, row by row.
   void decode(int64_t begin, int64_t count, float* to) const;
   // All of them, decoded by the first call and kept. Throws ExecutionError (Limit) if there is no memory for that.
@@ -23,7 +25,7 @@ class EncodedElements : public RefCounted {
 
  private:
   Tensor values_, scales_;
-  int64_t inner_ = 1;  // elements that lie between two indices along the axis
+  int64_t inner_ = 1;
   mutable Once decoded_;
   mutable Tensor all_;
 };

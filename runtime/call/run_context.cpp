@@ -15,8 +15,10 @@ double RandomState::normal() { return random::normal(next()); }
 
 RunContext::RunContext(const RunOptions& options)
     : options_(options), budget_(Ref<MemoryBudget>::make(options.memoryLimit)), random_(options.seed) {
-  if (!options.timeLimit) return;
-  deadline_ = std::chrono::steady_clock::now() + *options.timeLimit;
+  const auto now = std::chrono::steady_clock::now();
+  const auto longest = std::chrono::steady_clock::time_point::max() - now;
+  if (!options.timeLimit || *options.timeLimit >= longest) return;
+  deadline_ = now + *options.timeLimit;
   untilCheck_ = 1;  // a run that is short looks at least once
 }
 

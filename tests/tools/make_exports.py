@@ -121,6 +121,12 @@ class Mixed(nn.Module):
         return y, torch.nn.functional.mse_loss(y, x.repeat(1, 2))
 
 
+class Untold(nn.Module):
+    def forward(self, x, w):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return (x @ w).relu()
+
+
 class Solved(nn.Module):
     def forward(self, x):
         return torch.linalg.inv(x), torch.linalg.cholesky(x @ x.t())
@@ -310,6 +316,8 @@ def main():
         programs = {"first": torch.export.export(half, (x22,), dynamic_shapes=({0: Dim("n", min=2, max=9)},)),
                     "second": torch.export.export(double, (x22,))}
         write(programs, os.path.join(folder, "several.pt2"))
+    if not names or "untold" in names:
+        write(torch.export.export(Untold(), (x22, x22), strict=True), os.path.join(folder, "untold.pt2"))
     for name, (module, args, kwargs, dynamic, decomposed) in SCENES.items():
         if names and name not in names:
             continue

@@ -164,6 +164,11 @@ std::string TacticCache::textOfEngine() const {
   return linesOf(all);
 }
 
+bool TacticCache::isOfOneEngine() const {
+  std::lock_guard lock(mutex_);
+  return !ofEngine_.empty();
+}
+
 bool TacticCache::read(std::string_view text, const std::string& name, Diagnostics& diagnostics) {
   size_t line = 0;
   bool good = true;

@@ -32,6 +32,7 @@ class TacticCache {
   std::string text() const;
   // That, and what was found for this engine alone.
   std::string textOfEngine() const;
+  bool isOfOneEngine() const;  // whether something was found for this engine alone
   // False after a report if the text is not one of these. Lines of layers that are there already are ignored.
   bool read(std::string_view text, const std::string& name, Diagnostics& diagnostics);
 

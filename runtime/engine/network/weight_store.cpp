@@ -10,12 +10,21 @@
 
 namespace tscompile {
 
+namespace {
+// Weights that differ by a factor have equal codes, which files hold once: their scales tell them apart.
+std::string memoryOf(const Storage& storage) {
+  const EncodedElements* encoding = storage.encoding();
+  if (!encoding) return fmt::format("{}", static_cast<const void*>(storage.data()));
+  const void* scales = encoding->scales().defined() ? encoding->scales().raw() : nullptr;
+  return fmt::format("{}*{}/{}", static_cast<const void*>(encoding->values().raw()), scales, encoding->inner());
+}
+}  // namespace
+
 Tensor WeightStore::get(const std::string& name, const Tensor& source, FunctionRef<Tensor()> make) {
   const Storage& storage = *source.storage();
   const EncodedElements* encoding = storage.encoding();
-  const void* memory = encoding ? encoding->values().raw() : storage.data();
-  std::string key = fmt::format("{} {}+{} {} {} {}", name, memory, source.offset(), static_cast<int>(source.dtype()),
-                                dimsText(source.sizes()), dimsText(source.strides()));
+  std::string key = fmt::format("{} {}+{} {} {} {}", name, memoryOf(storage), source.offset(),
+                                static_cast<int>(source.dtype()), dimsText(source.sizes()), dimsText(source.strides()));
   std::lock_guard lock(mutex_);
   auto it = entries_.find(key);
   if (it == entries_.end()) {

@@ -6,6 +6,7 @@
 #include "api/input_range.h"
 #include "api/value_text.h"
 #include "passes/rewrite/compare.h"
+#include "runtime/engine/network/tactics.h"
 #include "tests/support/module_checks.h"
 #include "tests/support/text_file.h"
 
@@ -228,6 +229,42 @@ TEST(Compile, HalfInputsAreTakenWhereHalfPrecisionIs) {
   Result<Module> single = module->compiled({}, d);
   ASSERT_TRUE(single.ok());
   EXPECT_FALSE(single->forward(std::vector<IValue>{half}, d).ok());
+}
+
+TEST(Compile, WritesReachHalfInputs) {
+  TemporaryFolder folder;
+  LoadOptions options;
+  options.weights = {folder.write("w.weights", "w = 2:f32=[1 0.5]\n")};
+  Diagnostics d;
+  Result<Module> module = Module::fromText(R"(graph(%x : Tensor, %y : Tensor):
+  %w : Float(2) = prim::Constant[value=<Tensor>]()
+  %one : int = prim::Constant[value=1]()
+  %s : Tensor = aten::add_(%x, %w, %one)
+  %r : Tensor = aten::mul(%s, %y)
+  return (%r)
+)",
+                                           "test", options, d);
+  ASSERT_TRUE(module.ok()) << renderDiagnostics(d, "test");
+  CompileSpec spec;
+  spec.engine.precision = DType::Float16;
+  Result<Module> compiled = module->compiled(spec, d);
+  ASSERT_TRUE(compiled.ok()) << renderDiagnostics(d, "test");
+  const std::vector<IValue> inputs{valueOf("2:f16=[1 2]"), valueOf("2:f16=[3 3]")};
+  ASSERT_TRUE(compiled->forward(inputs, d).ok()) << renderDiagnostics(d, "test");
+  EXPECT_EQ(valueToText(inputs[0]), "2:f16=[2 2.5]");
+  EXPECT_EQ(valueToText(inputs[1]), "2:f16=[3 3]");
+}
+
+TEST(Compile, CalibratedEnginesAreNotRefitted) {
+  Diagnostics d;
+  CompileSpec spec;
+  spec.refittable = true;
+  spec.engine.precision = DType::Int8;
+  spec.engine.tactics = std::make_shared<TacticCache>();
+  spec.engine.tactics->add("range x", "-1 1", TacticCache::Scope::OneEngine);
+  EXPECT_FALSE(moduleOf(kBranches).compiled(spec, d).ok());
+  EXPECT_EQ(d.list()[0].message,
+            "calibrated engines cannot be refitted: the ranges that were found are those of the weights they have");
 }
 
 }  // namespace

@@ -1,8 +1,10 @@
 // Plans of an engine: for many sizes, shared by threads, what they keep, what sizes decide.
+#include "ir/values/encoded.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/refusal_watch.h"
 #include "tests/support/engine_case.h"
 
+#include <algorithm>
 #include <set>
 #include <thread>
 
@@ -103,6 +105,24 @@ TEST(WeightStore, MakesAgainWhatCouldNotBeMade) {
   auto fail = []() -> Tensor { throw ExecutionError(ErrorKind::Limit, "out of memory"); };
   EXPECT_THROW(store.get("packed", source, fail), ExecutionError);
   EXPECT_TRUE(store.get("packed", source, [&] { return source; }).defined());
+}
+
+TEST(WeightStore, CodesOfOtherScalesAreOtherWeights) {
+  WeightStore store;
+  const Tensor codes = Tensor::empty(DType::Int8, Dims{2});
+  std::fill_n(codes.data<int8_t>(), 2, int8_t{3});
+  auto scales = [](float scale) {
+    Tensor t = Tensor::empty(DType::Float32, Dims{2});
+    std::fill_n(t.data<float>(), 2, scale);
+    return t;
+  };
+  auto made = [&](const Tensor& scales) {
+    const Tensor weight = encodedTensor(codes, scales, 0);
+    return store.get("packed", weight, [&] { return decodedOnce(weight); }).raw();
+  };
+  const Tensor one = scales(1), five = scales(5);
+  EXPECT_NE(made(one), made(five));
+  EXPECT_EQ(made(one), made(one));
 }
 
 // Neither where it fails to begin, nor in the middle.
