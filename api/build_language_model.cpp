@@ -333,6 +333,7 @@ class LanguageModelBuild {
     ServingOptions serving;
     serving.tokensPerBlock = config_.tokensPerBlock;
     serving.longest = config_.maxSeqLen;
+    serving.mostTokens = config_.maxNumTokens;
     serving.kvCacheQuantMode = quantMode(config_.kvCacheDtype);
     serving.gatherContextLogits = config_.gatherContextLogits;
     Result<ServingModel> served = prepareForServing(*graph_, given_.registry(), *evaluator_, serving, diagnostics);
@@ -354,32 +355,41 @@ class LanguageModelBuild {
     built_.inputs = served->inputs;
     if (!compiled_) return false;
     Diagnostics ignored;  // short tables are none of its business
-    const bool hasLong = isWorthALongText(served->bends, packed) && tryLongest(lengthPast(served->bends), ignored);
-    return prove({given_, *entrance_, *compiled_, &opened, &packed, hasLong ? &longest_ : nullptr}, diagnostics);
+    const int64_t tokens = tokensOfLongText(served->bends, packed);
+    const bool hasLong = tokens != 0 && tryLongest(tokens, ignored);
+    return prove({.given = given_,
+                  .entrance = *entrance_,
+                  .compiled = *compiled_,
+                  .lowered = &opened,
+                  .packed = &packed,
+                  .longest = hasLong ? &longest_ : nullptr},
+                 diagnostics);
   }
 
-  // Of a text that shows what only tokens do that are far from the first.
-  int64_t lengthPast(int64_t bends) const {
+  // Of a text that shows what only tokens do that are far from the first: the longest one where that costs little, else
+  // one that is past all bends that are known of. 0: short texts show it, or it would take too long, and what it would
+  // show has been looked at in masks and positions alone.
+  int64_t tokensOfLongText(int64_t bends, const Module& packed) {
+    constexpr int64_t kShort = 21, kMostTokens = 4100, kLittleWork = int64_t{1} << 31, kMostWork = int64_t{1} << 40;
     const int64_t most = config_.window ? std::min(config_.maxSeqLen, config_.window) : config_.maxSeqLen;
-    return std::min(bends, most);
-  }
-
-  // Short texts are tried anyway. Long ones take their time, and what they would show has been looked at in masks and
-  // positions alone.
-  bool isWorthALongText(int64_t bends, const Module& packed) {
-    constexpr int64_t kShort = 21, kMostWork = int64_t{1} << 40;
-    const int64_t tokens = lengthPast(bends);
-    if (tokens <= kShort) return false;
     int64_t weights = 1;
-    for (const Node* n : packed.graph()->block()->nodes()) {
-      const IValue* value = n->kind() == sym::Constant ? n->attributeValue(sym::value) : nullptr;
-      if (value && value->isTensor() && value->toTensor().defined()) weights += value->toTensor().numel();
-    }
-    if (tokens <= kMostWork / weights) return true;
+    for (const Tensor& t : weightsOf(packed)) weights += t.numel();
+    const int64_t tokens = std::min(bends, most);
+    if (most <= std::min(kMostTokens, kLittleWork / weights)) return most > kShort ? most : 0;
+    if (tokens <= kShort || tokens <= kMostWork / weights) return tokens > kShort ? tokens : 0;
     diagnostics_.remark({}, fmt::format("a window ends at token {}: a text of so many was not tried, "
                                         "since the model is large",
                                         tokens));
-    return false;
+    return 0;
+  }
+
+  static std::vector<Tensor> weightsOf(const Module& module) {
+    std::vector<Tensor> weights;
+    for (const Node* n : module.graph()->block()->nodes()) {
+      const IValue* value = n->kind() == sym::Constant ? n->attributeValue(sym::value) : nullptr;
+      if (value && value->isTensor() && value->toTensor().defined()) weights.push_back(value->toTensor());
+    }
+    return weights;
   }
 
   void offer(Graph& graph, Diagnostics& diagnostics) {
@@ -431,7 +441,7 @@ class LanguageModelBuild {
   bool withoutCache(const Diagnostics& why) {
     Diagnostics failure;
     bool isMade = describe(failure) && findLongest(failure) && compileWhole(failure) &&
-                  prove({given_, *entrance_, *compiled_}, failure);
+                  prove({.given = given_, .entrance = *entrance_, .compiled = *compiled_}, failure);
     const Diagnostic* first = why.list().empty() ? nullptr : &why.list().front();
     if (!isMade && !first) return refuse(failure);
     if (!isMade) {
@@ -527,9 +537,17 @@ class LanguageModelBuild {
     return entrance_->tokensFirst ? Dims{tokens, texts} : Dims{texts, tokens};
   }
 
-  bool prove(const ServingSteps& steps, Diagnostics& diagnostics) {
+  bool prove(ServingSteps steps, Diagnostics& diagnostics) {
     built_.config = config_, built_.shape = shape_;
+    steps.isHalf = hasHalfWeights();
     return proveServing(steps, built_, diagnostics);
+  }
+
+  // Of products and tables.
+  bool hasHalfWeights() const {
+    return std::ranges::any_of(weightsOf(*lowered_), [](const Tensor& t) {
+      return t.rank() > 1 && (t.dtype() == DType::Float16 || t.dtype() == DType::BFloat16);
+    });
   }
 
   bool write(const std::string& folder) {

@@ -247,11 +247,12 @@ bool LanguageModel::computeTexts(const std::vector<Row*>& rows, Diagnostics& dia
   if (!out) return false;
   if (isCached() && out->size() == kept_.states() + 1) keepAll(rows, std::span(*out).subspan(1));
   Tensor logits = logitsOf(*out);
-  const int64_t fresh = rows[0]->fresh(), words = shape_.vocabulary, all = texts * fresh * words;
-  const bool isLast = logits.defined() && logits.numel() == texts * words && logits.numel() != all;
+  // Models that read, or return, the last tokens alone give logits of fewer.
+  const int64_t fresh = rows[0]->fresh(), words = shape_.vocabulary,
+                given = logits.defined() ? logits.numel() / (texts * words) : 0;
   bool fits = logits.defined() && isFloating(logits.dtype()) && logits.rank() > 0 &&
-              logits.size(logits.rank() - 1) == words && (logits.numel() == all || isLast);
-  for (const Row* r : rows) fits = fits && (isLast ? r->wanted == 1 : r->wanted <= fresh);
+              logits.size(logits.rank() - 1) == words && logits.numel() == given * texts * words && given <= fresh;
+  for (const Row* r : rows) fits = fits && r->wanted <= given;
   if (!fits) {
     noLogits(rows[0]->wanted, diagnostics);
     return false;
@@ -259,8 +260,8 @@ bool LanguageModel::computeTexts(const std::vector<Row*>& rows, Diagnostics& dia
   for (int64_t t = 0; t < texts; ++t) {
     const Row& r = *rows[static_cast<size_t>(t)];
     for (int64_t i = 0; i < r.wanted; ++i) {
-      const int64_t token = fresh - r.wanted + i;
-      const int64_t row = isLast ? t : entrance_.tokensFirst ? token * texts + t : t * fresh + token;
+      const int64_t token = given - r.wanted + i;
+      const int64_t row = entrance_.tokensFirst ? token * texts + t : t * given + token;
       for (int64_t w = 0; w < words; ++w) r.logits[i * words + w] = static_cast<float>(logits.real(row * words + w));
     }
   }

@@ -21,6 +21,7 @@ struct ServingSteps {
   const Module* lowered = nullptr;     // with a cache: of ids and positions [batch, tokens]
   const Module* packed = nullptr;      // and of the tokens of all requests, with caches
   const KnownText* longest = nullptr;  // and the logits of its tokens, or of the last one
+  bool isHalf = false;                 // the model as it was given computes in half precision
 };
 
 // Some texts of random ids run through what was compiled, in pieces, packed beside each other and behind a cache, and

@@ -46,8 +46,10 @@ class Trials {
   // Two in turn, small ones, which every vocabulary has, and which the model gives no meaning.
   std::vector<int64_t> ids(int64_t count = kTokens) const {
     std::vector<int64_t> two, out;
-    for (int64_t id = 1; two.size() < 2; ++id)
+    const int64_t words = entrance_.words ? entrance_.words : INT64_MAX;
+    for (int64_t id = 1; two.size() < 2 && id < words; ++id)
       if (std::find(entrance_.marked.begin(), entrance_.marked.end(), id) == entrance_.marked.end()) two.push_back(id);
+    if (two.size() < 2) two = {1, 2};
     for (int64_t i = 0; i < count; ++i) out.push_back(two[static_cast<size_t>(i % 2)]);
     return out;
   }

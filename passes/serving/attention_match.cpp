@@ -55,13 +55,14 @@ bool AttentionMatcher::keepsRows(const Node* n) {
   });
 }
 
-// Whether it hands on its first input: as another type that is the same, or through dropout outside of training.
+// Whether it hands on its first input: in another precision, or through dropout outside of training.
 bool AttentionMatcher::handsOn(const Node* n) {
   if (n->kind() == aten::dropout) return context_.facts.boolean(n->input(2)) == false;
   if (n->kind() == aten::view || n->kind() == aten::reshape) return keepsRows(n);
   if (!context_.facts.keepsElements(n)) return false;
-  const DType from = small_[0].dtype(n->input(0));
-  return context_.facts.movesElements(n) || (from != DType::Undefined && from == small_[0].dtype(n->output()));
+  const DType from = small_[0].dtype(n->input(0)), to = small_[0].dtype(n->output());
+  return context_.facts.movesElements(n) || (from != DType::Undefined && from == to) ||
+         (isFloating(from) && isFloating(to));
 }
 
 // The number that a value has at any size, few tokens or many.

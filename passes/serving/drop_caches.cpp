@@ -21,6 +21,12 @@ struct Join {
   int64_t dim;
 };
 
+// A tensor of caches: along which dimension they grow, and how many dimensions are before those of one cache.
+struct Stack {
+  std::optional<int64_t> dim = std::nullopt;  // nothing is joined to it
+  int64_t depth = 0;
+};
+
 class Caches {
  public:
   Caches(Graph& graph, RewriteContext& context) : graph_(graph), c_(context) {}
@@ -33,7 +39,7 @@ class Caches {
       if (input->type()->isTensor() ? isJoined(input) : input->hasUses())
         if (!look(input)) return false;
     }
-    if (joins_.empty()) return false;
+    if (joins_.empty() || !settleAsked()) return false;
     Builder b(graph_, graph_.block()->first());
     for (Node* node : sizes_) node->output()->replaceAllUsesWith(b.constant(IValue(int64_t{0})));
     for (Node* node : batches_) {
@@ -56,9 +62,19 @@ class Caches {
   }
 
   bool isJoined(const Value* v) {
-    for (const Use& u : v->uses())
+    for (const Use& u : v->uses()) {
       if (joinBehind(v, u.user)) return true;
+      if (takesFromStack(u.user) && std::ranges::any_of(u.user->outputs(), [&](const Value* e) { return isJoined(e); }))
+        return true;
+    }
     return false;
+  }
+
+  // One cache of a tensor that has several behind each other, or all of them.
+  bool takesFromStack(const Node* n) {
+    if (n->kind() == sym::ListUnpack || n->kind() == aten::getitem_) return true;
+    const bool takes = n->kind() == aten::select || n->kind() == Symbol::of("aten::unbind");
+    return takes && n->inputCount() > 1 && c_.facts.integer(n->input(1)) == 0;
   }
 
   // cat([v, fresh], dim)
@@ -72,7 +88,7 @@ class Caches {
 
   // Everything that is made of an input: elements of lists and tuples, joins, numbers of tokens.
   bool look(Value* v) {
-    if (v->type()->isTensor()) return lookAtTensor(v);
+    if (v->type()->isTensor()) return lookAtTensor(v).has_value();
     for (const Use& u : v->uses()) {
       Node* n = u.user;
       const bool takesApart = n->kind() == sym::TupleUnpack || n->kind() == sym::ListUnpack ||
@@ -84,26 +100,64 @@ class Caches {
     return true;
   }
 
-  bool lookAtTensor(Value* v) {
-    std::optional<int64_t> dim;
+  // Nothing if it is used otherwise.
+  std::optional<Stack> lookAtTensor(Value* v) {
+    Stack stack;
+    auto add = [&](Stack part) {
+      if (stack.dim && part.dim && (*stack.dim != *part.dim || stack.depth != part.depth)) return false;
+      if (part.dim) stack = part;
+      return true;
+    };
     std::vector<Node*> asked;
     for (const Use& u : v->uses()) {
       if (std::optional<Join> j = joinBehind(v, u.user)) {
-        if (dim && *dim != j->dim) return false;
-        dim = j->dim;
+        if (!add({j->dim, 0})) return std::nullopt;
         joins_.push_back(*j);
       } else if (u.user->kind() == aten::size && u.user->inputCount() == 2) {
         asked.push_back(u.user);
+      } else if (takesFromStack(u.user)) {
+        std::optional<Stack> part = lookAtParts(u.user);
+        if (!part || !add(*part)) return std::nullopt;
       } else {
-        return false;
+        return std::nullopt;
       }
     }
-    for (Node* n : asked) {
+    for (Node* n : asked) asked_.emplace_back(n, stack);
+    return stack;
+  }
+  std::optional<Stack> lookAtParts(Node* taking) {
+    Stack all;
+    auto add = [&](const std::optional<Stack>& part, int64_t depth) {
+      if (!part) return false;
+      if (!part->dim) return true;
+      const Stack found{part->dim, part->depth + depth};
+      if (all.dim && (all.dim != found.dim || all.depth != found.depth)) return false;
+      all = found;
+      return true;
+    };
+    for (Value* part : taking->outputs()) {
+      if (part->type()->isTensor()) {
+        if (!add(lookAtTensor(part), 1)) return std::nullopt;
+        continue;
+      }
+      for (const Use& u : part->uses())
+        if (!takesFromStack(u.user) || !add(lookAtParts(u.user), 0)) return std::nullopt;
+    }
+    return all;
+  }
+
+  // What is asked of a cache that nothing is joined to is that of all others.
+  bool settleAsked() {
+    for (auto [n, stack] : asked_) {
       std::optional<int64_t> at = c_.facts.integer(n->input(1));
-      if (!dim || !at) return false;
-      if (isSame(*at, *dim))
+      for (const Join& j : joins_)
+        if (!stack.dim && j.dim != joins_.front().dim) return false;
+      if (!at) return false;
+      const int64_t dim = stack.dim.value_or(joins_.front().dim), of = *at < 0 ? *at : *at - stack.depth;
+      if (*at >= 0 && of < 0) return false;
+      if (isSame(of, dim))
         sizes_.push_back(n);
-      else if (isSame(*at, 0) && withIds())
+      else if (isSame(of, 0) && withIds())
         batches_.push_back(n);
       else
         return false;
@@ -126,6 +180,7 @@ class Caches {
   Graph& graph_;
   RewriteContext& c_;
   std::vector<Join> joins_;
+  std::vector<std::pair<Node*, Stack>> asked_;
   std::vector<Node*> sizes_;    // that ask for tokens of a cache
   std::vector<Node*> batches_;  // for texts, of which there are as many ids
 };

@@ -268,9 +268,17 @@ class Opening {
       std::optional<SmallInstance::Elements> e = small.compute(at);
       if (!e || e->values.size() != 2 || e->values[1] != e->values[0] + 1 || e->values[0] < 0) continue;
       int64_t left = (*table)[dim] - static_cast<int64_t>(e->values[0]);
+      if (staysInTable(at, (*table)[dim], left + 1)) continue;
       rows = rows ? std::min(rows, left) : left;
     }
     return rows;
+  }
+
+  // Whether texts of so many tokens choose no others than the rows that are there: positions that are cut off or count
+  // anew bound nothing.
+  bool staysInTable(const Value* at, int64_t rows, int64_t tokens) {
+    std::optional<SmallInstance::Elements> e = SmallInstance(context_, 1, tokens, positions_).compute(at);
+    return e && std::ranges::all_of(e->values, [&](double row) { return row >= 0 && row < static_cast<double>(rows); });
   }
 
   Graph& graph_;

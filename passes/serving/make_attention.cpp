@@ -113,6 +113,7 @@ struct Found {
   AttentionMatch match;
   Value* resultInRows;  // or null
   std::optional<Rotary> rotary;
+  std::optional<DType> half;  // of its result, where attention is to be in float32
 };
 
 // Queries and keys before they were turned, if both are in the same way.
@@ -127,6 +128,10 @@ std::optional<Rotary> takeRotary(AttentionMatch& m, const AttentionChoices& choi
   return q;
 }
 
+Value* inDtype(Value* v, DType dtype, Formula& f) {
+  return f.op(aten::to, {v, f.dtype(dtype), f.flag(false), f.flag(false), f.none()});
+}
+
 void replace(const Found& found, int64_t layer, RewriteContext& c) {
   const AttentionMatch& m = found.match;
   Value* resultInRows = found.resultInRows;
@@ -139,6 +144,8 @@ void replace(const Found& found, int64_t layer, RewriteContext& c) {
     inputs = {{"qkv", m.q.value}};
   else
     inputs = {{"qkv", widerRows(m.q, size, f)}, {"k", widerRows(m.k, size, f)}, {"v", widerRows(m.v, size, f)}};
+  if (found.half)
+    for (auto& [name, value] : inputs) value = inDtype(value, DType::Float32, f);
   AttentionNode made = AttentionNode::make(f.builder());
   setFields(made, m, layer);
   if (found.rotary) setRotary(made, *found.rotary);
@@ -155,7 +162,8 @@ void replace(const Found& found, int64_t layer, RewriteContext& c) {
     made.setInput("attention_sinks", f.builder().constant(IValue(Tensor::of<float>(sizes, sinks))));
   }
   recordAttention(made, old, c);
-  Value* context = narrowerRows(made.node()->output(), m, size, f);
+  Value* made32 = made.node()->output();
+  Value* context = narrowerRows(found.half ? inDtype(made32, *found.half, f) : made32, m, size, f);
   if (resultInRows) replaceValue(resultInRows, context);
   if (!resultInRows || m.result->useCount() > 1) replaceValue(m.result, headsOf(context, m, f));
   // An operator that may drop out does not go by itself.
@@ -189,7 +197,9 @@ AttentionFindings makeAttention(RewriteContext& context, const AttentionChoices&
       std::optional<Rotary> rotary;
       if (choices.positions && choices.fuseRotary && m->rule.slopes.empty())
         rotary = takeRotary(*m, choices, context, matcher);
-      all.push_back({*m, rows, rotary});
+      const DType dtype = matcher.instances()[0]->dtype(m->result);
+      const bool isHalf = dtype == DType::Float16 || dtype == DType::BFloat16;
+      all.push_back({*m, rows, rotary, choices.inFloat && isHalf ? std::optional(dtype) : std::nullopt});
     }
   int64_t layer = static_cast<int64_t>(AttentionNode::all(context.graph).size());
   for (const Found& found : all) replace(found, layer++, context);

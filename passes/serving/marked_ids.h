@@ -9,10 +9,13 @@
 
 namespace tscompile {
 
-// Integers that the graph compares with ids, or with what is computed from ids, in the order in which they come up.
+// Integers that the graph compares with ids, or with what is computed from ids, and ids that have rows of few, or of
+// zeros, in a table; in the order in which they come up.
 std::vector<int64_t> markedIds(const Graph& graph, const Value* ids, RewriteContext& context);
 
 // An id of a vocabulary of so many words; a third of them are marked ones, if there are any.
 int32_t drawnId(uint64_t bits, int64_t words, const std::vector<int64_t>& marked);
+// One that is none of these, if there is any.
+int32_t plainId(uint64_t bits, int64_t words, const std::vector<int64_t>& marked);
 
 }  // namespace tscompile

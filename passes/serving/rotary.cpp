@@ -51,6 +51,12 @@ Value* rowsBehind(Value* heads, const AttentionChoices& choices, RewriteContext&
 // Numbers without a pattern between -1 and 1.
 double sample(size_t i) { return std::fmod(std::sin(static_cast<double>(i) * 12.9898 + 1) * 437.585, 1.0); }
 
+// Of tokens that are `step` apart.
+struct Places {
+  int64_t first, step;
+  int64_t of(int64_t token) const { return first + step * token; }
+};
+
 class Turn {
  public:
   Turn(const HeadSource& turned, Value* rows, const Value* positions, const SmallInstance& instance)
@@ -59,7 +65,8 @@ class Turn {
   // Where heads come from if nothing turns.
   std::optional<HeadSource> source() {
     std::optional<Dims> sizes = in_.sizes(rows_);
-    std::optional<Elements> e = sizes ? turnedBy(0, [](size_t i) { return static_cast<double>(i); }) : std::nullopt;
+    std::optional<Elements> e =
+        sizes ? turnedBy({0, 0}, [](size_t i) { return static_cast<double>(i); }) : std::nullopt;
     if (!e || sizes->size() != 3 || (*sizes)[1] != in_.tokens) return std::nullopt;
     HeadSource s{rows_, HeadSource::Form::Rows, turned_.heads, turned_.size, 0, (*sizes)[2]};
     s.first = static_cast<int64_t>(std::lround(e->values[0]));
@@ -75,8 +82,8 @@ class Turn {
   }
 
   // Whether all components are turned as `r` says, for these positions.
-  bool agrees(const Rotary& r, int64_t step, double tolerance) {
-    std::optional<Elements> e = turnedBy(step, sample);
+  bool agrees(const Rotary& r, Places places, double tolerance) {
+    std::optional<Elements> e = turnedBy(places, sample);
     if (!e) return false;
     bool same = true;
     forEachComponent(
@@ -88,7 +95,7 @@ class Turn {
           if (d < r.dim) {
             int64_t i = r.interleaved ? d / 2 : d % half, a = r.interleaved ? 2 * i : i,
                     b = r.interleaved ? a + 1 : i + half;
-            double angle = static_cast<double>(step * token) / r.scale *
+            double angle = static_cast<double>(places.of(token)) / r.scale *
                            std::pow(r.base, -2.0 * static_cast<double>(i) / static_cast<double>(r.dim));
             want = d == a ? x(a) * std::cos(angle) - x(b) * std::sin(angle)
                           : x(b) * std::cos(angle) + x(a) * std::sin(angle);
@@ -101,7 +108,7 @@ class Turn {
 
   // What the first two pairs turn by at position 1, and how many components turn.
   std::optional<Rotary> guess(const HeadSource& source, bool interleaved) {
-    std::optional<Elements> e = turnedBy(1, sample), far = turnedBy(1000, sample);
+    std::optional<Elements> e = turnedBy({0, 1}, sample), far = turnedBy({0, 1000}, sample);
     if (!e || !far || in_.tokens < 2) return std::nullopt;
     Rotary r{source, interleaved};
     // Of the first batch, second token, first head.
@@ -130,15 +137,15 @@ class Turn {
   }
 
  private:
-  // The heads if rows hold these numbers and tokens are `step` positions apart.
+  // The heads if rows hold these numbers.
   template <class Number>
-  std::optional<Elements> turnedBy(int64_t step, Number number) {
+  std::optional<Elements> turnedBy(Places at, Number number) {
     Dims sizes = *in_.sizes(rows_);
     int64_t count = checkedNumel(sizes).value_or(0);
     std::vector<float> values(static_cast<size_t>(count));
     for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(number(i));
     std::vector<int64_t> places(static_cast<size_t>(in_.batch * in_.tokens));
-    for (size_t i = 0; i < places.size(); ++i) places[i] = step * (static_cast<int64_t>(i) % in_.tokens);
+    for (size_t i = 0; i < places.size(); ++i) places[i] = at.of(static_cast<int64_t>(i) % in_.tokens);
     std::optional<Elements> e =
         in_.compute(turned_.value, {{rows_, Tensor::of<float>(sizes, values)},
                                     {positions_, Tensor::of<int64_t>(Dims{in_.batch, in_.tokens}, places)}});
@@ -167,10 +174,12 @@ class Turn {
   const SmallInstance& in_;
 };
 
-// Angles of far positions are as exact as they can be.
+// Angles of far positions are as exact as they can be; the last ones are behind all bends.
 bool agreesFar(Turn& turn, const Rotary& rotary, int64_t longest, int64_t tokens) {
   const int64_t step = tokens > 1 ? (longest - 1) / (tokens - 1) : 0;
-  return step <= 97 || turn.agrees(rotary, step, std::min(1e-3 * static_cast<double>(step) / 97, 0.1));
+  if (step <= 97) return true;
+  const double tolerance = std::min(1e-3 * static_cast<double>(step) / 97, 0.1);
+  return turn.agrees(rotary, {0, step}, tolerance) && turn.agrees(rotary, {longest - tokens, 1}, tolerance);
 }
 
 }  // namespace
@@ -187,8 +196,8 @@ std::optional<Rotary> findRotary(const HeadSource& turned, const AttentionChoice
       Turn turn(turned, rows, choices.positions, *instance);
       std::optional<HeadSource> source = turn.source();
       if (!found && source) found = turn.guess(*source, interleaved);
-      holds = holds && source && found && found->source == *source && turn.agrees(*found, 1, 1e-5) &&
-              turn.agrees(*found, 97, 1e-3) && agreesFar(turn, *found, choices.longest, instance->tokens);
+      holds = holds && source && found && found->source == *source && turn.agrees(*found, {0, 1}, 1e-5) &&
+              turn.agrees(*found, {0, 97}, 1e-3) && agreesFar(turn, *found, choices.longest, instance->tokens);
     }
     if (holds) return found;
   }

@@ -36,8 +36,10 @@ class Preparation {
 
   Result<ServingModel> run() {
     writePlainly(graph_, context_);
-    if (!checkOptions() || !takeInputs() || !findLastLayer() || !checkSizes() || !makeNodes() || !describe())
-      return Failed{};
+    if (!checkOptions() || !takeInputs()) return Failed{};
+    answerQuestions();
+    widenLogits();
+    if (!findLastLayer() || !checkSizes() || !makeNodes() || !describe()) return Failed{};
     if (options_.fuseQkvBias) fuseBiases();
     if (!options_.gatherContextLogits) gatherLastTokens();
     addInputs();
@@ -79,6 +81,29 @@ class Preparation {
     positions_->setType(tensorOf(DType::Int64, {kAny, kAny}));
     types_ = {tensorOf(DType::Int64, {rows, kAny}), tensorOf(DType::Int64, {rows, kAny})};
     return true;
+  }
+
+  void answerQuestions() {
+    context_.facts.refresh();
+    // Some questions are whether what others chose is there.
+    while (answerForTexts(context_, positions_, options_.longest)) {
+      for (auto pass : {foldConstants, removeGuards, removeDeadCode}) {
+        context_.facts.refresh();
+        pass(graph_, context_);
+      }
+      context_.facts.refresh();
+    }
+  }
+
+  void widenLogits() {
+    if (graph_.outputs().size() != 1) return;
+    const DType dtype = SmallInstance(context_, 2, 5, positions_).dtype(graph_.output(0));
+    if (dtype != DType::Float16 && dtype != DType::BFloat16) return;
+    Builder b(graph_, graph_.returnNode());
+    Value *no = b.constant(IValue(false)), *type = b.constant(IValue(static_cast<int64_t>(DType::Float32)));
+    Value* wide = b.call(aten::to, {graph_.output(0), type, no, no, b.constant(IValue())}, types().tensor);
+    graph_.returnNode()->replaceInput(0, wide);
+    context_.facts.refresh();
   }
 
   // What only chooses tokens or names dimensions: the input whose last tokens, or all tokens, `v` has in its rows; else
@@ -162,17 +187,36 @@ class Preparation {
     SmallInstance small(context_, 2, 5, positions_);
     if (!small.fits()) return true;  // told where attention is looked for
     std::optional<Dims> hidden = small.sizes(lastLayer_->input(0)), logits = small.sizes(graph_.output(0));
-    if (hidden == Dims{2, 5, model_.hidden} && logits == Dims{2, 5, model_.vocabulary}) return true;
+    if (hidden == Dims{2, 5, model_.hidden} && logits == Dims{2, 5, model_.vocabulary}) return keepsAllTokens();
     return fail(lastLayer_->range,
                 "logits must be made of [batch, tokens, hidden] and have the form [batch, tokens, vocabulary]");
   }
 
+  // A model may read the last tokens of a text alone.
+  bool keepsAllTokens() {
+    for (int64_t tokens : {options_.longest, options_.mostTokens}) {
+      if (tokens == 0) continue;
+      std::optional<Dims> logits = SmallInstance(context_, 1, tokens, positions_).sizes(graph_.output(0));
+      if (logits && logits->size() == 3 && (*logits)[1] < tokens)
+        return fail(lastLayer_->range,
+                    fmt::format("of {} tokens the model gives logits of {} alone", tokens, (*logits)[1]));
+    }
+    return true;
+  }
+
   bool makeNodes() {
-    const TextLengthFindings lengths = findTextLengths(context_, ids_, positions_, options_.longest);
+    const TextLengthFindings lengths =
+        findTextLengths(context_, ids_, positions_, options_.longest, options_.mostTokens);
+    if (lengths.choice)
+      return fail(lengths.choice->range,
+                  "this is chosen by all tokens at once, and those of several texts are computed together");
     std::map<const Value*, std::string> changing;
     for (const Value* v : lengths.changing) changing[v] = v->name();
-    AttentionFindings found =
-        makeAttention(context_, {positions_, options_.fuseRotary, options_.longest, &lengths.changing});
+    AttentionFindings found = makeAttention(context_, {.positions = positions_,
+                                                       .fuseRotary = options_.fuseRotary,
+                                                       .longest = options_.longest,
+                                                       .inFloat = options_.cache != ServingOptions::Cache::None,
+                                                       .changing = &lengths.changing});
     if (found.conflict) {
       fail(found.conflict->node->range,
            fmt::format("sizes do not fit for every batch and number of tokens: {}", found.conflict->message));

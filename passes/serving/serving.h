@@ -28,6 +28,7 @@ struct ServingOptions {
   bool fuseQkvBias = false;          // into the plugin
   bool fuseRotary = true;            // rotary positions that follow from position_ids are left to the plugin
   int64_t longest = 0;               // tokens of a text; 0: any number
+  int64_t mostTokens = 0;            // of all texts of a step
 };
 
 struct ServingModel {

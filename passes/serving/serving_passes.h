@@ -13,12 +13,16 @@ namespace tscompile {
 // Products of matrices and joined tensors, in the operators that attention is looked for in.
 void writePlainly(Graph& graph, RewriteContext& context);
 
+// Nodes that hand on their inputs go: casts to the type that a value has.
+bool removeGuards(Graph& graph, RewriteContext& context);
+
 struct AttentionChoices {
   // [batch, tokens] of each token in its text, counted from 0; null: not known.
   const Value* positions = nullptr;
   // Rotary positions that follow from them are left to the plugin, which counts the same way.
   bool fuseRotary = true;
-  int64_t longest = 0;  // tokens of a text; 0: any number
+  int64_t longest = 0;   // tokens of a text; 0: any number
+  bool inFloat = false;  // of half precision it becomes attention of float32, which is that of its caches
   // What follows from positions and is other in longer texts: nothing turns by it.
   const std::unordered_set<const Value*>* changing = nullptr;
 };

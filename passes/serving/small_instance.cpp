@@ -44,6 +44,7 @@ void returnAsDoubles(Graph& graph, Value* value) {
 
 std::optional<SmallInstance::Elements> elementsOf(const IValue& v) {
   if (v.isInt()) return SmallInstance::Elements{{}, {static_cast<double>(v.toInt())}};
+  if (v.isBool()) return SmallInstance::Elements{{}, {v.toBool() ? 1.0 : 0.0}};
   if (v.isFloat()) return SmallInstance::Elements{{}, {v.toFloat()}};
   if (!v.isTensor() || !v.toTensor().defined()) return std::nullopt;
   Tensor t = v.toTensor();

@@ -1,7 +1,9 @@
 #include "passes/serving/text_length.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <deque>
 #include <unordered_map>
 
 namespace tscompile {
@@ -14,18 +16,20 @@ constexpr int64_t kMostTokens = int64_t{1} << 17;
 
 class TextLengths {
  public:
-  TextLengths(RewriteContext& context, const Value* ids, const Value* positions, int64_t longest)
+  TextLengths(RewriteContext& context, const Value* ids, const Value* positions, int64_t longest, int64_t most)
       : context_(context),
         positions_(positions),
+        one_(context, 1, 1, positions),
         few_(context, 1, 6, positions),
         some_(context, 1, 23, positions),
-        all_(context, 1, std::clamp<int64_t>(longest, 1, kMostTokens), positions) {
+        all_(context, 1, std::clamp<int64_t>(longest, 1, kMostTokens), positions),
+        step_(context, 1, std::clamp<int64_t>(most, all_.tokens, kMostTokens), positions) {
     ofText_.insert(ids);
     ofTokens_.insert(positions);
   }
 
   TextLengthFindings run() {
-    if (!few_.fits() || !some_.fits() || !all_.fits() || all_.tokens <= some_.tokens) return out_;
+    isLong_ = few_.fits() && some_.fits() && all_.fits() && all_.tokens > some_.tokens;
     for (const Node* n : context_.graph.block()->nodes()) visit(n);
     return out_;
   }
@@ -41,10 +45,39 @@ class TextLengths {
     }
     if (isOfText || isOfTokens)
       for (const Value* v : n->outputs()) (isOfText ? ofText_ : ofTokens_).insert(v);
-    if (!isOfText) return;
+    if (!out_.choice && n->hasBlocks() && hasEffect(n) && !isChosenAlike(n)) out_.choice = n;
+    if (!isOfText || !isLong_) return;
     for (const Use& u : n->inputs())
       if (u.value != positions_ && ofTokens_.contains(u.value) && isRead(n, u.value) && changes(u.value))
         out_.changing.insert(u.value);
+  }
+
+  // Checks that raise are none of a text's.
+  bool hasEffect(const Node* n) {
+    return std::ranges::any_of(n->outputs(), [](const Value* v) { return v->hasUses(); }) ||
+           !context_.facts.aliases().writes(n).empty();
+  }
+
+  // Whether the branches and rounds of a node, and of all that is inside of it, are the same for any tokens.
+  bool isChosenAlike(const Node* n) {
+    const bool isLoop = n->kind() == sym::Loop;
+    bool isAlike = (!isLoop && n->kind() != sym::If) || (isAlways(n->input(0)) && (!isLoop || isAlways(n->input(1))));
+    for (const Block* b : n->blocks()) {
+      if (isLoop) isAlike = isAlike && GraphFacts::constant(b->result(0));
+      for (const Node* inner : b->nodes()) isAlike = isAlike && (!inner->hasBlocks() || isChosenAlike(inner));
+    }
+    return isAlike;
+  }
+
+  bool isAlways(const Value* v) {
+    if (GraphFacts::constant(v)) return true;
+    if (v->block() != context_.graph.block() || ofText_.contains(v)) return false;
+    if (!ofTokens_.contains(v)) return true;
+    std::optional<Elements> first = one_.compute(v);
+    return first && std::ranges::all_of(std::array{&few_, &some_, &all_, &step_}, [&](const SmallInstance* i) {
+             std::optional<Elements> e = i->compute(v);
+             return e && e->values == first->values;
+           });
   }
 
   // Sizes are asked for anew.
@@ -118,7 +151,8 @@ class TextLengths {
 
   RewriteContext& context_;
   const Value* positions_;
-  const SmallInstance few_, some_, all_;
+  const SmallInstance one_, few_, some_, all_, step_;
+  bool isLong_ = false;  // whether there are texts that could be other
   std::unordered_set<const Value*> ofText_, ofTokens_;
   std::unordered_map<const Value*, bool> changes_;
   TextLengthFindings out_;
@@ -126,8 +160,37 @@ class TextLengths {
 
 }  // namespace
 
-TextLengthFindings findTextLengths(RewriteContext& context, const Value* ids, const Value* positions, int64_t longest) {
-  return TextLengths(context, ids, positions, longest).run();
+TextLengthFindings findTextLengths(RewriteContext& context, const Value* ids, const Value* positions, int64_t longest,
+                                   int64_t most) {
+  return TextLengths(context, ids, positions, longest, most).run();
+}
+
+bool answerForTexts(RewriteContext& context, const Value* positions, int64_t longest) {
+  constexpr int64_t kUsual = 1024;
+  const int64_t most = std::min(longest ? longest : kUsual, kMostTokens),
+                lengths[] = {2, 6, std::min<int64_t>(23, most), most};
+  std::deque<SmallInstance> texts;
+  auto answer = [&](const Value* v) {
+    for (size_t i = texts.size(); i < std::size(lengths); ++i) texts.emplace_back(context, 1, lengths[i], positions);
+    std::optional<double> first;
+    for (const SmallInstance& text : texts) {
+      std::optional<Elements> e = text.compute(v);
+      if (!e || e->values.size() != 1 || (first && *first != e->values[0])) return std::optional<double>();
+      first = e->values[0];
+    }
+    return first;
+  };
+  bool isAny = false;
+  for (Node* n : context.graph.block()->nodes()) {
+    Value* v = n->outputCount() == 1 && n->kind() != sym::Constant ? n->output() : nullptr;
+    if (!v || !v->type()->is(TypeKind::Bool) || !v->hasUses()) continue;
+    std::optional<double> known = answer(v);
+    if (!known) continue;
+    Builder b(context.graph, n);
+    v->replaceAllUsesWith(b.constant(IValue(*known != 0)));
+    isAny = true;
+  }
+  return isAny;
 }
 
 }  // namespace tscompile

@@ -11,9 +11,17 @@ namespace tscompile {
 struct TextLengthFindings {
   // What nodes of texts read, and is other in long texts.
   std::unordered_set<const Value*> changing;
+  // A branch or a loop that is chosen by what all tokens are, or by how many there are; null: there is none.
+  const Node* choice = nullptr;
 };
 
-// `positions`: the input [batch, tokens]; `ids`: the other; `longest`: tokens of a text.
-TextLengthFindings findTextLengths(RewriteContext& context, const Value* ids, const Value* positions, int64_t longest);
+// `positions`: the input [batch, tokens]; `ids`: the other; `longest`: tokens of a text; `most`: of all those of a
+// step.
+TextLengthFindings findTextLengths(RewriteContext& context, const Value* ids, const Value* positions, int64_t longest,
+                                   int64_t most);
+
+// Questions whether there is more than one token, or whether there are more than any text has, are answered as texts of
+// several tokens do. True if there were any.
+bool answerForTexts(RewriteContext& context, const Value* positions, int64_t longest);
 
 }  // namespace tscompile

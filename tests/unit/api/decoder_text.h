@@ -10,8 +10,8 @@ namespace tscompile::test {
 
 inline constexpr int64_t kWords = 13, kPositions = 24;
 
-// A matrix of sines of squares, which is no table of waves.
-inline std::string weight(const std::string& name, int64_t rows, int64_t columns, double factor) {
+// A matrix of sines of squares, which is no table of waves. `dtype`: its number, 6 for float32.
+inline std::string weight(const std::string& name, int64_t rows, int64_t columns, double factor, int dtype = 6) {
   return fmt::format(
       "  %{0}.n : int = prim::Constant[value={1}]()\n"
       "  %{0}.a : Tensor = aten::arange(%{0}.n, %6, %none, %none, %none)\n"
@@ -20,8 +20,10 @@ inline std::string weight(const std::string& name, int64_t rows, int64_t columns
       "  %{0}.m : Tensor = aten::mul(%{0}.q, %{0}.f)\n"
       "  %{0}.s : Tensor = aten::sin(%{0}.m)\n"
       "  %{0}.d : int[] = prim::Constant[value=[{3}, {4}]]()\n"
-      "  %{0} : Tensor = aten::reshape(%{0}.s, %{0}.d)\n",
-      name, rows * columns, factor, rows, columns);
+      "  %{0}.32 : Tensor = aten::reshape(%{0}.s, %{0}.d)\n"
+      "  %{0}.t : int = prim::Constant[value={5}]()\n"
+      "  %{0} : Tensor = aten::to(%{0}.32, %{0}.t, %no, %no, %none)\n",
+      name, rows * columns, factor, rows, columns, dtype);
 }
 
 // One layer with two heads. Parts are text: %x.ids and %x.positions become %x, heads %q, %k, %v [batch, 2, tokens, 4]
@@ -36,6 +38,7 @@ struct Decoder {
   std::string attention = "  %o : Tensor = aten::scaled_dot_product_attention(%q, %k, %v, %none, %drop, %yes)\n";
   std::string returned = "  return (%logits)\n";
   int64_t words = kWords;
+  int dtype = 6;  // of weights, by its number
 
   std::string text() const {
     std::string out = "graph(" + inputs + "):\n";
@@ -45,8 +48,9 @@ struct Decoder {
         "  %no : bool = prim::Constant[value=0]()\n  %yes : bool = prim::Constant[value=1]()\n"
         "  %drop : float = prim::Constant[value=0.]()\n  %far : float = prim::Constant[value=-1e30]()\n"
         "  %max : int = prim::Constant[value=9223372036854775807]()\n";
-    out += weight("words", words, 8, 1.7) + weight("places", kPositions, 8, 2.3) + weight("wq", 8, 8, 0.9) +
-           weight("wk", 8, 8, 1.3) + weight("wv", 8, 8, 2.9) + weight("wo", 8, 8, 3.1);
+    out += weight("words", words, 8, 1.7, dtype) + weight("places", kPositions, 8, 2.3, dtype) +
+           weight("wq", 8, 8, 0.9, dtype) + weight("wk", 8, 8, 1.3, dtype) + weight("wv", 8, 8, 2.9, dtype) +
+           weight("wo", 8, 8, 3.1, dtype);
     out += before + positions + mixing + "  %heads : int[] = prim::ListConstruct(%b, %s, %2, %4)\n";
     for (const char* part : {"q", "k", "v"})
       out += fmt::format(

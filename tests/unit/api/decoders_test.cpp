@@ -610,6 +610,27 @@ TEST_F(Decoders, IdsThatSeparateDocumentsHideWhatIsBeforeThem) {
   expectServed(d);
 }
 
+// The softmax may be in float32.
+TEST_F(Decoders, WeightsOfHalfPrecisionHaveCachesInBlocks) {
+  const std::string eager =
+      kRows +
+      "  %type : int = prim::dtype(%q)\n  %later : Tensor = aten::gt(%at.m, %row)\n"
+      "  %k.t : Tensor = aten::transpose(%k, %2, %3)\n  %scores : Tensor = aten::matmul(%q, %k.t)\n"
+      "  %least : float = prim::Constant[value=-60000.]()\n"
+      "  %masked : Tensor = aten::masked_fill(%scores, %later, %least)\n"
+      "  %p.32 : Tensor = aten::softmax(%masked, %m1, %6)\n"
+      "  %p : Tensor = aten::to(%p.32, %type, %no, %no, %none)\n  %o : Tensor = aten::matmul(%p, %v)\n";
+  for (DType dtype : {DType::Float16, DType::BFloat16})
+    for (const std::string& attention : {Decoder().attention, eager}) {
+      Decoder d;
+      d.dtype = static_cast<int>(dtype);
+      d.attention = attention;
+      ASSERT_TRUE(builds(d)) << messages();
+      EXPECT_EQ(readBuiltModel(folder_, diagnostics_)->config.kvCacheType, KvCacheType::Paged) << messages();
+      EXPECT_EQ(served(9), expected(d, "ip", 9)) << messages();
+    }
+}
+
 // tests/tools/make_language_archives.py prints what PyTorch generates.
 TEST_F(Decoders, InputsThatMayBeLeftOutAre) {
   Result<Module> module = Module::load(TSCOMPILE_SOURCE_DIR "/tests/data/language/optional_cache.pt", {}, diagnostics_);

@@ -48,6 +48,29 @@ TEST(DropCaches, ThereAreAsManyTextsAsIds) {
   }
 }
 
+// The number of tokens may be asked of the stack, or of a cache that is joined elsewhere.
+TEST(DropCaches, OneTensorMayHoldAllCaches) {
+  const std::string constants =
+      "  %0 : int = prim::Constant[value=0]()\n  %4 : int = prim::Constant[value=4]()\n"
+      "  %keys : Tensor = aten::select(%layer, %0, %0)\n  %values : Tensor = aten::select(%layer, %0, %1)\n"
+      "  %both.k : Tensor[] = prim::ListConstruct(%keys, %x)\n  %k : Tensor = aten::cat(%both.k, %2)\n"
+      "  %both.v : Tensor[] = prim::ListConstruct(%values, %x)\n  %v : Tensor = aten::cat(%both.v, %2)\n"
+      "  %all : Tensor = aten::add(%k, %v, %1)\n";
+  const std::string select =
+      "  %z : int = prim::Constant[value=0]()\n  %layer : Tensor = aten::select(%past, %z, %z)\n";
+  for (const std::string& asked : {std::string("  %n : int = aten::size(%past, %4)\n"),
+                                   std::string("  %same : Tensor = aten::select(%layer, %0, %0)\n"
+                                               "  %n : int = aten::size(%same, %2)\n")}) {
+    std::unique_ptr<Graph> g =
+        parsed(withCache(select + constants + asked + "  %y : Tensor = aten::add(%all, %n, %1)\n"));
+    ASSERT_TRUE(dropCaches(*g, allOps())) << asked;
+    ASSERT_EQ(g->inputs().size(), 1u);
+    const std::string text = graphText(*g);
+    EXPECT_EQ(text.find("aten::select"), std::string::npos) << text;
+    EXPECT_NE(text.find("aten::add(%x, %x"), std::string::npos) << text;
+  }
+}
+
 TEST(DropCaches, OtherUsesKeepIt) {
   std::unique_ptr<Graph> ids = parsed(
       "graph(%past : Tensor, %input_ids : Tensor, %end : Tensor):\n  %1 : int = prim::Constant[value=1]()\n"
