@@ -1,12 +1,14 @@
 #include "runtime/kernels/conv.h"
 
+#include "runtime/kernels/conv_few_outputs.h"
+
 #include <string_view>
 
 namespace tscompile {
 
 std::span<const ConvTactic* const> convTactics() {
-  static const ConvTactic* const kAll[] = {&kDirectConv,    &kFirstLayerConv, &kWinogradConv,
-                                           &kDepthwiseConv, &kGroupedConv,    &kIm2colConv};
+  static const ConvTactic* const kAll[] = {&kDirectConv,  &kFirstLayerConv, &kWinogradConv, &kDepthwiseConv,
+                                           &kGroupedConv, &kFewOutputsConv, &kIm2colConv};
   return kAll;
 }
 

@@ -1,6 +1,7 @@
 // Linear and cubic resizing of the last dimensions in f32; nearest is a rearrangement.
 #pragma once
 
+#include "runtime/call/thread_pool.h"
 #include "runtime/engine/network/convert_call.h"
 #include "runtime/engine/network/frame.h"
 #include "runtime/reference/resize.h"
@@ -9,7 +10,8 @@
 
 namespace tscompile {
 
-// Each plane [N][C], or block of channels, by itself, one dimension after the other from the last one on.
+// Each plane [N][C], or block of channels, by itself, one dimension after the other from the last one on; some rows of
+// its result at a time.
 class ResizeLayer : public Layer {
  public:
   using Layer::Layer;
@@ -19,7 +21,7 @@ class ResizeLayer : public Layer {
   bool blocked = false;          // input and output are
 
  private:
-  void resizePlane(const float* in, const Dims& inSizes, float* out, const Dims& outSizes) const;
+  void resizeRows(const float* in, const Dims& inSizes, float* out, const Dims& outSizes, Piece rows) const;
 };
 
 // Spatial dimensions of argument 0 to `sizes`.

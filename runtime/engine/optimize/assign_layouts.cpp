@@ -2,6 +2,7 @@
 #include "runtime/engine/layers/conv_layer.h"
 #include "runtime/engine/layers/group_norm_layer.h"
 #include "runtime/engine/layers/input_conv_layer.h"
+#include "runtime/engine/layers/lane_layer.h"
 #include "runtime/engine/layers/pointwise_layer.h"
 #include "runtime/engine/layers/quantized_layer.h"
 #include "runtime/engine/layers/rearrange_layer.h"
@@ -38,6 +39,8 @@ const ConvTactic& exactTactic(const ConvShape& shape, ExactArithmetic exact) {
   return *best;
 }
 
+using Layers = std::vector<std::unique_ptr<Layer>>;
+
 class LayoutAssigner {
  public:
   LayoutAssigner(Network& network, const EngineOptions& options) : n_(network), options_(options) {}
@@ -71,7 +74,7 @@ class LayoutAssigner {
         else
           joining(*cat);
       } else if (auto* resize = dynamic_cast<ResizeLayer*>(layer.get()))
-        resizing(*resize);
+        resizing(*resize, layers);
       else if (auto* norm = dynamic_cast<GroupNormLayer*>(layer.get()))
         normalising(*norm);
       else if (auto* shuffle = dynamic_cast<ChannelsToPixelsLayer*>(layer.get()))
@@ -323,7 +326,7 @@ class LayoutAssigner {
 
   // The copy that alone reads the result of a convolution, and lays it pixel by pixel; where it is among `layers`, or
   // their number.
-  size_t copyByPixels(const ConvLayer& conv, const std::vector<std::unique_ptr<Layer>>& layers) const {
+  size_t copyByPixels(const ConvLayer& conv, const Layers& layers) const {
     const NetTensor& made = n_[conv.outputs[0]];
     auto found = reader_.find(made.buffer);
     if (readers_[made.buffer] != 1 || found == reader_.end() || n_.buffers[made.buffer].escapes) return layers.size();
@@ -337,7 +340,7 @@ class LayoutAssigner {
   }
 
   // What lies by pixels is read, and made, as it is, where the tactic can.
-  void takePixels(ConvLayer& layer, std::vector<std::unique_ptr<Layer>>& layers) {
+  void takePixels(ConvLayer& layer, Layers& layers) {
     const ConvShape& s = layer.shape();
     if (!layer.tactic().takesPixels || !layer.tactic().takesPixels(s) || layer.inputs.size() != 1 ||
         layer.holdsIntegers() || options_.precision != DType::Float32)
@@ -367,7 +370,7 @@ class LayoutAssigner {
                                           : chooseConvTactic(layer.shape(), options_, threads));
   }
 
-  void convolution(ConvLayer& layer, std::vector<std::unique_ptr<Layer>>& layers) {
+  void convolution(ConvLayer& layer, Layers& layers) {
     current_ = layer.node;
     auto* ofInputs = dynamic_cast<InputConvLayer*>(&layer);
     ofInputs ? ofInputs->chooseTactic(options_) : chooseTactic(layer);
@@ -506,9 +509,23 @@ class LayoutAssigner {
     markBlocked(layer.outputs[0]);
   }
 
-  void resizing(ResizeLayer& layer) {
+  // Whether results that are larger than what they are made of are wanted in rows only: then that is what is reordered.
+  bool growsIntoRows(const Layer& layer, const Layers& layers) const {
+    const NetTensor &from = n_[layer.inputs[0]], &to = n_[layer.outputs[0]];
+    return areaOf(to) > areaOf(from) && isWantedInRows(to.buffer, layers);
+  }
+  bool isWantedInRows(BufferId buffer, const Layers& layers) const {
+    if (readers_[buffer] == 0 || n_.buffers[buffer].escapes) return readers_[buffer] == 0;
+    if (readers_[buffer] > 1) return false;
+    const Layer* reader = layers[reader_.at(buffer)].get();
+    if (dynamic_cast<const PointwiseLayer*>(reader) && reader->inputs.size() == 1)
+      return isWantedInRows(n_[reader->outputs[0]].buffer, layers);
+    return dynamic_cast<const ExtremesLayer*>(reader) || dynamic_cast<const SoftmaxLayer*>(reader);
+  }
+
+  void resizing(ResizeLayer& layer, const Layers& layers) {
     current_ = layer.node;
-    layer.blocked = isBlockedItself(layer.inputs[0]);
+    layer.blocked = isBlockedItself(layer.inputs[0]) && !growsIntoRows(layer, layers);
     if (!layer.blocked) return allPlain(layer);
     layer.inputs[0] = blocked(layer.inputs[0]);
     markBlocked(layer.outputs[0]);

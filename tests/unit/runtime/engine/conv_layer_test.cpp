@@ -421,12 +421,17 @@ TEST(ConvLayer, TapsThatSeeOnlyPaddingAreDropped) {
   }
 }
 
+// Unless only rows are wanted of what is larger then.
 TEST(ConvLayer, ResizingKeepsBlocks) {
-  expectLayersAfter(24,
-                    "  %o : int[] = prim::Constant[value=[9, 12]]()\n"
-                    "  %u : Tensor = aten::upsample_bilinear2d(%c, %o, %f, %none)\n"
-                    "  %y : Tensor = aten::relu(%u)\n",
-                    "reorder, conv direct, resize, pointwise, reorder");
+  const std::string resized =
+      "  %o : int[] = prim::Constant[value=[9, 12]]()\n"
+      "  %u : Tensor = aten::upsample_bilinear2d(%c, %o, %f, %none)\n";
+  expectLayersAfter(24, resized + "  %y : Tensor = aten::max_pool2d(%u, %s, %s, %p, %s, %f)\n",
+                    "reorder, conv direct, resize, max_pool2d, reorder");
+  for (const char* last : {"aten::relu(%u)", "aten::softmax(%u, %one, %none)"})
+    expectLayersAfter(
+        24, resized + "  %y : Tensor = " + last + "\n",
+        std::string("reorder, conv direct, reorder, resize, ") + (last[6] == 'r' ? "pointwise" : "softmax"));
 }
 
 // Whole blocks of channels become pixels as they are.

@@ -296,6 +296,30 @@ TEST(EngineConv, DilatedSquares) {
   });
 }
 
+// Neighbouring outputs are computed together, in pieces of rows and columns.
+TEST(EngineConv, FewOutputs) {
+  EXPECT_TRUE(findConvTactic("few_outputs")->accepts(shapeOf(1, 16, 8, 8, 3, 3, 1, 1)));
+  atEachSimdLevel([] {
+    for (int64_t outputs : {1, 2, 3, 4})
+      for (int64_t kernel : {3, 5, 7}) checkConv({shapeOf(2, 20, 11, 37, outputs, kernel, 1, kernel / 2)});
+    checkConv({shapeOf(1, 16, 70, 300, 3, 3, 1, 1)});
+    checkConv({shapeOf(1, 17, 15, 15, 2, 3, 1, 2, 1, 2)});
+    ConvCase t{shapeOf(1, 24, 1, 700, 1, 7)};
+    t.shape.kernelHeight = 1;
+    t.shape.padLeft = t.shape.padRight = 3;
+    checkConv(t);
+    t.residual = true;
+    for (Activation activation : {Activation::Relu, Activation::Tanh}) {
+      t.epilogue.activation = activation;
+      checkConv(t);
+    }
+    for (WeightStorage storage : {WeightStorage::F16, WeightStorage::BF16, WeightStorage::I8}) {
+      t.storage = storage;
+      checkConv(t, 2e-4);
+    }
+  });
+}
+
 TEST(EngineConv, Groups) {
   atEachSimdLevel([] {
     checkConv({shapeOf(2, 32, 7, 9, 64, 3, 1, 1, 2)});
