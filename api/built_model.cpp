@@ -65,8 +65,7 @@ class ConfigReader {
     if (!text) return Failed{};
     json_ = parseBoundedJson(*text);
     for (const char* part : {"pretrained_config", "build_config", "engine", "inputs"})
-      if (!json_.is_object() || !json_.contains(part))
-        return fail("this is no config.json of a language model that was built");
+      if (!json_.is_object() || !json_.contains(part)) return failAsOther();
     if (number(json_, "format") != kBuiltModelFormat)
       return fail(fmt::format("the model was built in format {}, and this tscompile {} reads format {}",
                               number(json_, "format"), libraryVersion(), kBuiltModelFormat),
@@ -95,6 +94,18 @@ class ConfigReader {
 
   Failed fail(std::string what, ErrorKind kind = ErrorKind::Input) {
     diagnostics_.fileError(path_, {}, std::move(what), kind);
+    return {};
+  }
+  // Folders of transformers have a config.json, too.
+  Failed failAsOther() {
+    std::string name = text(json_, "model_type");
+    const auto classes = json_.is_object() ? json_.find("architectures") : json_.end();
+    if (classes != json_.end() && classes->is_array() && !classes->empty() && classes->front().is_string())
+      name = classes->front().get<std::string>();
+    if (name.empty()) return fail("this is no config.json of a language model that was built");
+    diagnostics_
+        .fileError(path_, {}, fmt::format("this is the config.json of {} of transformers", abbreviate(name, 80)))
+        .note("docs/language_models.md has the script that saves such a model as one file, which build takes");
     return {};
   }
   static int64_t number(const Json& at, const char* name) {

@@ -130,9 +130,13 @@ std::unique_ptr<Graph> marked(const Graph& graph, const PartitionSpec& spec, con
   return copy;
 }
 
-bool takes(const Node& n, std::string_view input) {
-  return std::any_of(n.inputs().begin(), n.inputs().end(),
-                     [&](const Use& u) { return u.value->isParameter() && u.value->name() == input; });
+// Whether the node could run if this input, of which no dtype is said, were of integers.
+bool runsOnIntegers(const Node* node, size_t input, const Graph& graph, const OpRegistry& registry,
+                    std::vector<InputRange> asked) {
+  asked[input].dtype = DType::Int64;
+  const ShapePropagation shapes(graph, registry, shapeOptions(graph, asked, false));
+  return std::none_of(shapes.conflicts().begin(), shapes.conflicts().end(),
+                      [&](const ShapeConflict& c) { return c.node == node; });
 }
 
 // Whether nodes that always run can do so with the sizes that are asked for.
@@ -144,9 +148,10 @@ bool checkConflicts(const ShapePropagation& shapes, const Graph& graph, const st
     good = false;
     Diagnostic& d = diagnostics.error(c.node->range, fmt::format("{} cannot run with the sizes that are asked for: {}",
                                                                  c.node->kind().text(), c.message));
-    for (const InputRange& r : asked)
-      if (r.dtype == DType::Undefined && c.message.find("float32") != std::string::npos && takes(*c.node, r.name))
-        d.note(fmt::format("no dtype was said for %{}, so it is float32; {}:i64 says one", r.name, inputRangeText(r)));
+    for (size_t i = 0; i < asked.size(); ++i)
+      if (asked[i].dtype == DType::Undefined && runsOnIntegers(c.node, i, graph, shapes.registry(), asked))
+        d.note(fmt::format("no dtype was said for %{}, so it is float32; {}:i64 says one", asked[i].name,
+                           inputRangeText(asked[i])));
   }
   return good;
 }

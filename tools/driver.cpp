@@ -14,19 +14,26 @@
 #include "tools/session/one_json.h"
 #include "tools/session/process.h"
 
+#include <cstdlib>
 #include <filesystem>
 #include <new>
 
 namespace tscompile {
 namespace {
 
-// Errors of the command line are reported in the form that it asks for, though it cannot be read as a whole.
+// Errors of the command line are reported in the form that it, or a variable, asks for, though it cannot be read as a
+// whole.
 CommonOptions formOfErrors(std::span<const std::string> args) {
+  constexpr std::string_view kOption = "--error-format";
+  const char* variable = std::getenv("TSCOMPILE_ERROR_FORMAT");
+  std::string_view form = variable ? variable : "";
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (args[i].starts_with(kOption) && args[i].size() > kOption.size() && args[i][kOption.size()] == '=')
+      form = std::string_view(args[i]).substr(kOption.size() + 1);
+    if (args[i] == kOption && i + 1 < args.size()) form = args[i + 1];
+  }
   CommonOptions common;
-  for (size_t i = 0; i < args.size(); ++i)
-    if (args[i] == "--error-format=json" ||
-        (args[i] == "--error-format" && i + 1 < args.size() && args[i + 1] == "json"))
-      common.jsonErrors = true;
+  common.jsonErrors = form == "json";
   return common;
 }
 

@@ -186,14 +186,20 @@ static int runCompile(const Options& options, Session& session) {
     return session.finish();
   }
   cost.noteLoaded();
+  if (hasForgottenWeights(options.arguments[0], *module, session)) return session.finish();
+  const std::vector<std::string> unused = module->unusedWeights();
+  auto fail = [&] {
+    if (module->unusedWeights().size() == unused.size()) summarizeForgotten(options.arguments[0], unused, session);
+    return session.finish();
+  };
   if (calibration) {
     session.progress.step("calibrating");
-    if (!calibrate(*module, calibration, spec, session)) return session.finish();
+    if (!calibrate(*module, calibration, spec, session)) return fail();
   }
   session.progress.step("cutting the graph");
   Result<Module> compiled = command.oneEngine ? module->convertToEngine(spec, session.diagnostics)
                                               : module->compiled(spec, session.diagnostics);
-  if (!compiled) return session.finish();
+  if (!compiled) return fail();
   session.noteUnusedWeights(module->unusedWeights());
   if (spec.engine.measureTactics) {
     std::string known = spec.engine.tactics->text();
@@ -204,7 +210,7 @@ static int runCompile(const Options& options, Session& session) {
       return session.finish();
   }
   session.progress.step("writing " + command.output);
-  if (!compiled->save(command.output, session.diagnostics, session.common.limits)) return session.finish();
+  if (!compiled->save(command.output, session.diagnostics, session.common.limits)) return fail();
   std::error_code ignored;
   summary.bytes = std::filesystem::file_size(command.output, ignored);
   session.progress.end();

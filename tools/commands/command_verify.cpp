@@ -158,15 +158,13 @@ struct ReportFields {
   }
 };
 
-// Random inputs are float32 if nobody says otherwise, and ids are not.
-void noteFloats(const std::vector<InputRange>& asked, Session& session) {
-  const std::vector<Diagnostic>& said = session.diagnostics.list();
-  if (said.empty() || said.front().message.find("float32") == std::string::npos) return;
-  for (const InputRange& r : asked)
-    if (r.dtype == DType::Undefined)
-      session.diagnostics.remark(
-          {}, fmt::format("no dtype was said for it, so an input is float32: --shape {0}:i64 says one instead of {0}",
-                          inputRangeText(r)));
+// Inputs of which no dtype is said are float32, and ids are not: what compiling says of that.
+void tellOfDtypes(const Module& module, const CompileSpec& spec, Session& session) {
+  Diagnostics said;
+  const bool isOpen = std::any_of(spec.shapes.begin(), spec.shapes.end(),
+                                  [](const InputRange& r) { return r.dtype == DType::Undefined; });
+  if (module.engineInfo() || !isOpen || module.compiled(spec, said) || said.list().empty()) return;
+  for (const Diagnostic& note : said.list().front().notes) session.diagnostics.remark({}, note.message);
 }
 
 // What the engines compute against values from elsewhere.
@@ -197,7 +195,7 @@ static int runVerify(const Options& options, Session& session) {
     // Those on the command line come first.
     spec.shapes.insert(spec.shapes.end(), info->inputs.begin(), info->inputs.end());
   }
-  Result<Method> method = module->prepare(session.diagnostics, spec.lowering.method);
+  Result<Method> method = prepareGiven(options.arguments[0], *module, spec.lowering.method, session);
   if (!method) return session.finish();
   const Executable given{*module, *method, module->defaults(spec.lowering.method)};
   Options said = options;
@@ -226,7 +224,7 @@ static int runVerify(const Options& options, Session& session) {
     report = verifyEngines(*module, spec, *inputs, verify, session.diagnostics);
   }
   if (!report) {
-    noteFloats(spec.shapes, session);
+    tellOfDtypes(*module, spec, session);
     int code = session.finish();
     return interrupts.signal() ? 128 + interrupts.signal() : code;
   }

@@ -91,9 +91,11 @@ Result<std::string> Session::readInput(uint64_t most) {
 Failed Session::reportFolder(const std::string& path) {
   Diagnostics unheard;
   const bool isBuilt = bool(readBuiltModel(path, unheard));
-  diagnostics.fileError(path, {}, "expected a model, found a folder", ErrorKind::Io)
-      .note(isBuilt ? "it is a language model that was built, which 'tscompile generate' runs"
-                    : "a model is one file: save it by torch.export.save or torch.jit.save");
+  Diagnostic& d = diagnostics.fileError(path, {}, "expected a model, found a folder", ErrorKind::Io);
+  d.note(isBuilt ? "it is a language model that was built, which 'tscompile generate' runs"
+                 : "a model is one file: save it by torch.export.save or torch.jit.save");
+  if (!isBuilt && !unheard.list().empty())
+    for (const Diagnostic& note : unheard.list().front().notes) d.note(note.message);
   return {};
 }
 

@@ -79,7 +79,8 @@ void reportForgotten(const std::string& path, size_t count, const std::string& f
   if (!given.empty()) d.note(fmt::format("the first of the weights is '{}'", abbreviate(given.front(), 200)));
 }
 
-// One line for weights that were forgotten or are those of another model, where each constant would have one.
+}  // namespace
+
 bool hasForgottenWeights(const std::string& path, const Module& module, Session& session) {
   if (modelFileOf(path) != ModelFile::Text) return false;  // which hold them
   std::vector<const Value*> missing = constantsWithoutData(module.text());
@@ -92,7 +93,6 @@ bool hasForgottenWeights(const std::string& path, const Module& module, Session&
   return true;
 }
 
-// The same where each attribute that is read had one, numbers and texts among them.
 void summarizeForgotten(const std::string& path, const std::vector<std::string>& given, Session& session) {
   constexpr std::string_view kStart = "weight '", kEnd = "' was not supplied";
   const std::vector<Diagnostic>& list = session.diagnostics.list();
@@ -108,17 +108,22 @@ void summarizeForgotten(const std::string& path, const std::vector<std::string>&
   reportForgotten(path, count, first, given, session);
 }
 
-}  // namespace
+Result<Method> prepareGiven(const std::string& path, const Module& module, const std::string& method,
+                            Session& session) {
+  if (hasForgottenWeights(path, module, session)) return Failed{};
+  const std::vector<std::string> given = module.unusedWeights();
+  Result<Method> out = module.prepare(session.diagnostics, method);
+  if (!out && module.unusedWeights().size() == given.size()) summarizeForgotten(path, given, session);
+  return out;
+}
 
 std::optional<Executable> loadAsGiven(const Options& options, Session& session) {
   const RunCommand& command = options.run;
   const std::string& path = options.arguments[0];
   Result<Module> module = session.loadModule(path, command.weights, command.libraries);
   if (module) checkOptionEffects(options, *module);
-  if (!module || hasForgottenWeights(path, *module, session)) return std::nullopt;
-  const std::vector<std::string> given = module->unusedWeights();
-  Result<Method> method = module->prepare(session.diagnostics, command.method);
-  if (!method && module->unusedWeights().size() == given.size()) summarizeForgotten(path, given, session);
+  if (!module) return std::nullopt;
+  Result<Method> method = prepareGiven(path, *module, command.method, session);
   if (!method) return std::nullopt;
   std::map<std::string, IValue> defaults = module->defaults(command.method);
   return Executable{std::move(*module), std::move(*method), std::move(defaults)};
@@ -257,7 +262,10 @@ std::optional<Executable> withEngines(Executable given, const Options& options, 
       return Executable{std::move(*module), std::move(*method), std::move(given.defaults)};
     }
   if (!isOptional) return std::nullopt;
-  session.note("the interpreter runs the graph, which cannot be compiled: " + reasons.list().front().message);
+  const Diagnostic& why = reasons.list().front();
+  session.note("the interpreter runs the graph, which cannot be compiled: " + why.message);
+  if (!unsized.shapes.empty())  // sizes that were said may be why
+    for (const Diagnostic& note : why.notes) session.note(note.message);
   return given;
 }
 

@@ -188,7 +188,8 @@ size_t InputReader::onlyRequired(const std::string& text) const {
   if (required.size() == 1) return required[0];
   if (wanted_.size() == 1) return 0;
   throw UsageError{"--input takes NAME=VALUE, not '" + abbreviate(text, 80) + "'",
-                   {"the graph takes " + join(wanted_, ", ", describeInput)}};
+                   {"the graph takes " + join(wanted_, ", ", describeInput),
+                    "NAME may be a position as well, from 0 on: --input 0=" + abbreviate(text, 80)}};
 }
 
 bool InputReader::one(const std::string& text) {

@@ -168,12 +168,62 @@ TEST(Compile, KeepsWhatInputsAreThatACallerLeavesOut) {
 }
 
 TEST(Run, ForgottenWeightsAreOneSentence) {
-  const std::string model = TSCOMPILE_SOURCE_DIR "/samples/models/loops/model.ir";
+  TemporaryFolder folder;
+  const std::string samples = TSCOMPILE_SOURCE_DIR "/samples/models/";
+  auto expectOne = [](std::vector<std::string> args, const std::string& count) {
+    const std::string err = runCli(args).err;
+    EXPECT_NE(err.find("the text names " + count + " tensors without their data, and no weights were given"),
+              std::string::npos)
+        << err;
+    EXPECT_EQ(err.find("was not supplied"), std::string::npos) << err;
+    EXPECT_EQ(err.find("not part of the text"), std::string::npos) << err;
+  };
   // It reads numbers of the module as well.
-  const std::string err = runCli({"run", model, "-i", "0=3:i64=[1 5 7]", "-i", "1=0.7"}).err;
-  EXPECT_NE(err.find("the text names 7 tensors without their data, and no weights were given"), std::string::npos)
-      << err;
-  EXPECT_EQ(err.find("was not supplied"), std::string::npos) << err;
+  expectOne({"run", samples + "loops/model.ir", "-i", "0=3:i64=[1 5 7]", "-i", "1=0.7"}, "7");
+  for (const char* command : {"run", "bench", "profile", "verify", "report", "compile"})
+    for (const auto& [file, count] : {std::pair("model.ir", "10"), std::pair("frozen.ir", "8")}) {
+      std::vector<std::string> args{command, samples + "lenet_scripted/" + file, "--shape", "1x1x32x32"};
+      if (args[0] == "report" || args[0] == "compile") args.insert(args.end(), {"-o", folder / "out"});
+      expectOne(args, count);
+    }
+}
+
+TEST(Environment, AlsoSaysHowTheCommandLineIsRefused) {
+  Variable variable("TSCOMPILE_ERROR_FORMAT", "json");
+  for (const std::vector<std::string>& args :
+       {std::vector<std::string>{"rn"}, {"run", kFrozen, "--inptu", "1"}, {"run", kFrozen, "--limit-mem", "much"}}) {
+    const std::string err = runCli(args).err;
+    EXPECT_TRUE(err.starts_with("{\"schema\": \"tscompile.diagnostic/1\"")) << err;
+  }
+  EXPECT_TRUE(runCli({"rn", "--error-format", "text"}).err.starts_with("tscompile: error: "));
+}
+
+TEST(Shape, WhatNeedsIntegersIsTold) {
+  TemporaryFolder folder;
+  const std::string model = folder.write("m.ir",
+                                         "graph(%ids : Tensor, %table : Tensor):\n"
+                                         "  %m1 : int = prim::Constant[value=-1]()\n"
+                                         "  %false : bool = prim::Constant[value=0]()\n"
+                                         "  %y : Tensor = aten::embedding(%table, %ids, %m1, %false, %false)\n"
+                                         "  return (%y)\n");
+  for (const char* command : {"run", "bench", "verify", "profile"}) {
+    const std::string err = runCli({command, model, "--shape", "ids=1x4", "--shape", "table=9x2"}).err;
+    EXPECT_NE(err.find("no dtype was said for %ids, so it is float32; ids=1x4:i64 says one"), std::string::npos)
+        << command << ": " << err;
+    EXPECT_EQ(err.find("no dtype was said for %table"), std::string::npos) << err;
+  }
+}
+
+TEST(Inspect, AFolderOfTransformersIsNamed) {
+  TemporaryFolder folder;
+  folder.write("config.json", R"({"architectures": ["LlamaForCausalLM"], "model_type": "llama"})");
+  const std::string path = folder.path();
+  const CliResult r = runCli({"inspect", path});
+  EXPECT_EQ(r.code, 3);
+  EXPECT_NE(r.err.find("this is the config.json of LlamaForCausalLM of transformers"), std::string::npos) << r.err;
+  for (const std::vector<std::string>& args :
+       {std::vector<std::string>{"run", path}, {"build", path, "-o", folder / "out"}})
+    EXPECT_NE(runCli(args).err.find("docs/language_models.md"), std::string::npos) << args[0];
 }
 
 TEST(CrashReport, HoldsTextsAndNoWeights) {
