@@ -143,14 +143,17 @@ class Bench {
       if (good) good = measureAt(size);
     const bool interrupted = signal_ != 0;
     session_.progress.end();
-    if (!good && !interrupted) return session_.finish();
+    if (!good && !interrupted && !(outOfTime_ && !results_.empty())) return session_.finish();
     if (interrupted) {
       session_.diagnostics.clear();
       session_.note(results_.empty() ? "interrupted before anything was measured"
                                      : "interrupted: these are the measurements until then");
+    } else if (outOfTime_) {
+      session_.note("the time limit was reached: these are the measurements until then");
     }
     const bool compared = results_.empty() || command_.baseline.empty() || compareWithSaved();
     if (!results_.empty()) session_.common.json ? writeJson(session_.out, *this) : writeText();
+    if (outOfTime_) return session_.finish(exitCode(ErrorKind::Limit));
     const int code = session_.finish(baseline_ && isAnySlower(*baseline_) ? kExitNegative : kExitDone);
     return interrupted && compared ? 128 + signal_ : code;
   }
@@ -283,10 +286,16 @@ class Bench {
   // Runs until `milliseconds` have passed, and `least` times. False after a report, or if the run was interrupted.
   bool repeat(const Candidate& c, double milliseconds, size_t least, std::vector<double>& samples,
               Diagnostics& diagnostics) {
+    RunOptions settings = settings_;
     Clock::time_point start = Clock::now();
     while (samples.size() < least || (millisecondsSince(start) < milliseconds && samples.size() < kMostRuns)) {
+      if (isOutOfTime()) {
+        diagnostics.error(timeLimitPassed(), ErrorKind::Limit);
+        return false;
+      }
+      settings.timeLimit = remainingTime();
       Clock::time_point begin = Clock::now();
-      if (!c.model.method.run(c.inputs, diagnostics, settings_)) return false;
+      if (!c.model.method.run(c.inputs, diagnostics, settings)) return false;
       samples.push_back(millisecondsSince(begin));
     }
     return true;
@@ -317,8 +326,10 @@ class Bench {
     settings_ = silent(settings_);
     whole = whole && warmUp(model, result) && (!other || warmUp(*other, result)) && sample(model, other, result);
     signal_ = interrupts->signal();
+    outOfTime_ = !whole && !signal_ && isOutOfTime();
+    if (outOfTime_) endTimeLimit();
     interrupts.reset();  // what follows may take as long as it does
-    if (whole || (signal_ && !result.samples.empty())) {
+    if (whole || ((signal_ || outOfTime_) && !result.samples.empty())) {
       result.latency = statisticsOf(result.samples);
       warn(result);
       results_.push_back(std::move(result));
@@ -444,9 +455,7 @@ class Bench {
     if (result.threads * result.callers > defaultThreads())
       say(fmt::format("there are only {} processors for {} threads", defaultThreads(),
                       result.threads * result.callers));
-    double load = 0;
-    if (results_.empty() && getloadavg(&load, 1) == 1 && load > 0.5 + static_cast<double>(result.threads))
-      say(fmt::format("the machine is busy with other work: its load is {:.1f}", load));
+    if (std::string busy = otherWork(result.threads); results_.empty() && !busy.empty()) say(std::move(busy));
   }
 
   void warn(std::string text) {
@@ -491,7 +500,8 @@ class Bench {
     }
     for (const BenchResult& r : results_)
       for (const std::string& w : r.warnings)
-        warn(fmt::format("with {} thread{}: {}", r.threads, r.threads == 1 ? "" : "s", w));
+        warn(fmt::format("with {}{}: {}", counted(static_cast<size_t>(r.threads), "thread"),
+                         r.callers > 1 ? fmt::format(" and {} callers", r.callers) : "", w));
   }
 
   static constexpr double kWindow = 50, kLongestWarmUp = 1000;  // milliseconds
@@ -503,6 +513,7 @@ class Bench {
   Session& session_;
   RunOptions settings_;
   int signal_ = 0;
+  bool outOfTime_ = false;
   double loading_ = 0, first_ = 0;
   std::string checksum_;
   std::vector<BenchResult> results_;
@@ -524,7 +535,8 @@ beyond it; the median lies within what stands beside it with 95 %.
 With --against both models run in turns, so that what disturbs one disturbs the other. The ratio is the
 other's time by the model's; a difference is told if 1 lies outside of the ratio's interval of 99 %. Both
 are made anew at other places in memory now and then, for these alone may make some percent.
-Ctrl-C ends the measurement and keeps what there is; before the first time there is nothing to write.
+Ctrl-C and --limit-time end the measurement and keep what there is; before the first time there is
+nothing to write.
 What the model itself prints is heard of its first run.
 
 Examples:

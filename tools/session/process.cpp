@@ -216,8 +216,10 @@ std::optional<std::chrono::nanoseconds> remainingTime() {
   return std::max(std::chrono::nanoseconds(1), std::chrono::nanoseconds(*gDeadline - Clock::now()));
 }
 
+bool isOutOfTime() { return gDeadline && Clock::now() > *gDeadline; }
+
 bool endTimeLimit() {
-  const bool inTime = !gDeadline || Clock::now() <= *gDeadline;
+  const bool inTime = !isOutOfTime();
   gDeadline.reset();
   armDeadline();
   return inTime;

@@ -33,6 +33,7 @@ class LimitScope {
 };
 // What is left of the time, if there is a limit.
 std::optional<std::chrono::nanoseconds> remainingTime();
+bool isOutOfTime();
 // What was computed in time is written, however long that takes. Returns whether it was in time.
 bool endTimeLimit();
 const char* timeLimitPassed();  // what is said if it was not

@@ -192,6 +192,18 @@ TEST_F(Process, TheShortestTimeLimitEndsEveryCommand) {
   }
 }
 
+TEST_F(Process, TimeLimitKeepsWhatBenchHasMeasured) {
+  const std::string model = (folder_ / "relu.ir");
+  test::writeText(model, "graph(%x : Tensor):\n  %y : Tensor = aten::relu(%x)\n  return (%y)\n");
+  const Ended e =
+      start({"bench", model, "--shape", "x=8", "--duration", "60s", "--limit-time", "3s", "--format", "json"});
+  EXPECT_EQ(e.code, 6);
+  EXPECT_NE(e.err.find("these are the measurements until then"), std::string::npos) << e.err;
+  EXPECT_NE(e.err.find("longer than its time limit"), std::string::npos) << e.err;
+  EXPECT_NE(e.out.find("\"samples_ms\": [0"), std::string::npos) << e.out;
+  EXPECT_LT(e.seconds, 20);
+}
+
 TEST_F(Process, TimeLimitStopsLoopsAndKernels) {
   for (auto args : {loop(), product()}) {
     args.insert(args.end(), {"--limit-time", "300ms"});
