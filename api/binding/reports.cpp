@@ -72,6 +72,7 @@ Result<std::string> profileJson(const Method& method, std::span<const IValue> in
   for (int i = 0; i < kUncounted; ++i)
     if (!method.run(inputs, diagnostics, options)) return Failed{};
   RunProfile profile;
+  profile.leavesOutDisturbed = runs == 0;
   ObserverScope observing(profile);
   const RunProfile::Clock::time_point start = RunProfile::Clock::now();
   while (runs ? profile.runs < runs : profile.runs == 0 || RunProfile::Clock::now() - start < std::chrono::seconds(1)) {

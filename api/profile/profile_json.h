@@ -5,6 +5,7 @@
 #include "ir/graph/module_path.h"
 #include "ir/support/json_fields.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
@@ -56,7 +57,7 @@ struct ProfileJson {
       visit("operator", node.name);
       visit("us", us);
       visit("share", share);
-      visit("bytes", node.bytes / static_cast<double>(node.calls));
+      visit("bytes", node.bytes / static_cast<double>(std::max<size_t>(1, node.calls)));
       visit("calls", node.calls);
     }
   };
@@ -90,6 +91,7 @@ struct ProfileJson {
     const RunProfile& p = profile;
     visit("schema", "tscompile.profile/1");
     visit("runs", p.runs);
+    visit("runs_left_out", p.leftOut);
     visit("run_us", p.perRun(p.time));
     visit("native_share", p.layerShare(true));
     visit("kernel_share", p.layerShare(false));

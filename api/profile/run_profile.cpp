@@ -62,34 +62,34 @@ void RunProfile::onLayer(const Network& network, size_t layer, Clock::time_point
   const size_t index = indexOf(network);
   Engine& engine = engines[index];
   Layer& l = engine.layers[layer];
-  l.time += microseconds(end - begin);
-  ++l.calls;
+  l.now.time += microseconds(end - begin);
+  ++l.now.calls;
   const size_t used = RunContext::current().budget().used();
   keep({index, layer, begin, end, used - std::min(used, engine.arena) + l.live});
 }
 
 void RunProfile::onEngine(const Network& network, Clock::time_point begin, Clock::time_point end) {
   const size_t engine = indexOf(network);
-  engines[engine].time += microseconds(end - begin);
-  ++engines[engine].calls;
+  engines[engine].now.time += microseconds(end - begin);
+  ++engines[engine].now.calls;
   keep({engine, kWhole, begin, end, RunContext::current().budget().used()});
 }
 
 void RunProfile::onNode(const Node* node, size_t bytes, Clock::time_point begin, Clock::time_point end) {
   double us = microseconds(end - begin);
   if (!node || node->kind() == sym::Constant || node->isReturn()) {
-    steps += us;
+    stepsNow_.time += us;
   } else if (node->kind() == sym::Engine) {
-    calls.time += us;
-    calls.bytes += static_cast<double>(bytes);
-    ++calls.calls;
+    calls.now.time += us;
+    calls.now.bytes += static_cast<double>(bytes);
+    ++calls.now.calls;
   } else {
     auto [it, isNew] = nodeIndex_.try_emplace(node, nodes.size());
     if (isNew) nodes.push_back({std::string(node->kind().text()), shortName(node), node});
     Interpreted& n = nodes[it->second];
-    n.time += us;
-    n.bytes += static_cast<double>(bytes);
-    ++n.calls;
+    n.now.time += us;
+    n.now.bytes += static_cast<double>(bytes);
+    ++n.now.calls;
     keep({kNone, it->second, begin, end, RunContext::current().budget().used()});
   }
 }
@@ -97,23 +97,59 @@ void RunProfile::onNode(const Node* node, size_t bytes, Clock::time_point begin,
 void RunProfile::onChunk(int thread, Clock::time_point begin, Clock::time_point end) {
   constexpr std::chrono::microseconds kPause(1);
   const auto index = static_cast<size_t>(thread);
-  if (index >= work.size()) return;
-  std::vector<Work>& all = work[index];
+  if (index >= now_.work.size()) return;
+  std::vector<Work>& all = now_.work[index];
   if (!all.empty() && begin - all.back().end < kPause)
     all.back().end = end;
   else if (all.size() < kMostEvents)
     all.push_back({begin, end});
 }
 
+template <class Visit>
+void RunProfile::forEachPart(Visit visit) {
+  double none = 0;
+  size_t uncounted = 0;
+  for (Engine& e : engines) {
+    visit(e.time, none, e.calls, e.now);
+    for (Layer& l : e.layers) visit(l.time, none, l.calls, l.now);
+  }
+  for (Interpreted& n : nodes) visit(n.time, n.bytes, n.calls, n.now);
+  visit(calls.time, calls.bytes, calls.calls, calls.now);
+  visit(steps, none, uncounted, stepsNow_);
+}
+
 void RunProfile::startRun() {
-  events.clear();
-  for (std::vector<Work>& w : work) w.clear();
-  dropped = 0;
-  begin_ = Clock::now();
+  forEachPart([](double&, double&, size_t&, Addition& now) { now = {}; });
+  now_.events.clear();
+  for (std::vector<Work>& w : now_.work) w.clear();
+  now_.dropped = 0;
+  now_.begin = Clock::now();
+}
+
+void RunProfile::forgetRuns() {
+  forEachPart([](double& time, double& bytes, size_t& calls, Addition&) { time = 0, bytes = 0, calls = 0; });
+  leftOut += runs;
+  time = 0, runs = 0;
 }
 
 void RunProfile::endRun() {
-  time += microseconds(Clock::now() - begin_);
+  constexpr double kDisturbed = 1.5;
+  const double took = microseconds(Clock::now() - now_.begin);
+  if (leavesOutDisturbed && runs > 0) {
+    if (took > kDisturbed * quickestTime_) {
+      ++leftOut;
+      return;
+    }
+    if (kDisturbed * took < quickestTime_) forgetRuns();
+  }
+  if (runs == 0 || took < quickestTime_) {
+    quickestTime_ = took;
+    std::swap(quickest, now_);
+  }
+  forEachPart([](double& time, double& bytes, size_t& calls, const Addition& now) {
+    time += now.time, bytes += now.bytes, calls += now.calls;
+  });
+  time += took;
   ++runs;
 }
 
@@ -181,13 +217,13 @@ std::vector<RunProfile::Total> RunProfile::totalsByOperator() const {
       [](const Node* node) { return std::vector<std::string>{node ? std::string(node->kind().text()) : ""}; });
 }
 
-double RunProfile::since(Clock::time_point at) const { return microseconds(at - begin_); }
+double RunProfile::since(Clock::time_point at) const { return microseconds(at - quickest.begin); }
 
 void RunProfile::keep(Event event) {
-  if (events.size() < kMostEvents)
-    events.push_back(event);
+  if (now_.events.size() < kMostEvents)
+    now_.events.push_back(event);
   else
-    ++dropped;
+    ++now_.dropped;
 }
 
 size_t RunProfile::indexOf(const Network& network) {

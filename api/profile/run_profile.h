@@ -1,4 +1,4 @@
-// Where the time of runs goes: what engines and the interpreter do, summed up, and each event of the latest run.
+// Where the time of runs goes: what engines and the interpreter do, summed up, and each event of the quickest run.
 #pragma once
 
 #include "ir/graph/node.h"
@@ -14,6 +14,11 @@ namespace tscompile {
 
 class RunProfile : public RunObserver {
  public:
+  // What the run that goes on adds.
+  struct Addition {
+    double time = 0, bytes = 0;
+    size_t calls = 0;
+  };
   struct Layer {
     std::string name, why, shapes, node;  // why: a kernel runs though the operator has a converter
     const Node* source = nullptr;         // the first node that it computes; may be null
@@ -22,6 +27,7 @@ class RunProfile : public RunObserver {
     double time = 0;                      // microseconds, of all runs
     size_t calls = 0;
     size_t live = 0;  // bytes of the engine's memory that hold something while it runs
+    Addition now = {};
   };
   // A node that the interpreter has run.
   struct Interpreted {
@@ -29,12 +35,14 @@ class RunProfile : public RunObserver {
     const Node* source = nullptr;
     double bytes = 0, time = 0;  // of all runs
     size_t calls = 0;
+    Addition now = {};
   };
   struct Engine {
     std::vector<Layer> layers;
     size_t arena = 0;  // bytes that it takes from the run
     double time = 0;
     size_t calls = 0;
+    Addition now = {};
     double layerTime() const;
   };
   struct Event {
@@ -54,9 +62,11 @@ class RunProfile : public RunObserver {
   void onNode(const Node* node, size_t bytes, Clock::time_point begin, Clock::time_point end) override;
   void onChunk(int thread, Clock::time_point begin, Clock::time_point end) override;
 
-  // Forgets the events; what was summed up stays.
   void startRun();
+  // Sums up what the run took. With `leavesOutDisturbed` not if it was longer by half than the quickest one: other work
+  // had the processor, and some layer has its time. If it was so much quicker than those before, they go.
   void endRun();
+  bool leavesOutDisturbed = false;
 
   double inEngines() const;
   // The time of all that was timed by itself.
@@ -75,26 +85,36 @@ class RunProfile : public RunObserver {
   };
   std::vector<Total> totalsByModule() const;
   std::vector<Total> totalsByOperator() const;
-  // Microseconds from the start of the latest run.
+  // Microseconds from the start of the quickest run.
   double since(Clock::time_point at) const;
 
   std::vector<Engine> engines;
   std::vector<Interpreted> nodes;
   Interpreted calls;  // of engines, with all that they do
   double steps = 0;   // microseconds of what the interpreter does for no node: constants, jumps, dropping values
-  std::vector<Event> events;
-  std::array<std::vector<Work>, 128> work;  // of the latest run, by threads; the first one's is in `events`
-  size_t dropped = 0;                       // events of the latest run beyond kMostEvents
-  double time = 0;                          // microseconds, of all runs
-  size_t runs = 0;
+  // What happened in a run. `work`: by threads; the first one's is in `events`. `dropped`: events beyond kMostEvents.
+  struct Recording {
+    Clock::time_point begin;
+    std::vector<Event> events;
+    std::array<std::vector<Work>, 128> work;
+    size_t dropped = 0;
+  };
+  Recording quickest;
+  double time = 0;  // microseconds, of all runs
+  size_t runs = 0, leftOut = 0;
 
  private:
+  template <class Visit>
+  void forEachPart(Visit visit);
+  void forgetRuns();
   void keep(Event event);
   template <class NamesOf>
   std::vector<Total> totals(NamesOf namesOf) const;
   size_t indexOf(const Network& network);
 
-  Clock::time_point begin_;
+  Recording now_;
+  double quickestTime_ = 0;  // microseconds
+  Addition stepsNow_;
   std::map<const Network*, size_t> index_;
   std::unordered_map<const Node*, size_t> nodeIndex_;
 };

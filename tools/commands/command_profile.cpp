@@ -3,6 +3,7 @@
 #include "frontend/files/file_io.h"
 #include "ir/graph/module_path.h"
 #include "ir/support/json_fields.h"
+#include "ir/support/text.h"
 #include "tools/commands/commands.h"
 #include "tools/options/option_parts.h"
 #include "tools/tasks/execution.h"
@@ -20,7 +21,7 @@ namespace {
 // What profile takes beside the settings of run.
 struct ProfileCommand {
   uint64_t runs = 0;  // 0: as many as fit in a second
-  std::string trace;  // a file for the times of one run
+  std::string trace;  // a file for the times of the quickest run
   std::string by = "layer";
 };
 
@@ -114,6 +115,7 @@ class Profiler {
     using Clock = RunObserver::Clock;
     const Clock::time_point start = Clock::now();
     uint64_t wanted = options_.own.of<ProfileCommand>().runs;
+    profile_.leavesOutDisturbed = wanted == 0;
     while (wanted ? profile_.runs < wanted : profile_.runs == 0 || Clock::now() - start < std::chrono::seconds(1)) {
       profile_.startRun();
       if (!method.run(inputs, session_.diagnostics, settings)) return false;
@@ -168,7 +170,8 @@ class Profiler {
 
   void writeText() {
     std::ostream& out = session_.out;
-    out << fmt::format("{} run{} of {:.1f} us\n", profile_.runs, profile_.runs == 1 ? "" : "s", perRun(profile_.time));
+    out << fmt::format("{} of {:.1f} us{}\n", counted(profile_.runs, "run"), perRun(profile_.time),
+                       profile_.leftOut > 0 ? fmt::format(", {} slower left out", profile_.leftOut) : "");
     out << fmt::format("native layers {:.1f}%, reference kernels {:.1f}%, interpreter {:.1f}%\n\n",
                        100 * profile_.layerShare(true), 100 * profile_.layerShare(false),
                        100 * profile_.interpreterShare());
@@ -227,14 +230,14 @@ class Profiler {
 
   // The track of a thread that helps: what it does is part of what the run's thread does then.
   void addWork(size_t thread, std::vector<TraceEvent>& into) const {
-    if (profile_.work[thread].empty()) return;
+    if (profile_.quickest.work[thread].empty()) return;
     into.push_back(called("thread_name", fmt::format("worker {}", thread), thread));
-    auto event = profile_.events.begin();
-    for (const RunProfile::Work& work : profile_.work[thread]) {
+    auto event = profile_.quickest.events.begin();
+    for (const RunProfile::Work& work : profile_.quickest.work[thread]) {
       auto isOver = [&] { return event->layer == RunProfile::kWhole || event->end <= work.begin; };
-      while (event != profile_.events.end() && isOver()) ++event;
+      while (event != profile_.quickest.events.end() && isOver()) ++event;
       TraceEvent out;
-      if (event != profile_.events.end()) out = traceOf(*event);
+      if (event != profile_.quickest.events.end()) out = traceOf(*event);
       out.category = "work";
       out.thread = thread;
       out.begin = profile_.since(work.begin);
@@ -245,10 +248,10 @@ class Profiler {
 
   // The trace-event format: complete events, an engine around its layers, and the memory when each of them ends.
   bool writeTrace() {
-    Trace trace{{}, profile_.dropped};
+    Trace trace{{}, profile_.quickest.dropped};
     trace.events.push_back(called("process_name", "tscompile " + options_.arguments[0]));
     trace.events.push_back(called("thread_name", "run"));
-    for (const RunProfile::Event& event : profile_.events) {
+    for (const RunProfile::Event& event : profile_.quickest.events) {
       trace.events.push_back(traceOf(event));
       trace.events.push_back({.name = "memory",
                               .category = "memory",
@@ -256,11 +259,11 @@ class Profiler {
                               .begin = profile_.since(event.end),
                               .arguments = TraceArguments{.bytes = static_cast<double>(event.memory)}});
     }
-    for (size_t thread = 1; thread < profile_.work.size(); ++thread) addWork(thread, trace.events);
+    for (size_t thread = 1; thread < profile_.quickest.work.size(); ++thread) addWork(thread, trace.events);
     if (!writeTraceText(trace)) return false;
-    if (profile_.dropped > 0)
+    if (profile_.quickest.dropped > 0)
       session_.note(fmt::format("the trace has the first {} events of the run; {} more were dropped",
-                                RunProfile::kMostEvents, profile_.dropped));
+                                RunProfile::kMostEvents, profile_.quickest.dropped));
     return true;
   }
 
@@ -293,6 +296,8 @@ constexpr std::string_view kProfileDetails =
 those that take longest first. GFLOP/s are of layers that compute products, KB those of the tensors
 that are taken and given. The last lines are what is left: the borders of engines, with what crosses
 them, steps of the interpreter that belong to no node, and what is around all that.
+Times are means over the runs. Without --runs those do not count that took longer by half than the
+quickest one: some layer would have the time of what else the machine did.
 
 Examples:
   tscompile profile model.ir --weights model.safetensors
@@ -313,7 +318,8 @@ OptionSpecs profileOptions() {
              {"--by", "layer|module|operator", "what a line of the text is about (default: layer)",
               [](Options& o, const std::string& v) { o.own.of<ProfileCommand>().by = v; }},
              {"--trace", "FILE",
-              "write when each part of the last run began and ended there, for ui.perfetto.dev; -: to standard output, "
+              "write when each part of the quickest run began and ended there, for ui.perfetto.dev; -: to standard "
+              "output, "
               "instead of the table",
               [](Options& o, const std::string& v) { o.own.of<ProfileCommand>().trace = v; }},
              settingOption("shape"),

@@ -9,6 +9,7 @@
 #include "ir/support/text.h"
 #include "partition/report.h"
 #include "partition/stitch.h"
+#include "passes/lowering/assumed_weights.h"
 #include "runtime/call/thread_pool.h"
 #include "tools/commands/commands.h"
 #include "tools/options/option_parts.h"
@@ -114,6 +115,7 @@ class Reporter {
     CompileSpec spec = specOf();
     if (const Graph* entry = module->graph(spec.lowering.method); entry && !module->engineInfo()) {
       checkShapes(spec, *entry);
+      spec.lowering.arguments.emplace(kAssumedWeights, true);
       Result<Prepared> prepared = prepareForPartition(*module, spec, session_.diagnostics);
       if (!prepared || !reportUnmatched(*prepared, session_.diagnostics)) return false;
       std::optional<EngineCut> cut =
@@ -285,6 +287,7 @@ class Reporter {
       samples.push_back(std::round(millisecondsSince(start) * 1e6) / 1e6);
     }
     report_->run->latencyMs = statisticsOf(samples);
+    if (std::string busy = otherWork(settings.threads); !busy.empty()) report_->run->notes.push_back(std::move(busy));
     if (samples.size() > ReportRun::kMostSamples) samples = thinned(samples);
     return true;
   }
@@ -299,6 +302,7 @@ class Reporter {
 
   bool watch(const Method& method, const RunOptions& settings) {
     RunProfile profile;
+    profile.leavesOutDisturbed = true;
     ObserverScope observing(profile);
     const Clock::time_point begin = Clock::now();
     const double longest = std::chrono::duration<double, std::milli>(command_.duration).count();
@@ -325,10 +329,10 @@ class Reporter {
       to.push_back({shown(from[i].name), from[i].parts, profile.perRun(from[i].time)});
   }
 
-  // Memory over the latest run, at most one point for each thousandth of it.
+  // Memory over the quickest run, at most one point for each thousandth of it.
   static void remember(const RunProfile& profile, ReportRun& run) {
     std::vector<std::pair<double, double>> points;
-    for (const RunProfile::Event& e : profile.events)
+    for (const RunProfile::Event& e : profile.quickest.events)
       if (e.layer != RunProfile::kWhole) points.emplace_back(profile.since(e.end), static_cast<double>(e.memory));
     for (auto [us, bytes] : points) run.peakBytes = std::max(run.peakBytes, bytes);
     const double step = points.empty() ? 0 : points.back().first / 1000;

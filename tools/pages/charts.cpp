@@ -13,7 +13,7 @@
 namespace tscompile {
 namespace {
 
-constexpr int kWidth = 640, kHeight = 190, kLeft = 56, kRight = 12, kTop = 22, kBottom = 30;
+constexpr int kWidth = 640, kHeight = 190, kLeft = 80, kRight = 12, kTop = 22, kBottom = 30;
 constexpr double kInnerWidth = kWidth - kLeft - kRight, kInnerHeight = kHeight - kTop - kBottom;
 
 std::string frame(std::string_view title, const std::string& inside) {
@@ -109,7 +109,8 @@ std::string latencyChart(const ReportRun& run) {
   std::sort(ascending.begin(), ascending.end());
   const double low = ascending.front(), high = ascending.back();
   // What is far out is told by the quantiles, and would press all others together.
-  const double end = std::max(std::min(high, quantile(ascending, 0.995) * 1.05), low * 1.0001);
+  const double spread = quantile(ascending, 0.9) - low;
+  const double end = std::max(std::min({high, quantile(ascending, 0.995) * 1.05, low + 4 * spread}), low * 1.0001);
   const size_t count = std::clamp<size_t>(static_cast<size_t>(std::sqrt(static_cast<double>(ascending.size()))), 8, 60);
   std::vector<size_t> bars(count);
   size_t beyond = 0;
@@ -126,11 +127,14 @@ std::string latencyChart(const ReportRun& run) {
       inside += fmt::format("<path class=bar d=\"M{:.1f} {}v-{:.1f}h{:.1f}v{:.1f}z\"/>",
                             kLeft + width * static_cast<double>(i), kHeight - kBottom, height, width - 1, height);
   }
+  constexpr double kNameWidth = 28;
+  double named = -kNameWidth;  // the middle of the name before
   for (auto [name, q] : {std::pair{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}}) {
     const double v = quantile(ascending, q);
     if (ascending.size() < samplesFor(q) || v > end) continue;
+    named = std::max(x(v), named + kNameWidth);
     inside += fmt::format("<path class=mark d=\"M{:.1f} {}V{}\"/>", x(v), kTop - 4, kHeight - kBottom) +
-              label(x(v), kTop - 8, "middle", name);
+              label(named, kTop - 8, "middle", name);
   }
   inside += label(kLeft, kHeight - 10, "start", timeText(low * 1e3)) +
             label(kWidth - kRight, kHeight - 10, "end", timeText(end * 1e3)) +

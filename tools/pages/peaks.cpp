@@ -53,7 +53,7 @@ double fastest(const std::string& call, const Dims& sizes, int threads) {
 }  // namespace
 
 ReportPeaks measurePeaks(int threads) {
-  constexpr int64_t kSide = 1024, kElements = int64_t{8} << 20;
+  constexpr int64_t kSide = 512, kElements = int64_t{8} << 20;
   ReportPeaks out;
   if (const double s = fastest("aten::mm(%a, %b)", {kSide, kSide}, threads); s > 0)
     out.gflops = 2.0 * kSide * kSide * kSide / s / 1e9;

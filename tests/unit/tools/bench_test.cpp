@@ -1,4 +1,5 @@
 // What bench and profile measure, told as JSON.
+#include "api/profile/run_profile.h"
 #include "tests/support/cli.h"
 #include "tests/support/json.h"
 #include "tests/support/text_file.h"
@@ -6,6 +7,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 namespace tscompile::test {
 namespace {
@@ -147,6 +150,34 @@ TEST(Profile, TimesOfLayersAreNoMoreThanThatOfTheRun) {
     EXPECT_GE(events[i]["ts"].number, whole["ts"].number);
     EXPECT_LE(events[i]["ts"].number + events[i]["dur"].number, whole["ts"].number + whole["dur"].number + 1e-3);
   }
+}
+
+TEST(Profile, RunsThatOtherWorkHasDisturbedAreLeftOut) {
+  using Clock = RunProfile::Clock;
+  RunProfile profile;
+  profile.leavesOutDisturbed = true;
+  auto wait = [](std::chrono::nanoseconds time) { std::this_thread::sleep_for(time); };
+  auto runFor = [&](std::chrono::nanoseconds time) {
+    const Clock::time_point start = Clock::now();
+    profile.startRun();
+    wait(time);
+    profile.onNode(nullptr, 0, start, Clock::now());
+    profile.endRun();
+    return Clock::now() - start;
+  };
+  const auto first = runFor(std::chrono::milliseconds(100));
+  const double steps = profile.steps;
+  runFor(2 * first);
+  EXPECT_EQ(profile.runs, 1u);
+  EXPECT_EQ(profile.leftOut, 1u);
+  EXPECT_EQ(profile.steps, steps);
+  // So much quicker a run makes those before it the disturbed ones.
+  size_t quick = 0;
+  while (runFor({}) > std::chrono::milliseconds(50)) ++quick;
+  EXPECT_EQ(profile.runs, 1u);
+  EXPECT_EQ(profile.leftOut, quick + 2);
+  EXPECT_LT(profile.steps, 60e3);
+  EXPECT_LT(profile.time, 60e3);
 }
 
 TEST(Profile, TheTraceHasATrackForEachThread) {
