@@ -259,7 +259,7 @@ typedef struct tscompile_run_options {
   uint64_t memory_limit;                /* bytes of tensors at a time; 0: none */
   uint64_t time_limit_ns;               /* 0: none */
   uint64_t seed;                        /* of random numbers */
-  int32_t threads;                      /* 0: as many as the machine has cores */
+  int32_t threads;                      /* 0: as many as the process may use */
   const tscompile_interrupt* interrupt; /* NULL: none */
   /* What the model prints and warns of; NULL: dropped. The text ends with a zero byte. */
   void (*print)(void* context, const char* text);
