@@ -221,9 +221,9 @@ TEST(Inspect, AFolderOfTransformersIsNamed) {
   const CliResult r = runCli({"inspect", path});
   EXPECT_EQ(r.code, 3);
   EXPECT_NE(r.err.find("this is the config.json of LlamaForCausalLM of transformers"), std::string::npos) << r.err;
-  for (const char* command : {"run", "build"})
-    EXPECT_NE(runCli({command, path, "-o", folder / "out"}).err.find("docs/language_models.md"), std::string::npos)
-        << command;
+  for (const std::vector<std::string>& args :
+       {std::vector<std::string>{"run", path}, {"build", path, "-o", folder / "out"}})
+    EXPECT_NE(runCli(args).err.find("docs/language_models.md"), std::string::npos) << args[0];
 }
 
 TEST(CrashReport, HoldsTextsAndNoWeights) {

@@ -194,7 +194,7 @@ TEST_F(Process, TheShortestTimeLimitEndsEveryCommand) {
 
 TEST_F(Process, TimeLimitKeepsWhatBenchHasMeasured) {
   const std::string model = (folder_ / "relu.ir");
-  writeText(model, "graph(%x : Tensor):\n  %y : Tensor = aten::relu(%x)\n  return (%y)\n");
+  test::writeText(model, "graph(%x : Tensor):\n  %y : Tensor = aten::relu(%x)\n  return (%y)\n");
   const Ended e =
       start({"bench", model, "--shape", "x=8", "--duration", "60s", "--limit-time", "3s", "--format", "json"});
   EXPECT_EQ(e.code, 6);
