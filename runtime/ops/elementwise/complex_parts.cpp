@@ -4,6 +4,7 @@
 #include "runtime/ops/call_op.h"
 
 #include <limits>
+#include <numbers>
 
 namespace tscompile {
 namespace {
@@ -128,8 +129,19 @@ void convertMagnitude(ConvertCall& call) {
   call.setResult(0, call.compute("aten::hypot", {partOf(call, x, 0), partOf(call, x, 1)}));
 }
 
+namespace {
+
+int angleOfReal(StepBuilder& b) {
+  const int x = b.value(0);
+  const int isNegative = b.step(PointwiseOp::Lt, x, b.constant(0));
+  const int angle = b.step(PointwiseOp::Where, isNegative, b.constant(std::numbers::pi), b.constant(0));
+  return b.step(PointwiseOp::Where, b.step(PointwiseOp::IsNan, x), x, angle);
+}
+
+}  // namespace
+
 void convertAngle(ConvertCall& call) {
-  if (call.tensor(0).dtype() != kComplex || isEmpty(call)) return convertToKernel(call);
+  if (call.tensor(0).dtype() != kComplex || isEmpty(call)) return convertSteps(call, angleOfReal);
   const Tensor x = call.tensor(0);
   call.setResult(0, call.compute("aten::atan2", {partOf(call, x, 1), partOf(call, x, 0)}));
 }
