@@ -4,13 +4,14 @@
 namespace tscompile {
 
 NodeRewrite recursiveFilters() {
+  constexpr const char *kGiven = "torchaudio::_lfilter_core_loop", *kMade = "tscompile::recursive_filter_";
   NodeRewrite r;
   r.name = "recursive_filters";
-  r.kinds = {Symbol::of("torchaudio::_lfilter_core_loop")};
+  r.kinds = {Symbol::of(kGiven)};
   r.apply = [](Node* n, RewriteContext& c) -> Replacement {
     if (n->inputCount() != 3 || n->outputCount() != 1 || !c.facts.resolve(n)) return {};
     Value *signal = n->input(0), *coefficients = n->input(1), *out = n->input(2);
-    n->setKind(Symbol::of("tscompile::recursive_filter_"));
+    n->setKind(Symbol::of(kMade));
     n->replaceInput(0, out);
     n->replaceInput(1, signal);
     n->replaceInput(2, coefficients);

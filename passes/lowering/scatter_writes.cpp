@@ -79,7 +79,7 @@ class WriteScatterer {
     arguments.push_back(view->input(1));
     for (int64_t v : {start, start + *facts_.integer(view->input(3)), int64_t{1}})
       arguments.push_back(builder.constant(IValue(v)));
-    return Symbol::of("aten::slice_scatter");
+    return sliceScatter_;
   }
   static bool isContiguous(const Value* v) {
     static const Symbol kContiguous = Symbol::of("aten::contiguous");
@@ -344,7 +344,7 @@ class WriteScatterer {
   RewriteContext& context_;
   GraphFacts& facts_;
   const OpRegistry& registry_;
-  const Symbol narrow_ = Symbol::of("aten::narrow");
+  const Symbol narrow_ = Symbol::of("aten::narrow"), sliceScatter_ = Symbol::of("aten::slice_scatter");
   std::vector<Node*> writers_;  // and other nodes with effects
 };
 

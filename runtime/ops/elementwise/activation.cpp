@@ -290,6 +290,31 @@ int eluSteps(StepBuilder& b) {
   return b.stepWith(b.number(1), 0, PointwiseOp::Elu, b.value(0));
 }
 int seluSteps(StepBuilder& b) { return b.stepWith(kSeluAlpha * kSeluScale, kSeluScale, PointwiseOp::Selu, b.value(0)); }
+int celuSteps(StepBuilder& b) {
+  const double alpha = b.number(1);
+  if (alpha == 0) return b.fail("alpha is 0");
+  const int x = b.value(0), scaled = b.step(PointwiseOp::Mul, x, b.constant(1 / alpha));
+  const int bent = b.step(PointwiseOp::Mul, b.step(PointwiseOp::Expm1, scaled), b.constant(alpha));
+  return b.step(PointwiseOp::Where, b.step(PointwiseOp::Le, x, b.constant(0)), bent, x);
+}
+int thresholdSteps(StepBuilder& b) {
+  if (b.call().spec().dtype != DType::Float32) return b.fail("the elements are not float32");
+  const int x = b.value(0), isLow = b.step(PointwiseOp::Le, x, b.constant(b.number(1)));
+  return b.step(PointwiseOp::Where, isLow, b.constant(b.number(2)), x);
+}
+int hardshrinkSteps(StepBuilder& b) {
+  const int x = b.value(0);
+  const int isSmall = b.step(PointwiseOp::And, b.step(PointwiseOp::Ge, x, b.constant(-b.number(1))),
+                             b.step(PointwiseOp::Le, x, b.constant(b.number(1))));
+  return b.step(PointwiseOp::Where, isSmall, b.constant(0), x);
+}
+int softshrinkSteps(StepBuilder& b) {
+  if (!(b.number(1) >= 0)) return b.fail("lambda is negative");
+  const int x = b.value(0), most = b.constant(b.number(1)), least = b.constant(-b.number(1));
+  const int low = b.step(PointwiseOp::Where, b.step(PointwiseOp::Lt, x, least), b.step(PointwiseOp::Sub, x, least),
+                         b.step(PointwiseOp::Mul, x, b.constant(0)));  // NaN stays
+  return b.step(PointwiseOp::Where, b.step(PointwiseOp::Gt, x, most), b.step(PointwiseOp::Sub, x, most), low);
+}
 int softplusSteps(StepBuilder& b) {
   if (b.number(1) != 1 || b.number(2) != 20) return b.fail("beta is not 1, or the threshold is not 20");
   return b.step(PointwiseOp::Softplus, b.value(0));
@@ -316,7 +341,7 @@ void registerActivationOps(OpRegistry& ops) {
   add("aten::relu6", unaryKernel<kReals, [](auto x) { return clamped(x, decltype(x)(0), decltype(x)(6)); }>,
       convertPointwise<relu6Steps>, kRealTypes, Cost::Step, kOneStep);
   add("aten::hardtanh", hardtanhKernel, convertPointwise<hardtanhSteps>, kRealTypes, Cost::Step, kOneStep);
-  add("aten::threshold", thresholdKernel, nullptr, kRealTypes);
+  add("aten::threshold", thresholdKernel, convertPointwise<thresholdSteps>, kRealTypes);
   add("aten::hardsigmoid", unaryKernel<kFloats, [](auto x) { return hardRamp(x) / 6; }>,
       convertPointwise<PointwiseOp::HardSigmoid>);
   add("aten::hardswish", unaryKernel<kFloats, [](auto x) { return x * hardRamp(x) / 6; }>,
@@ -327,7 +352,7 @@ void registerActivationOps(OpRegistry& ops) {
   add("aten::mish", unaryKernel<kVectors, [](auto x) { return x * tanh(log1p(exp(x))); }>,
       convertPointwise<PointwiseOp::Mish>, kFloatingTypes, Cost::Function);
   add("aten::elu", eluKernel, convertPointwise<eluSteps>, kFloatingTypes, Cost::Function);
-  add("aten::celu", celuKernel, nullptr, kFloatingTypes, Cost::Function);
+  add("aten::celu", celuKernel, convertPointwise<celuSteps>, kFloatingTypes, Cost::Function);
   add("aten::selu", seluKernel, convertPointwise<seluSteps>, kFloatingTypes, Cost::Function);
   add("aten::leaky_relu", leakyReluKernel, convertPointwise<leakyReluSteps>);
 
@@ -340,8 +365,8 @@ void registerActivationOps(OpRegistry& ops) {
              .traits = kSeveralSteps,
              .cost = cost});
   };
-  plain("aten::hardshrink", hardshrinkKernel, nullptr, Cost::Step);
-  plain("aten::softshrink", softshrinkKernel, nullptr, Cost::Step);
+  plain("aten::hardshrink", hardshrinkKernel, convertPointwise<hardshrinkSteps>, Cost::Step);
+  plain("aten::softshrink", softshrinkKernel, convertPointwise<softshrinkSteps>, Cost::Step);
   plain("aten::softplus", softplusKernel, convertPointwise<softplusSteps>, Cost::Function);
   plain("aten::log_sigmoid", logSigmoidKernel, convertPointwise<PointwiseOp::LogSigmoid>, Cost::Function);
   auto other = [&](std::string_view name, InferFunction infer, KernelFunction kernel, ConvertFunction convert,

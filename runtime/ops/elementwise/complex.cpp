@@ -1,4 +1,5 @@
 // Complex tensors: made from parts, taken apart, seen as real ones, conjugated.
+#include "runtime/ops/elementwise/complex_parts.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
 #include "runtime/reference/loops/numbers.h"
@@ -111,11 +112,13 @@ void selfKernel(KernelCall& call) { call.setResult(call.argument(0)); }
 void registerComplexOps(OpRegistry& ops) {
   ops.add({.schema = "aten::complex",
            .infer = inferFromParts,
-           .kernel = fromPartsKernel<[](double a, double b) { return C128(a, b); }>});
-  ops.add({.schema = "aten::polar",
-           .infer = inferFromParts,
-           .kernel =
-               fromPartsKernel<[](double r, double angle) { return C128(r * std::cos(angle), r * std::sin(angle)); }>});
+           .kernel = fromPartsKernel<[](double a, double b) { return C128(a, b); }>,
+           .convert = convertFromParts});
+  ops.add(
+      {.schema = "aten::polar",
+       .infer = inferFromParts,
+       .kernel = fromPartsKernel<[](double r, double angle) { return C128(r * std::cos(angle), r * std::sin(angle)); }>,
+       .convert = convertFromPolar});
 
   ops.add({.schema = "aten::real", .infer = inferReal, .kernel = realKernel, .dtypes = kAllTypes});
   ops.add({.schema = "aten::imag", .infer = inferImag, .kernel = imagKernel, .dtypes = kAllTypes});
@@ -131,16 +134,19 @@ void registerComplexOps(OpRegistry& ops) {
            .dtypes = kAllTypes,
            .traits = kMinds});
 
-  addAliases(ops, {"aten::conj", "aten::_conj"}, {.infer = inferSameAsSelf, .kernel = conjKernel, .dtypes = kAllTypes});
+  addAliases(ops, {"aten::conj", "aten::_conj"},
+             {.infer = inferSameAsSelf, .kernel = conjKernel, .convert = convertConjugate, .dtypes = kAllTypes});
   constexpr TraitSet kMaySelf{Trait::MayShare, Trait::GivesViews};
   ops.add({.schema = "aten::_conj_physical",
            .infer = inferSameAsSelf,
            .kernel = conjKernel,
+           .convert = convertConjugate,
            .dtypes = kAllTypes,
            .traits = kMaySelf});
   ops.add({.schema = "aten::conj_physical",
            .infer = inferSameAsSelf,
            .kernel = conjKernel,
+           .convert = convertConjugate,
            .dtypes = kAllTypes,
            .inplace = InPlace::Direct,
            .traits = kMaySelf});

@@ -1,5 +1,6 @@
 // Division with all its ways of rounding, and remainders.
 #include "runtime/engine/layers/pointwise_steps.h"
+#include "runtime/ops/elementwise/complex_parts.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
 #include "runtime/reference/half_operands.h"
@@ -116,7 +117,7 @@ void registerDivisionOps(OpRegistry& ops) {
   };
   add({"aten::div.Tensor", "aten::div.Scalar", "aten::divide.Tensor", "aten::divide.Scalar", "aten::true_divide.Tensor",
        "aten::true_divide.Scalar"},
-      inferFloatBinary, trueDivideKernel, convertPointwise<PointwiseOp::Div>);
+      inferFloatBinary, trueDivideKernel, convertNumbers<singleStep<PointwiseOp::Div>, convertComplexQuotient>);
   add({"aten::div.Tensor_mode", "aten::div.Scalar_mode", "aten::divide.Tensor_mode", "aten::divide.Scalar_mode"},
       inferDivideMode, divideModeKernel, convertPointwise<divideModeSteps>);
   add({"aten::floor_divide", "aten::floor_divide_.Tensor", "aten::floor_divide.Scalar"}, inferBinary,

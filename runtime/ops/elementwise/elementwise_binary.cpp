@@ -1,6 +1,7 @@
 // Element-wise arithmetic on two or three tensors or numbers.
 #include "runtime/engine/layers/pointwise_steps.h"
 #include "runtime/ops/call_op.h"
+#include "runtime/ops/elementwise/complex_parts.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
 #include "runtime/reference/half_operands.h"
@@ -286,6 +287,40 @@ int addcSteps(StepBuilder& b) {
   return b.step(PointwiseOp::Add, x, b.step(kOp, b.scaled(y, 3), z));
 }
 
+// log(exp(a) + exp(b)) with the greater taken out.
+int logAddExpSteps(StepBuilder& b) {
+  const int x = b.value(0), y = b.value(1), most = b.step(PointwiseOp::Max, x, y);
+  const int distance = b.step(PointwiseOp::Abs, b.step(PointwiseOp::Sub, x, y));
+  const int sum = b.step(PointwiseOp::Add, most,
+                         b.step(PointwiseOp::Log1p, b.step(PointwiseOp::Exp, b.step(PointwiseOp::Neg, distance))));
+  const int infinity = b.constant(std::numeric_limits<double>::infinity());
+  const int isSame = b.step(PointwiseOp::And, b.step(PointwiseOp::Eq, x, y),
+                            b.step(PointwiseOp::Eq, b.step(PointwiseOp::Abs, x), infinity));
+  return b.step(PointwiseOp::Where, isSame, x, sum);
+}
+
+int hypotSteps(StepBuilder& b) {
+  const int x = b.value(0), y = b.value(1);
+  return hypotenuse(b, x, y);
+}
+
+// From the nearer end; a weight that is known chooses it at once.
+int lerpSteps(StepBuilder& b) {
+  const int start = b.value(0), end = b.value(1);
+  const int difference = b.step(PointwiseOp::Sub, end, start);
+  auto fromStart = [&](int weight) {
+    return b.step(PointwiseOp::Add, start, b.step(PointwiseOp::Mul, weight, difference));
+  };
+  auto fromEnd = [&](int rest) { return b.step(PointwiseOp::Sub, end, b.step(PointwiseOp::Mul, difference, rest)); };
+  if (b.call().argument(2).isNumber()) {
+    const double weight = b.number(2);
+    return std::abs(weight) < 0.5 ? fromStart(b.constant(weight)) : fromEnd(b.constant(1 - weight));
+  }
+  const int weight = b.value(2), isSmall = b.step(PointwiseOp::Lt, b.step(PointwiseOp::Abs, weight), b.constant(0.5));
+  return b.step(PointwiseOp::Where, isSmall, fromStart(weight),
+                fromEnd(b.step(PointwiseOp::Sub, b.constant(1), weight)));
+}
+
 constexpr TraitSet kPlain{Trait::Elementwise}, kCommutative{Trait::Elementwise, Trait::Commutative};
 
 }  // namespace
@@ -302,21 +337,21 @@ void registerElementwiseBinaryOps(OpRegistry& ops) {
                 .traits = traits});
   };
   add({"aten::add.Tensor", "aten::add.Scalar"}, inferAdd, addKernel<false, false>,
-      convertPointwise<scaledSteps<PointwiseOp::Add>>, kCommutative);
+      convertNumbers<scaledSteps<PointwiseOp::Add>, convertComplexAdd>, kCommutative);
   add({"aten::sub.Tensor", "aten::sub.Scalar", "aten::subtract.Tensor", "aten::subtract.Scalar"}, inferSub,
-      addKernel<false, true>, convertPointwise<scaledSteps<PointwiseOp::Sub>>);
+      addKernel<false, true>, convertNumbers<scaledSteps<PointwiseOp::Sub>, convertComplexSub>);
   add({"aten::mul.Tensor", "aten::mul.Scalar", "aten::multiply.Tensor", "aten::multiply.Scalar"}, inferBinary,
-      mulKernel, convertPointwise<PointwiseOp::Mul>, kCommutative);
+      mulKernel, convertNumbers<singleStep<PointwiseOp::Mul>, convertComplexProduct>, kCommutative);
   add({"aten::addcmul"}, inferTernary, addcKernel<false>, convertPointwise<addcSteps<PointwiseOp::Mul>>);
   add({"aten::addcdiv"}, inferAddcdiv, addcKernel<true>, convertPointwise<addcSteps<PointwiseOp::Div>>);
-  add({"aten::lerp.Tensor", "aten::lerp.Scalar"}, inferLerp, lerpKernel, nullptr);
+  add({"aten::lerp.Tensor", "aten::lerp.Scalar"}, inferLerp, lerpKernel, convertPointwise<lerpSteps>);
 
   add({"aten::atan2", "aten::arctan2"}, inferFloatBinary,
       binaryKernel<kVectors, [](auto a, auto b) { return atan2(a, b); }>, convertPointwise<PointwiseOp::Atan2>);
   add({"aten::copysign.Tensor", "aten::copysign.Scalar"}, inferFloatBinary,
       binaryKernel<kFloats, [](auto a, auto b) { return std::copysign(a, b); }>, nullptr);
-  add({"aten::hypot"}, inferBinary, floatsOnlyKernel<[](auto a, auto b) { return hypot(a, b); }>, nullptr,
-      kCommutative);
+  add({"aten::hypot"}, inferBinary, floatsOnlyKernel<[](auto a, auto b) { return hypot(a, b); }>,
+      convertPointwise<hypotSteps>, kCommutative);
   add({"aten::nextafter"}, inferBinary, nextafterKernel, nullptr);
   add({"aten::heaviside"}, inferHeaviside,
       binaryKernel<kReals, [](auto x, auto atZero) { return x == 0 ? atZero : decltype(x)(0 < x); }>, nullptr);
@@ -337,7 +372,8 @@ void registerElementwiseBinaryOps(OpRegistry& ops) {
   };
   plain({"aten::rsub.Tensor", "aten::rsub.Scalar"}, inferSub, addKernel<true, true>, convertPointwise<reversedSteps>);
   plain({"aten::_add_relu.Tensor", "aten::_add_relu.Scalar"}, inferAdd, addReluKernel, nullptr, InPlace::ByCopy);
-  plain({"aten::logaddexp"}, inferBinary, floatsOnlyKernel<[](auto a, auto b) { return logAddExp(a, b); }>);
+  plain({"aten::logaddexp"}, inferBinary, floatsOnlyKernel<[](auto a, auto b) { return logAddExp(a, b); }>,
+        convertPointwise<logAddExpSteps>);
   plain({"aten::logaddexp2"}, inferBinary, floatsOnlyKernel<[](auto a, auto b) { return logAddExp2(a, b); }>);
   plain({"aten::ldexp.Tensor"}, inferLdexp, ldexpKernel);
   plain({"aten::ldexp_"}, inferLdexp, ldexpKernel, nullptr, InPlace::ByCopy);

@@ -1,6 +1,7 @@
 // Element-wise functions of one tensor: signs, rounding, powers, exponentials, logarithms, trigonometry.
 #include "runtime/engine/layers/operands.h"
 #include "runtime/engine/layers/pointwise_steps.h"
+#include "runtime/ops/elementwise/complex_parts.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
 #include "runtime/reference/loops/arithmetic.h"
@@ -312,14 +313,14 @@ void registerSigns(OpRegistry& ops) {
   addAliases(ops, {"aten::abs", "aten::absolute"},
              {.infer = inferAbs,
               .kernel = unaryKernel<kNumbers, [](auto x) { return absolute(x); }>,
-              .convert = convertPointwise<PointwiseOp::Abs>,
+              .convert = convertMagnitude,
               .dtypes = kRealTypes | kComplexTypes,
               .inplace = InPlace::Direct,
               .traits = kElementwise});
   addAliases(ops, {"aten::neg", "aten::negative"},
              {.infer = inferSameAsSelf,
               .kernel = unaryKernel<kNumbers, [](auto x) { return negated(x); }>,
-              .convert = convertPointwise<PointwiseOp::Neg>,
+              .convert = convertNumbers<singleStep<PointwiseOp::Neg>, convertComplexNegation>,
               .dtypes = kRealTypes | kComplexTypes,
               .inplace = InPlace::Direct,
               .traits = kElementwise});
@@ -347,6 +348,7 @@ void registerSigns(OpRegistry& ops) {
   ops.add({.schema = "aten::angle",
            .infer = inferAngle,
            .kernel = angleKernel,
+           .convert = convertAngle,
            .dtypes = kAllTypes,
            .traits = kElementwise,
            .cost = Cost::Function});
@@ -429,8 +431,7 @@ void registerFunctions(OpRegistry& ops) {
                 .traits = traits,
                 .cost = cost});
   };
-  function({"aten::exp"}, unaryKernel<kWithComplex, [](auto x) { return exp(x); }>, convertPointwise<PointwiseOp::Exp>,
-           kAllTypes);
+  function({"aten::exp"}, unaryKernel<kWithComplex, [](auto x) { return exp(x); }>, convertComplexExp, kAllTypes);
   function({"aten::exp2", "aten::special_exp2"}, unaryKernel<kWithComplex, [](auto x) { return powerOfTwo(x); }>,
            nullptr, kAllTypes);
   function({"aten::expm1", "aten::special_expm1"},

@@ -1,5 +1,6 @@
 // Diagonals and triangles of matrices, and matrices made of them: eye, tril, triu, diag, diag_embed, vander, one_hot.
 #include "ir/values/size_expression.h"
+#include "runtime/engine/network/convert_call.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/generate.h"
 #include "runtime/reference/loops/copy.h"
@@ -36,6 +37,18 @@ void inferTriangle(InferCall& call) {
   if (t.hasRank)
     call.require(t.rank() >= 2, "{}: input tensor must have at least 2 dimensions", call.op().kind().name());
   call.result(t);
+}
+
+// Zeros where the same triangle of ones, which is known, has them.
+void convertTriangle(ConvertCall& call) {
+  const Tensor t = call.tensor(0);
+  if (t.dtype() != DType::Float32 || t.numel() == 0)
+    return convertToKernel(call, "the elements are not float32, or there are none");
+  Tensor ones = Tensor::empty(DType::Bool, Dims{t.size(t.rank() - 2), t.size(t.rank() - 1)});
+  fillTensor(ones, 1);
+  const IValue stays =
+      call.compute(call.op().kind().text() == "aten::tril" ? "aten::tril" : "aten::triu", {ones, call.argument(1)});
+  call.setResult(0, call.compute("aten::where.ScalarOther", {stays, t, 0.0}));
 }
 
 // The columns of row `i` that stay: those below the end of tril, those from the start of triu.
@@ -288,11 +301,13 @@ void registerTrianglesOps(OpRegistry& ops) {
   ops.add({.schema = "aten::tril",
            .infer = inferTriangle,
            .kernel = triangleKernel<true>,
+           .convert = convertTriangle,
            .dtypes = kAllTypes,
            .inplace = InPlace::Direct});
   ops.add({.schema = "aten::triu",
            .infer = inferTriangle,
            .kernel = triangleKernel<false>,
+           .convert = convertTriangle,
            .dtypes = kAllTypes,
            .inplace = InPlace::Direct});
   add("aten::tril_indices", inferIndices<true>, indicesKernel<true>);

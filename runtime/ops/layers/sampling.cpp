@@ -167,15 +167,13 @@ T stepFromMinusOne(int64_t i, int64_t count, bool alignCorners) {
   return alignCorners ? at : at * static_cast<T>(count - 1) / static_cast<T>(count);
 }
 
-void affineGridKernel(KernelCall& call) {
-  Tensor theta = denseTensor(call.tensor(0));
-  DenseResult out(call.out());
-  if (out.tensor().numel() == 0) return out.store();
+// Every place of the image as (x, y, 1) or (x, y, z, 1): what the matrices are multiplied by.
+Tensor placesOf(const KernelCall& call, DType dtype) {
   Dims size = call.integers(1);
   int64_t spatial = static_cast<int64_t>(size.size()) - 2, places = 1;
   for (int64_t d = 2; d < spatial + 2; ++d) places *= size[d];
-  Tensor base = Tensor::empty(theta.dtype(), Dims{places, spatial + 1});
-  withFloating(theta.dtype(), [&](auto sample) {
+  Tensor base = Tensor::empty(dtype, Dims{places, spatial + 1});
+  withFloating(dtype, [&](auto sample) {
     using T = decltype(sample);
     T* to = base.data<T>();
     for (int64_t i = 0; i < places; ++i) {
@@ -188,9 +186,27 @@ void affineGridKernel(KernelCall& call) {
       *to++ = T(1);
     }
   });
-  matmulInto(reshaped(out.tensor(), Dims{size[0], places, spatial}),
-             expandedTo(base, Dims{size[0], places, spatial + 1}), transposed(theta, 1, 2));
+  return base;
+}
+
+void affineGridKernel(KernelCall& call) {
+  Tensor theta = denseTensor(call.tensor(0));
+  DenseResult out(call.out());
+  if (out.tensor().numel() == 0) return out.store();
+  const Tensor base = placesOf(call, theta.dtype());
+  const int64_t count = theta.size(0), places = base.size(0), spatial = theta.size(1);
+  matmulInto(reshaped(out.tensor(), Dims{count, places, spatial}), expandedTo(base, Dims{count, places, spatial + 1}),
+             transposed(theta, 1, 2));
   out.store();
+}
+
+void convertAffineGrid(ConvertCall& call) {
+  const Tensor theta = call.tensor(0);
+  if (theta.dtype() != DType::Float32) return convertToKernel(call, "the matrices are not float32");
+  if (checkedNumel(call.spec().sizes).value_or(0) == 0) return convertToKernel(call, "the grid has no elements");
+  const IValue columns = call.compute("aten::transpose.int", {theta, int64_t{1}, int64_t{2}});
+  const IValue made = call.compute("aten::matmul", {placesOf(call, DType::Float32), columns});
+  call.setResult(0, call.compute("aten::reshape", {made, intList(call.spec().sizes)}));
 }
 
 }  // namespace
@@ -202,7 +218,7 @@ void registerSamplingOps(OpRegistry& ops) {
   add("aten::grid_sampler", inferGridSampler<0>, gridSamplerKernel, convertGridSampler);
   add("aten::grid_sampler_2d", inferGridSampler<4>, gridSamplerKernel, convertGridSampler);
   add("aten::grid_sampler_3d", inferGridSampler<5>, gridSamplerKernel);
-  add("aten::affine_grid_generator", inferAffineGrid, affineGridKernel);
+  add("aten::affine_grid_generator", inferAffineGrid, affineGridKernel, convertAffineGrid);
 }
 
 }  // namespace tscompile

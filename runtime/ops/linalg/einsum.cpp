@@ -280,7 +280,6 @@ void convertEinsum(ConvertCall& call) {
       return convertToKernel(call, "arguments are neither float32 nor complex64");
     if (t.numel() == 0) return convertToKernel(call, "a tensor has no elements");
   }
-  if (!call.isNone(2)) return convertToKernel(call, "an order of products is given");
   Equation eq = readEquation(call.text(0), operands.size());
   std::vector<DimSpan> sizes;
   for (const Tensor& t : operands) sizes.push_back(t.sizes());
@@ -293,25 +292,33 @@ void convertEinsum(ConvertCall& call) {
       if (t.size(static_cast<int>(d)) > 1 && !others(static_cast<int>(d))) dims.push_back(static_cast<int64_t>(d));
     return dims.empty() ? t : call.compute("aten::sum.dim_IntList", {t, intList(dims), true, IValue()}).toTensor();
   };
-  Tensor all = operands[0];
-  for (size_t i = 1; i < operands.size(); ++i) {
+  const Dims path = call.isNone(2) || operands.size() == 1 ? Dims() : call.integers(2);
+  const size_t count = operands.size();
+  if (!path.empty()) checkPath(call, path, count);
+  // The next two make one, which takes its turn again: at once, or as a path has it after all others.
+  for (size_t i = 0; i + 1 < count; ++i) {
+    const size_t first = path.empty() ? 0 : static_cast<size_t>(path[2 * i]),
+                 second = path.empty() ? 1 : static_cast<size_t>(path[2 * i + 1]);
+    const Tensor x = operands[first], y = operands[second];
+    operands.erase(operands.begin() + static_cast<ptrdiff_t>(std::max(first, second)));
+    operands.erase(operands.begin() + static_cast<ptrdiff_t>(std::min(first, second)));
     auto later = [&](int d) {
-      return std::any_of(operands.begin() + static_cast<ptrdiff_t>(i) + 1, operands.end(),
-                         [&](const Tensor& t) { return t.size(d) > 1; });
+      return std::any_of(operands.begin(), operands.end(), [&](const Tensor& t) { return t.size(d) > 1; });
     };
-    Tensor a = reduced(all, [&](int d) { return later(d) || operands[i].size(d) > 1; });
-    Tensor b = reduced(operands[i], [&](int d) { return later(d) || all.size(d) > 1; });
+    const Tensor a = reduced(x, [&](int d) { return later(d) || y.size(d) > 1; });
+    const Tensor b = reduced(y, [&](int d) { return later(d) || x.size(d) > 1; });
     Pair pair{call, {}, {}, {}, {}};
     for (int d = 0; d < static_cast<int>(l.rank); ++d) {
       const bool inA = a.size(d) > 1, inB = b.size(d) > 1, ends = d >= static_cast<int>(l.kept) && !later(d);
       if (inA || inB) (inA && inB ? (ends ? pair.summed : pair.shared) : inA ? pair.left : pair.right).push_back(d);
     }
-    all = pair.product(a, b).toTensor();
+    operands.insert(path.empty() ? operands.begin() : operands.end(), pair.product(a, b).toTensor());
   }
+  Tensor all = operands[0];
   all = reduced(all, [](int) { return false; });
   IValue result = call.compute("aten::reshape", {all, intList(call.spec().sizes)});
   // Results are tensors of their own, but for those of one operand.
-  call.setResult(0, operands.size() == 1 ? result : call.compute("aten::contiguous", {result, int64_t{0}}));
+  call.setResult(0, count == 1 ? result : call.compute("aten::contiguous", {result, int64_t{0}}));
 }
 
 // ---- tensordot ----
@@ -377,6 +384,32 @@ void tensordotKernel(KernelCall& call) {
              reshaped(b.permuted(order), Dims{depth, columns}));
 }
 
+// A permuted matrix product; a dimension of size 1 beside a larger one is summed up before.
+void convertTensordot(ConvertCall& call) {
+  Tensor a = call.tensor(0), b = call.tensor(1);
+  if (a.dtype() != DType::Float32 || b.dtype() != DType::Float32)
+    return convertToKernel(call, "an argument is not float32");
+  if (a.numel() == 0 || b.numel() == 0) return convertToKernel(call, "a tensor has no elements");
+  const Dims x = call.dims(2, a.rank(), false), y = call.dims(3, b.rank(), false);
+  for (size_t i = 0; i < x.size(); ++i)
+    if (a.size(static_cast<int>(x[i])) != b.size(static_cast<int>(y[i])))
+      return convertToKernel(call, "a summed dimension is broadcast");
+  if (x.empty()) return convertToKernel(call, "no dimension is summed");
+  int64_t depth = 1;
+  for (int64_t d : x) depth *= a.size(static_cast<int>(d));
+  auto matrix = [&](const Tensor& t, const Dims& summed, bool summedLast) {
+    Dims order;
+    if (!summedLast) order.append(summed.begin(), summed.end());
+    for (int64_t d = 0; d < t.rank(); ++d)
+      if (std::find(summed.begin(), summed.end(), d) == summed.end()) order.push_back(d);
+    if (summedLast) order.append(summed.begin(), summed.end());
+    const Dims sizes = summedLast ? Dims{-1, depth} : Dims{depth, -1};
+    return call.compute("aten::reshape", {call.compute("aten::permute", {t, intList(order)}), intList(sizes)});
+  };
+  const IValue product = call.compute("aten::matmul", {matrix(a, x, true), matrix(b, y, false)});
+  call.setResult(0, call.compute("aten::reshape", {product, intList(call.spec().sizes)}));
+}
+
 // ---- bilinear: x1 @ weight[o] . x2 for each output feature ----
 
 void inferBilinear(InferCall& call) {
@@ -420,6 +453,23 @@ void bilinearKernel(KernelCall& call) {
     matmulInto(unsqueezed(narrowed(sum, 1, o, 1), 2), unsqueezed(rows, 1), unsqueezed(b, 2), 1, bias.defined() ? 1 : 0);
   }
   copyTensor(out, reshaped(sum, out.sizes()));
+}
+
+// The weight as one matrix for x1; what comes of it is multiplied by x2 for each row.
+void convertBilinear(ConvertCall& call) {
+  const Tensor a = call.tensor(0), b = call.tensor(1), w = call.tensor(2);
+  for (const Tensor& t : {a, b, w})
+    if (t.dtype() != DType::Float32 || t.numel() == 0)
+      return convertToKernel(call, "an argument is not float32, or has no elements");
+  const int64_t out = w.size(0), x = w.size(1), y = w.size(2);
+  const IValue matrix = call.compute(
+      "aten::reshape", {call.compute("aten::permute", {w, intList(Dims{1, 0, 2})}), intList(Dims{x, out * y})});
+  IValue rows = call.compute("aten::matmul", {call.compute("aten::reshape", {a, intList(Dims{-1, x})}), matrix});
+  rows = call.compute("aten::reshape", {rows, intList(Dims{-1, out, y})});
+  const IValue column = call.compute("aten::reshape", {b, intList(Dims{-1, y, 1})});
+  IValue made = call.compute("aten::reshape", {call.compute("aten::bmm", {rows, column}), intList(call.spec().sizes)});
+  if (!call.isNone(3)) made = call.compute("aten::add.Tensor", {made, call.argument(3), int64_t{1}});
+  call.setResult(0, made);
 }
 
 // ---- _trilinear: three tensors, expanded at given dimensions, multiplied and summed up ----
@@ -493,10 +543,12 @@ void registerEinsumOps(OpRegistry& ops) {
   ops.add({.schema = "aten::tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor",
            .infer = inferTensordot,
            .kernel = tensordotKernel,
+           .convert = convertTensordot,
            .dtypes = kAllTypes});
   ops.add({.schema = "aten::bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor",
            .infer = inferBilinear,
            .kernel = bilinearKernel,
+           .convert = convertBilinear,
            .dtypes = kRealTypes | kComplexTypes});
   ops.add({.schema = "aten::_trilinear",
            .infer = inferTrilinear,

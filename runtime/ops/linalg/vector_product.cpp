@@ -1,6 +1,6 @@
 // Products of vectors: dot, vdot, vecdot, inner, outer, addr, cross, kron; and trace.
 #include "ir/values/size_expression.h"
-#include "runtime/call/kernel_call.h"
+#include "runtime/engine/network/convert_call.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
 #include "runtime/reference/linalg.h"
@@ -104,6 +104,24 @@ void inferOuter(InferCall& call) {
   type.add(b);
   call.result(type.get(), Dims{a.sizes[0], b.sizes[0]});
 }
+
+// Rows times rows.
+void convertInner(ConvertCall& call) {
+  const Tensor a = call.tensor(0), b = call.tensor(1);
+  if (a.rank() == 0 || b.rank() == 0 || a.numel() == 0 || b.numel() == 0 || call.spec().dtype != DType::Float32)
+    return convertToKernel(call, "an argument has no dimensions, no elements, or is not float32");
+  auto rows = [&](const Tensor& t) {
+    return call.compute("aten::reshape", {t, intList(Dims{-1, t.size(t.rank() - 1)})});
+  };
+  const IValue made = call.compute("aten::matmul", {rows(a), call.compute("aten::t", {rows(b)})});
+  call.setResult(0, call.compute("aten::reshape", {made, intList(call.spec().sizes)}));
+}
+
+void convertOuter(ConvertCall& call) {
+  call.setResult(0, call.compute("aten::mul.Tensor",
+                                 {call.compute("aten::unsqueeze", {call.argument(0), int64_t{1}}), call.argument(1)}));
+}
+
 void outerKernel(KernelCall& call) { multiplyElements(call.out(), unsqueezed(call.tensor(0), 1), call.tensor(1)); }
 
 void inferAddr(InferCall& call) {
@@ -193,6 +211,21 @@ void crossKernel(KernelCall& call) {
   }
 }
 
+void convertCross(ConvertCall& call) {
+  const int64_t dim = crossDim(InferCall(call.op(), call.arguments(), call.size()),
+                               InferCall(call.op(), call.arguments(), call.size()).tensor(0));
+  if (call.spec().dtype != DType::Float32 || checkedNumel(call.spec().sizes).value_or(0) == 0)
+    return convertToKernel(call, "the elements are not float32, or there are none");
+  auto part = [&](size_t of, int64_t i) { return call.compute("aten::select.int", {call.argument(of), dim, i % 3}); };
+  std::vector<Tensor> parts;
+  for (int64_t i = 0; i < 3; ++i) {
+    const IValue left = call.compute("aten::mul.Tensor", {part(0, i + 1), part(1, i + 2)});
+    const IValue right = call.compute("aten::mul.Tensor", {part(0, i + 2), part(1, i + 1)});
+    parts.push_back(call.compute("aten::sub.Tensor", {left, right, int64_t{1}}).toTensor());
+  }
+  call.setResult(0, call.compute("aten::stack", {tensorList(std::move(parts)), dim}));
+}
+
 // ---- kron ----
 
 void inferKron(InferCall& call) {
@@ -269,14 +302,17 @@ void registerVectorProductOps(OpRegistry& ops) {
   ops.add({.schema = "aten::inner(Tensor self, Tensor other) -> Tensor",
            .infer = inferInner,
            .kernel = innerKernel,
+           .convert = convertInner,
            .dtypes = kAllTypes});
   ops.add({.schema = "aten::outer(Tensor self, Tensor vec2) -> Tensor",
            .infer = inferOuter,
            .kernel = outerKernel,
+           .convert = convertOuter,
            .dtypes = kAllTypes});
   ops.add({.schema = "aten::ger(Tensor self, Tensor vec2) -> Tensor",
            .infer = inferOuter,
            .kernel = outerKernel,
+           .convert = convertOuter,
            .dtypes = kAllTypes});
   ops.add({.schema = "aten::addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
            .infer = inferAddr,
@@ -286,10 +322,12 @@ void registerVectorProductOps(OpRegistry& ops) {
   ops.add({.schema = "aten::cross(Tensor self, Tensor other, int? dim=None) -> Tensor",
            .infer = inferCross,
            .kernel = crossKernel,
+           .convert = convertCross,
            .dtypes = kNumbers});
   ops.add({.schema = "aten::linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor",
            .infer = inferCross,
            .kernel = crossKernel,
+           .convert = convertCross,
            .dtypes = kNumbers});
   ops.add({.schema = "aten::kron(Tensor self, Tensor other) -> Tensor",
            .infer = inferKron,

@@ -72,6 +72,20 @@ void inferRot90(InferCall& call) {
   if (floorMod(call.integer(1), 2) == 1) std::swap(sizes[from], sizes[to]);
   call.result(t.dtype, sizes);
 }
+void convertRot90(ConvertCall& call) {
+  const Tensor t = call.tensor(0);
+  const Dims dims = call.dims(2, t.rank(), false);
+  const int64_t turns = floorMod(call.integer(1), 4);
+  if (turns % 2 == 0) {
+    const IValue turned =
+        turns == 0 ? call.compute("aten::clone", {t}) : call.compute("aten::flip", {t, intList(dims)});
+    return call.setResult(0, turned);
+  }
+  const IValue flipped = call.compute("aten::flip", {t, intList(Dims{dims[turns == 1 ? 1 : 0]})});
+  call.setResult(0,
+                 call.compute("aten::contiguous", {call.compute("aten::transpose.int", {flipped, dims[0], dims[1]})}));
+}
+
 void rot90Kernel(KernelCall& call) {
   Tensor t = call.tensor(0);
   Dims dims = call.dims(2, t.rank(), false);
@@ -261,6 +275,19 @@ void inferInterleaveInt(InferCall& call) {
   call.result(t.dtype, sizes);
 }
 
+// A new dimension, expanded and joined with the one before it.
+void convertInterleaveInt(ConvertCall& call) {
+  Tensor t = call.tensor(0);
+  if (t.numel() == 0 || call.integer(1) < 1) return convertToKernel(call, "nothing is repeated");
+  const bool isFlat = call.isNone(2) || t.rank() == 0;
+  if (isFlat) t = call.compute("aten::reshape", {t, intList(Dims{-1})}).toTensor();
+  const int64_t dim = isFlat ? 0 : call.dim(2, t.rank());
+  Dims sizes(t.sizes());
+  sizes.insert(static_cast<size_t>(dim + 1), call.integer(1));
+  const IValue repeated = call.compute("aten::expand", {call.compute("aten::unsqueeze", {t, dim + 1}), intList(sizes)});
+  call.setResult(0, call.compute("aten::reshape", {repeated, intList(call.spec().sizes)}));
+}
+
 }  // namespace
 
 void registerRearrangingOps(OpRegistry& ops) {
@@ -276,7 +303,7 @@ void registerRearrangingOps(OpRegistry& ops) {
   add("aten::flip", inferFlip, flipKernel, convertFlip);
   add("aten::fliplr", inferFlipFixed<1>, flipFixedKernel<1>);
   add("aten::flipud", inferFlipFixed<0>, flipFixedKernel<0>);
-  add("aten::rot90", inferRot90, rot90Kernel, nullptr, {Trait::OwnStrides});
+  add("aten::rot90", inferRot90, rot90Kernel, convertRot90, {Trait::OwnStrides});
   add("aten::roll", inferSameAsSelf, rollKernel, convertRoll);
   add("aten::repeat", inferRepeat, repeatKernel);
   add("aten::tile", inferTile, repeatKernel);
@@ -288,7 +315,7 @@ void registerRearrangingOps(OpRegistry& ops) {
   };
   addDependent("aten::repeat_interleave.Tensor", interleaveIndicesKernel);
   addDependent("aten::repeat_interleave.self_Tensor", interleaveTensorKernel, {Trait::MovesElements});
-  add("aten::repeat_interleave.self_int", inferInterleaveInt, interleaveIntKernel);
+  add("aten::repeat_interleave.self_int", inferInterleaveInt, interleaveIntKernel, convertInterleaveInt);
 }
 
 }  // namespace tscompile
