@@ -73,7 +73,7 @@ class Caches {
   // One cache of a tensor that has several behind each other, or all of them.
   bool takesFromStack(const Node* n) {
     if (n->kind() == sym::ListUnpack || n->kind() == aten::getitem_) return true;
-    const bool takes = n->kind() == aten::select || n->kind() == Symbol::of("aten::unbind");
+    const bool takes = n->kind() == aten::select || n->kind() == aten::unbind;
     return takes && n->inputCount() > 1 && c_.facts.integer(n->input(1)) == 0;
   }
 

@@ -9,8 +9,8 @@
 namespace tscompile {
 
 // Takes inputs out that are joined in front of what the model computes, cat([past, keys], dim), and asked for the
-// number of their tokens at most: tensors, tensors of several, and lists and tuples of them. False if there are none, or if one is used
-// otherwise; the graph is then as it was.
+// number of their tokens at most: tensors, tensors of several, and lists and tuples of them. False if there are none,
+// or if one is used otherwise; the graph is then as it was.
 bool dropCaches(Graph& graph, const OpRegistry& registry);
 
 // Attributes that are only written, as a whole, in each call (frequencies of rotary positions that follow from the

@@ -5,6 +5,7 @@
 #include "passes/lowering/clean_up.h"
 #include "passes/rewrite/formula.h"
 #include "passes/serving/input_roles.h"
+#include "passes/serving/lookups.h"
 #include "passes/serving/marked_ids.h"
 #include "passes/serving/serving_passes.h"
 #include "passes/serving/small_instance.h"
@@ -20,7 +21,6 @@ namespace tscompile {
 namespace {
 
 constexpr const char* kLogits = "logits";
-const Symbol kEmbedding = Symbol::of("aten::embedding"), kIndex = Symbol::of("aten::index");
 
 bool isCollection(const Node* n) {
   return n && (n->kind() == sym::TupleConstruct || n->kind() == sym::ListConstruct || n->kind() == sym::DictConstruct);

@@ -2,6 +2,7 @@
 
 #include "ir/support/text.h"
 #include "ir/values/aten.h"
+#include "passes/serving/lookups.h"
 
 #include <fmt/core.h>
 
@@ -88,8 +89,7 @@ class Uses {
   bool givesBool(const Node* n) const { return n->outputCount() == 1 && small_.dtype(n->output()) == DType::Bool; }
 
   static bool isChoice(const Node* n, const Use& use) {
-    static const Symbol kEmbedding = Symbol::of("aten::embedding"), kIndex = Symbol::of("aten::index"),
-                        kOneHot = Symbol::of("aten::one_hot"), kGather = Symbol::of("aten::gather");
+    static const Symbol kOneHot = Symbol::of("aten::one_hot"), kGather = Symbol::of("aten::gather");
     if (n->kind() == kOneHot) return true;
     if (n->kind() == aten::index_select || n->kind() == kGather) return use.index() == 2;
     return (n->kind() == kEmbedding || n->kind() == kIndex) && use.index() == 1;

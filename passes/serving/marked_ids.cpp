@@ -1,6 +1,7 @@
 #include "passes/serving/marked_ids.h"
 
 #include "ir/values/aten.h"
+#include "passes/serving/lookups.h"
 
 #include <algorithm>
 #include <map>
@@ -107,7 +108,6 @@ class Marks {
 
   // The table that a node takes a row from for each id.
   const Value* tableOfIds(const Node* n) const {
-    static const Symbol kEmbedding = Symbol::of("aten::embedding"), kIndex = Symbol::of("aten::index");
     if (n->kind() == kEmbedding && n->inputCount() > 1) return fromIds_.contains(n->input(1)) ? n->input(0) : nullptr;
     if (n->kind() == aten::index_select && n->inputCount() > 2)
       return context_.facts.integer(n->input(1)) == 0 && fromIds_.contains(n->input(2)) ? n->input(0) : nullptr;

@@ -83,10 +83,10 @@ int64_t piecesOfPlane(int64_t planes, int64_t rows, int64_t rowSize) {
 }  // namespace
 
 void ResizeLayer::resizeRows(const float* in, const Dims& inSizes, float* out, const Dims& outSizes, Piece rows) const {
-  const Piece seen = seenBy(taps[0], rows);
   const size_t spatial = taps.size();
   const int64_t lanes = blocked ? kBlock : 1;
   const int64_t outRow = lanes * product(outSizes, 1, spatial);
+  const Piece seen = outRow == 1 ? Piece{0, inSizes[0]} : seenBy(taps[0], rows);
   Dims sizes = inSizes;
   sizes[0] = seen.end - seen.begin;
   in += seen.begin * lanes * product(inSizes, 1, spatial);

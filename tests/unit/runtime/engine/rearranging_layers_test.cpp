@@ -81,7 +81,7 @@ TEST(RearrangingLayers, Moving) {
 TEST(RearrangingLayers, Resizing) {
   Tensor x = randn({2, 5, 9, 30}, 1);
   const std::vector<IValue> in{x, x, x};
-  for (std::string_view sizes : {"18, 60", "7, 11", "9, 45"}) {
+  for (std::string_view sizes : {"18, 60", "7, 11", "9, 45", "3, 1"}) {
     const std::string list = fmt::format("  %s : int[] = prim::Constant[value=[{}]]()\n", sizes);
     expectLayer(list + "  %y : Tensor = aten::upsample_nearest2d(%x, %s, %none, %none)\n", "resize", in);
     expectLayer(list + "  %y : Tensor = aten::upsample_bilinear2d(%x, %s, %t, %none, %none)\n", "resize", in);
