@@ -81,13 +81,63 @@ HWY_INLINE V exp(D d, V x) {
   return hn::Mul(hn::Mul(value, powerOfTwo(d, half)), powerOfTwo(d, hn::Sub(n, half)));
 }
 
-// The same for x <= 0; results below the normal numbers are zero.
+inline constexpr float kLeastExponent = -87.3f;  // results of less are below the normal numbers
+
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+// 2^(k/16) for whole k, of which -0x4b400000 + `bits` is one: a table of k's last four bits, as they look once k has
+// been added above the fraction, which moves the power of two there.
+template <class D>
+HWY_INLINE hn::Vec<D> powerOfSixteenths(D d, hn::Vec<hn::RebindToSigned<D>> bits) {
+  alignas(64) static constexpr int32_t kPowers[] = {
+      0x3f800000, 0x3f7daac3, 0x3f7b95c2, 0x3f79c3d3, 0x3f7837f0, 0x3f76f532, 0x3f75fed7, 0x3f75583f,
+      0x3f7504f3, 0x3f7508a4, 0x3f75672a, 0x3f76248c, 0x3f7744fd, 0x3f78ccdf, 0x3f7ac0c7, 0x3f7d257d};
+  const hn::RebindToSigned<D> di;
+  constexpr int kHalf = 8;
+  const auto exponent = hn::ShiftLeft<19>(bits);
+  if constexpr (hn::MaxLanes(D()) == 2 * kHalf) {
+    const auto power = hn::TableLookupLanes(hn::Load(di, kPowers), hn::IndicesFromVec(di, bits));
+    return hn::BitCast(d, hn::Add(power, exponent));
+  } else {
+    static_assert(hn::MaxLanes(D()) == kHalf);
+    const auto index = hn::IndicesFromVec(di, hn::And(bits, hn::Set(di, kHalf - 1)));
+    const auto low = hn::TableLookupLanes(hn::Load(di, kPowers), index);
+    const auto high = hn::TableLookupLanes(hn::Load(di, kPowers + kHalf), index);
+    const auto isHigh = hn::TestBit(bits, hn::Set(di, kHalf));
+    return hn::BitCast(d, hn::Add(hn::IfThenElse(isHigh, high, low), exponent));
+  }
+}
+
+// 2^(k/16) * exp(r) with |r| <= ln 2 / 32, where the third power suffices.
+template <class D>
+HWY_INLINE hn::Vec<D> expOfSixteenths(D d, hn::Vec<D> x) {
+  using V = hn::Vec<D>;
+  const V toWhole = hn::Set(d, 12582912.0f), half = hn::Set(d, 0.5f), one = hn::Set(d, 1.0f);
+  const V moved = hn::MulAdd(x, hn::Set(d, 23.0831207f), toWhole), k = hn::Sub(moved, toWhole);
+  V r = hn::NegMulAdd(k, hn::Set(d, 0.0433216989f), x);
+  r = hn::MulAdd(k, hn::Set(d, 1.19040895e-10f), r);
+  const V p = hn::Mul(hn::MulAdd(hn::MulAdd(r, hn::Set(d, 1.0f / 6), half), r, one), r);
+  const V scale = powerOfSixteenths(d, hn::BitCast(hn::RebindToSigned<D>(), moved));
+  return hn::MulAdd(p, scale, scale);
+}
+#endif
+
+// exp(x) for x in [-87.3, 87.3].
+template <class D, class V>
+HWY_INLINE V expOfMiddle(D d, V x) {
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+  return expOfSixteenths(d, x);
+#else
+  V n;
+  const V r = expReduced(d, x, n), scale = powerOfTwo(d, n);
+  return hn::MulAdd(r, scale, scale);
+#endif
+}
+
+// exp(x) for x <= 87.3; results below the normal numbers are zero.
 template <class D, class V>
 HWY_INLINE V expOfNegative(D d, V x) {
-  V n;
-  V r = expReduced(d, atLeast(d, -87.3f, x), n);
-  V scale = powerOfTwo(d, n);
-  return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -87.3f)), hn::MulAdd(r, scale, scale));
+  const auto isNothing = hn::Lt(x, hn::Set(d, kLeastExponent));
+  return hn::IfThenZeroElse(isNothing, expOfMiddle(d, atLeast(d, kLeastExponent, x)));
 }
 
 template <class D, class V>
@@ -144,11 +194,17 @@ HWY_INLINE V log1p(D d, V x) {
   return hn::IfThenElse(hn::Eq(u, hn::Zero(d)), hn::Set(d, -std::numeric_limits<float>::infinity()), y);
 }
 
-// e / (1 + e) and 1 / (1 + e), of which both are within bounds for e = exp(-|x|).
+// 1 + exp(-x), of which sigmoid is the reciprocal; infinite where exp(x) is below the normal numbers.
+template <class D, class V>
+HWY_INLINE V sigmoidDivisor(D d, V x) {
+  const V infinite = hn::Set(d, std::numeric_limits<float>::infinity());
+  const V bounded = atMost(d, -kLeastExponent, atLeast(d, kLeastExponent, hn::Neg(x)));
+  const V divisor = hn::Add(expOfMiddle(d, bounded), hn::Set(d, 1.0f));
+  return hn::IfThenElse(hn::Lt(x, hn::Set(d, kLeastExponent)), infinite, divisor);
+}
 template <class D, class V>
 HWY_INLINE V sigmoid(D d, V x) {
-  const V one = hn::Set(d, 1.0f), e = expOfNegative(d, hn::Neg(hn::Abs(x)));
-  return hn::Div(hn::IfNegativeThenElse(x, e, one), hn::Add(one, e));
+  return hn::Div(hn::Set(d, 1.0f), sigmoidDivisor(d, x));
 }
 
 // (e^2|x| - 1) / (e^2|x| + 1), where e^y - 1 = 2^n r + (2^n - 1) loses nothing near zero. Further out it is
@@ -207,7 +263,7 @@ HWY_INLINE V gelu(D d, V x) {
 template <class D, class V>
 HWY_INLINE V geluTanh(D d, V x) {
   V cubic = hn::MulAdd(hn::Mul(hn::Mul(x, x), x), hn::Set(d, 0.044715f), x);
-  return hn::Mul(x, sigmoid(d, hn::Mul(cubic, hn::Set(d, 2 * 0.7978845608f))));
+  return hn::Div(x, sigmoidDivisor(d, hn::Mul(cubic, hn::Set(d, 2 * 0.7978845608f))));
 }
 
 template <class D, class V>
