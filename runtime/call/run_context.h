@@ -34,7 +34,7 @@ struct RunOptions {
   std::optional<std::chrono::nanoseconds> timeLimit;  // of one run
   const std::atomic<bool>* interrupt = nullptr;       // the run stops soon after it becomes true
   uint64_t seed = 0;
-  int threads = 0;                              // that engines use; 0: as many as the machine has cores
+  int threads = 0;                              // of engines, at most; 0: as many as the process may use
   std::function<void(std::string_view)> print;  // of prim::Print; nothing is printed without it
   std::function<void(std::string_view)> warn;   // of aten::warn
 };
