@@ -86,8 +86,8 @@ std::optional<IValue> NumberInputs::compute(const Operator& op, std::span<const 
     if (!number) continue;
     use = numberUse(op, i);
     if (use.kind == NumberUse::Kind::None) return std::nullopt;
-    // A number as exponent may mean a root, which has other values at -inf and -0 than the power by a tensor.
-    if (op.schema().argumentIndex("exponent") == i) return std::nullopt;
+    // A float as exponent may mean a root, which has other values at -inf and -0 than the power by a tensor.
+    if (number->like.isFloat() && op.schema().argumentIndex("exponent") == i) return std::nullopt;
     alike[i] = &number->like;
     if (!first) first = number;
   }

@@ -114,7 +114,8 @@ TEST(Npz, OffsetsInMessagesAreThoseOfTheArchive) {
 TEST(Npz, KeepsItsLimits) {
   std::string bytes = readText(dataFile("stored.npz"));
   EXPECT_EQ(npzMessage(bytes, "a", {.tensors = 2}), "int32 [3]: 0 1 2");
-  EXPECT_EQ(npzMessage(bytes, "a", {.tensors = 1}), "f: error: the archive has 2 members, the limit is 1\n");
+  EXPECT_EQ(npzMessage(bytes, "a", {.tensors = 1}),
+            "f: error: the archive has 2 members, the limit is 1\nnote: the limit is 'tensors' of Limits\n");
 }
 
 TEST(Npz, EveryPrefixIsRejected) {

@@ -244,9 +244,10 @@ TEST(Pickle, KeepsItsLimits) {
   EXPECT_EQ(read(nested(3)), "[[[]]]");
   EXPECT_EQ(read(nested(4), false, {.typeDepth = 2}), "f:@102: error: values are more than 2 deep inside each other\n");
   EXPECT_NE(read(nested(1'000'000)).find("deep inside each other"), std::string::npos);
-  EXPECT_EQ(read("](]]]e.", false, {.values = 3}), "f:@104: error: the pickle has more than 3 values\n");
+  EXPECT_EQ(read("](]]]e.", false, {.values = 3}),
+            "f:@104: error: the pickle has more than 3 values\nnote: the limit is 'values' of Limits\n");
   EXPECT_EQ(read("\x8a\x09" + std::string(9, '\x01') + ".", false, {.numberBytes = 8}),
-            "f:@100: error: the integer has 9 bytes, the limit is 8\n");
+            "f:@100: error: the integer has 9 bytes, the limit is 8\nnote: the limit is 'number' of Limits\n");
 }
 
 TEST(Pickle, EveryPrefixIsRejected) {

@@ -76,6 +76,8 @@ TEST(NumberInputs, ThatAreNoOperandsAreLeftToTheInterpreter) {
   EngineCase power(graphWithConstants("%x : Tensor, %n : int", "  %r : Tensor = aten::pow(%x, %n)\n", "%r"));
   EXPECT_TRUE(power.tryRun({randn({3}, 1), int64_t{-2}}, context));
   EXPECT_FALSE(power.tryRun({Tensor::zeros(DType::Int64, Dims{3}), int64_t{-2}}, context));
+  EngineCase root(graphWithConstants("%x : Tensor, %n : float", "  %r : Tensor = aten::pow(%x, %n)\n", "%r"));
+  EXPECT_FALSE(root.tryRun({randn({3}, 1), 0.5}, context));
 }
 
 }  // namespace
