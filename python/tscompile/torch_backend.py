@@ -316,7 +316,8 @@ class _Compiled:
         self.what = f"graph {_Compiled._count}"
         # What Dynamo knows of the inputs, where open sizes are symbols.
         placeholders = [n for n in graph.graph.nodes if n.op == "placeholder"]
-        self.sizes, self.dynamic, self.symbols = _symbols([n.meta.get("example_value", e) for n, e in zip(placeholders, examples)])
+        known = [n.meta.get("example_value", e) for n, e in zip(placeholders, examples)]
+        self.sizes, self.dynamic, self.symbols = _symbols(known)
         self.static = _static(graph)
         self.outputs = flat(graph.graph.output_node().args[0])
         self.runners: list[_Runner] = []
