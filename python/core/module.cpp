@@ -33,7 +33,7 @@ using Texts = std::vector<std::string>;
 
 pthread_t mainThread;
 std::atomic<bool> interrupted{false};
-struct sigaction pythons;  // what Python does on SIGINT
+struct sigaction pythons;  // what Python does on SIGINT, while some run of the main thread listens
 
 extern "C" void onInterrupt(int signal) {
   interrupted = true;
@@ -41,28 +41,40 @@ extern "C" void onInterrupt(int signal) {
 }
 
 // Lets Ctrl-C stop runs of the main thread, the only one that Python hands it to, where Python listens to it at all.
+// What a run prints may start another in it: that one stops by the same flag, and the handler stays the outer one's.
 class InterruptScope {
  public:
   InterruptScope() {
     if (!pthread_equal(pthread_self(), mainThread)) return;
-    sigaction(SIGINT, nullptr, &pythons);
-    if (pythons.sa_handler == SIG_DFL || pythons.sa_handler == SIG_IGN || pythons.sa_handler == onInterrupt) return;
+    struct sigaction now {};
+    sigaction(SIGINT, nullptr, &now);
+    if (now.sa_handler == SIG_DFL || now.sa_handler == SIG_IGN) return;
     listens_ = true;
-    interrupted = false;
-    struct sigaction ours {};
-    ours.sa_handler = onInterrupt;
-    sigemptyset(&ours.sa_mask);
-    sigaction(SIGINT, &ours, nullptr);
+    if (now.sa_handler == onInterrupt) return;
+    listen(now);
   }
   ~InterruptScope() {
-    if (listens_) sigaction(SIGINT, &pythons, nullptr);
+    if (!installed_) return;
+    struct sigaction now {};
+    sigaction(SIGINT, nullptr, &now);
+    if (now.sa_handler == onInterrupt) sigaction(SIGINT, &pythons, nullptr);  // else Python has set another since
   }
   InterruptScope(const InterruptScope&) = delete;
   InterruptScope& operator=(const InterruptScope&) = delete;
   const std::atomic<bool>* flag() const { return listens_ ? &interrupted : nullptr; }
 
  private:
-  bool listens_ = false;
+  void listen(const struct sigaction& now) {
+    installed_ = true;
+    pythons = now;
+    interrupted = false;
+    struct sigaction ours {};
+    ours.sa_handler = onInterrupt;
+    sigemptyset(&ours.sa_mask);
+    sigaction(SIGINT, &ours, nullptr);
+  }
+
+  bool listens_ = false, installed_ = false;
 };
 
 // ---- methods ----
@@ -91,10 +103,17 @@ void warn(std::string_view text) {
   if (PyErr_WarnEx(PyExc_UserWarning, std::string(text).c_str(), 1) != 0) PyErr_WriteUnraisable(nullptr);
 }
 
+// None for what is as good as none: infinity, and more than nanoseconds can count from now.
+std::optional<std::chrono::nanoseconds> timeLimitOf(std::optional<double> seconds) {
+  constexpr double kCentury = 100 * 365.25 * 24 * 3600;
+  if (!seconds || !(*seconds <= kCentury)) return std::nullopt;
+  return std::chrono::nanoseconds(static_cast<int64_t>(std::max(*seconds, 0.0) * 1e9));
+}
+
 RunOptions optionsOf(const RunSettings& s) {
   RunOptions out;
   if (s.memoryLimit) out.memoryLimit = *s.memoryLimit;
-  if (s.timeLimit) out.timeLimit = std::chrono::nanoseconds(static_cast<int64_t>(std::max(*s.timeLimit, 0.0) * 1e9));
+  if (auto limit = timeLimitOf(s.timeLimit)) out.timeLimit = *limit;
   out.seed = s.seed;
   out.threads = std::max(s.threads, 0);
   out.print = writeOut;

@@ -48,16 +48,27 @@ std::optional<DType> dtypeOf(DlDType type) {
   }
 }
 
-DlDType dlDTypeOf(DType type) {
-  const auto bits = static_cast<uint8_t>(itemSize(type) * 8);
-  const uint8_t code = type == DType::Bool       ? kDlBool
-                       : type == DType::BFloat16 ? kDlBfloat
-                       : type == DType::UInt8    ? kDlUInt
-                       : isComplex(type)         ? kDlComplex
-                       : isFloating(type)        ? kDlFloat
-                                                 : kDlInt;
-  return {code, bits, 1};
+namespace {
+
+uint8_t codeOf(DType type) {
+  switch (type) {
+    case DType::Bool:
+      return kDlBool;
+    case DType::BFloat16:
+      return kDlBfloat;
+    case DType::UInt8:
+    case DType::UInt16:
+    case DType::UInt32:
+    case DType::UInt64:
+      return kDlUInt;
+    default:
+      return isComplex(type) ? kDlComplex : isFloating(type) ? kDlFloat : kDlInt;
+  }
 }
+
+}  // namespace
+
+DlDType dlDTypeOf(DType type) { return {codeOf(type), static_cast<uint8_t>(itemSize(type) * 8), 1}; }
 
 namespace {
 
@@ -168,6 +179,12 @@ const char* formatOf(DType dtype) {
   switch (dtype) {
     case DType::UInt8:
       return "B";
+    case DType::UInt16:
+      return "H";
+    case DType::UInt32:
+      return "I";
+    case DType::UInt64:
+      return "Q";
     case DType::Int8:
       return "b";
     case DType::Int16:

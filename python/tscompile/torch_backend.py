@@ -16,6 +16,7 @@ import torch
 
 import tscompile
 from tscompile import _core
+from tscompile._torch_graphs import Effects, Layout, Shared, autocasts, depends_on_mode, example_of, flat
 
 log = logging.getLogger("tscompile")
 
@@ -36,13 +37,17 @@ def _engine_of(program: torch.export.ExportedProgram, settings: Mapping[str, Any
 def compile_module(
     module: torch.nn.Module, inputs: tuple[Any, ...], dynamic_shapes: Any, settings: Mapping[str, Any]
 ) -> tscompile.Engine:
-    was_training = module.training
+    if autocasts():
+        raise RuntimeError("autocast is on, and engines do not follow it: compile outside of it, with precision=...")
+    modes = [(m, m.training) for m in module.modules()]
     module.eval()
     try:
         with torch.no_grad():
             program = torch.export.export(module, inputs, dynamic_shapes=dynamic_shapes)
     finally:
-        module.train(was_training)
+        module.train(modes[0][1])  # what else the module does there
+        for part, training in modes:
+            part.training = training
     return _engine_of(program, settings, type(module).__name__)
 
 
@@ -59,26 +64,25 @@ def _to_torch(value: Any) -> Any:
     return value
 
 
-def _flat(value: Any) -> list[Any]:
-    if isinstance(value, (list, tuple)):
-        return [x for v in value for x in _flat(v)]
-    return [value]
-
-
 def _from_torch(tensor: torch.Tensor) -> torch.Tensor:
     tensor = tensor.detach() if tensor.requires_grad else tensor
     # DLPack has no conjugates or negatives by flag.
     return tensor.resolve_conj().resolve_neg() if tensor.is_complex() or tensor.is_neg() else tensor
 
 
-def _shareable(tensor: Any) -> bool:
-    return (
-        isinstance(tensor, torch.Tensor)
-        and tensor.device.type == "cpu"
-        and tensor.layout == torch.strided
-        and not tensor.is_quantized
-        and type(tensor) in (torch.Tensor, torch.nn.Parameter)
-    )
+# What tensors of both have; results of other types stay in PyTorch as well.
+_DTYPES = frozenset(
+    getattr(torch, name)
+    for name in "uint8 int8 int16 int32 int64 float16 float32 float64 bfloat16 complex64 complex128 bool".split()
+)
+
+
+def _dense(tensor: torch.Tensor) -> bool:
+    return tensor.device.type == "cpu" and tensor.layout == torch.strided and tensor.dtype in _DTYPES
+
+
+def _shareable(tensor: torch.Tensor) -> bool:
+    return _dense(tensor) and type(tensor) in (torch.Tensor, torch.nn.Parameter)
 
 
 # ---- one graph of tensors ----
@@ -113,11 +117,15 @@ class _Bound(torch.nn.Module):
                 arguments.append(by_index[of].shape[dim])
             else:
                 arguments.append(self.others[i] if i in self.others else getattr(self, f"p{i}"))
-        return self.graph_module(*arguments)
+        out = self.graph_module(*arguments)
+        return out if out else tensors[:1]  # torch.export saves nothing without results
 
 
-def _symbols(examples: Sequence[Any]) -> tuple[dict[int, tuple[int, int]], dict[int, dict[int, Any]]]:
-    """For each input that is a size, the tensor and dimension that has it; and the open dimensions of each tensor."""
+def _symbols(
+    examples: Sequence[Any],
+) -> tuple[dict[int, tuple[int, int]], dict[int, dict[int, Any]], dict[Any, tuple[int, int | None]]]:
+    """For each input that is a size, the tensor and dimension that has it; the open dimensions of each tensor; and where
+    each symbol is read from: a dimension, or an input that is a number."""
     found: dict[Any, tuple[int, int]] = {}
     dynamic: dict[int, dict[int, Any]] = {}
     for i, e in enumerate(examples):
@@ -128,7 +136,8 @@ def _symbols(examples: Sequence[Any]) -> tuple[dict[int, tuple[int, int]], dict[
                 dynamic.setdefault(i, {})[d] = torch.export.Dim.AUTO
                 found.setdefault(size.node.expr, (i, d))
     sizes = {i: found[e.node.expr] for i, e in enumerate(examples) if isinstance(e, torch.SymInt) and e.node.expr in found}
-    return sizes, dynamic
+    numbers = {e.node.expr: (i, None) for i, e in enumerate(examples) if isinstance(e, torch.SymInt)}
+    return sizes, dynamic, {**numbers, **found}
 
 
 def _static(graph: torch.fx.GraphModule) -> set[int]:
@@ -161,16 +170,41 @@ def _is_supported(node: torch.fx.Node) -> bool:
 
 def _version(value: Any) -> int:
     """Counts writes in place that autograd sees."""
-    return value._version if isinstance(value, torch.Tensor) and not value.is_inference() else 0
+    return value._version if isinstance(value, torch.Tensor) else 0
+
+
+class _Traced:
+    """A program, and what it does to the inputs of its graph."""
+
+    def __init__(self, program: torch.export.ExportedProgram, taken: list[int], fixed: dict[int, Any]):
+        self.program, self.taken, self.fixed = program, taken, fixed
+        self.effects = Effects(program)
+        signature = program.graph_signature
+        names = dict(zip(signature.user_inputs, taken))
+        for name, target in {**signature.inputs_to_parameters, **signature.inputs_to_buffers}.items():
+            if not target[1:].isdigit():
+                self._refuse_attribute(name, target)
+                continue
+            names[name] = int(target[1:])
+        self.written = {names[n] for n in self.effects.written if n in names}
+        self.returned = {names[n] for n in self.effects.returned if n in names}
+        self.same = {k: names[n] for k, n in self.effects.same.items() if n in names}
+
+    def _refuse_attribute(self, name: str, target: str) -> None:
+        if name in self.effects.written:
+            raise _Unsupported(f"it writes to {target}")
 
 
 class _Runner:
     """What runs for one set of parameters: an engine, or engines and PyTorch in turns."""
 
-    def __init__(self, call: Callable[..., Any], taken: list[int], fixed: dict[int, Any]):
-        self.call, self.taken = call, taken
+    def __init__(self, call: Callable[..., Any], traced: _Traced, layout: Layout):
+        self.call, self.taken, self.layout = call, traced.taken, layout
         # Engines hold parameters as they were.
-        self.fixed = [(i, v, _version(v)) for i, v in fixed.items()]
+        self.fixed = [(i, v, _version(v)) for i, v in traced.fixed.items()]
+        self.held = {_memory(v) for v in traced.fixed.values() if isinstance(v, torch.Tensor)}
+        # Inputs that a call writes, and the results that are these inputs themselves.
+        self.written, self.same = sorted(traced.written), list(traced.same.items())
 
     def fits(self, args: Sequence[Any]) -> bool:
         for i, value, version in self.fixed:
@@ -182,15 +216,29 @@ class _Runner:
                 return False
         return True
 
+    def writes_what_it_holds(self, args: Sequence[Any]) -> bool:
+        return any(_memory(args[i]) in self.held for i in self.written)
+
     def __call__(self, args: Sequence[Any]) -> Any:
-        return self.call([args[i] for i in self.taken])
+        out = self.call([args[i] for i in self.taken])
+        if self.written:
+            for i in self.written:  # which DLPack does not do
+                torch.autograd.graph.increment_version(args[i])
+            for k, i in self.same:
+                out[k] = args[i]
+        self.layout(args, out)
+        return out
+
+
+def _memory(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
 
 
 def _engine_call(engine: tscompile.Engine, count: int | None) -> Callable[[Sequence[Any]], list[Any]]:
     method = engine.method()
 
     def call(tensors: Sequence[Any]) -> list[Any]:
-        out = _flat(_to_torch(method(*map(_from_torch, tensors))))
+        out = flat(_to_torch(method(*map(_from_torch, tensors))))
         if count is not None and len(out) != count:
             raise RuntimeError(f"the engine gave {len(out)} results, not {count}")
         return out
@@ -232,8 +280,7 @@ def _cut(program: torch.export.ExportedProgram, settings: Mapping[str, Any], wha
             except Exception as error:
                 log.info("%s.%s stays in PyTorch: %s", what, node.target, _first_line(error))
                 continue
-            single = not isinstance(part.graph.output_node().args[0], (tuple, list))
-            setattr(fused, node.target, _Called(_engine_call(engine, None), single))
+            setattr(fused, node.target, _Called(_engine_call(engine, None), part.graph.output_node().args[0]))
             engines += 1
     if engines == 0:
         raise _Unsupported("no part of it can be compiled")
@@ -242,12 +289,14 @@ def _cut(program: torch.export.ExportedProgram, settings: Mapping[str, Any], wha
 
 
 class _Called(torch.nn.Module):
-    def __init__(self, call: Callable[[Sequence[Any]], list[Any]], single: bool):
+    def __init__(self, call: Callable[[Sequence[Any]], list[Any]], outputs: Any):
         super().__init__()
-        self.call, self.single = call, single
+        self.call, self.single = call, not isinstance(outputs, (tuple, list))
+        self.layout = Layout(flat(outputs), {})
 
     def forward(self, *tensors):
         out = self.call(tensors)
+        self.layout(tensors, out)
         return out[0] if self.single else tuple(out)
 
 
@@ -267,43 +316,80 @@ class _Compiled:
         self.what = f"graph {_Compiled._count}"
         # What Dynamo knows of the inputs, where open sizes are symbols.
         placeholders = [n for n in graph.graph.nodes if n.op == "placeholder"]
-        self.sizes, self.dynamic = _symbols([n.meta.get("example_value", e) for n, e in zip(placeholders, examples)])
+        known = [n.meta.get("example_value", e) for n, e in zip(placeholders, examples)]
+        self.sizes, self.dynamic, self.symbols = _symbols(known)
         self.static = _static(graph)
+        self.outputs = flat(graph.graph.output_node().args[0])
         self.runners: list[_Runner] = []
         self.in_torch = False
-        self.told_gradients = False
+        self.told_gradients = self.told_refusal = False
         self.lock = threading.Lock()
+        if why := depends_on_mode(graph, examples):
+            self._leave(why)
+        elif not all(_dense(e) for n in self.outputs if isinstance(e := example_of(n), torch.Tensor)):
+            self._leave("it gives tensors that are not dense ones in the memory of the CPU, or of types that engines lack")
 
     def _leave(self, why: str) -> None:
         log.warning("%s stays in PyTorch: %s", self.what, why)
         self.in_torch = True
 
-    def _make(self, args: Sequence[Any]) -> _Runner | None:
-        fixed = {i: a for i, a in enumerate(args) if i in self.static or not isinstance(a, torch.Tensor)}
-        fixed = {i: a for i, a in fixed.items() if i not in self.sizes}
-        taken = [i for i in range(len(args)) if i not in fixed and i not in self.sizes]
+    def _exported(self, args: Sequence[Any], taken: list[int], fixed: dict[int, Any]) -> torch.export.ExportedProgram:
         bound = _Bound(self.graph, fixed, self.sizes, taken).eval()
         examples = tuple(_copy_of(args[i]) for i in taken)
-        shapes = None
-        if self.dynamic:
-            shapes = (tuple(self.dynamic.get(i) for i in taken),)
-        count = len(_flat(self.graph.graph.output_node().args[0]))
+        shapes = (tuple(self.dynamic.get(i) for i in taken),) if self.dynamic else None
         with torch.no_grad():
-            program = torch.export.export(bound, examples, dynamic_shapes=shapes)
-            refused = _operators(program)
-            if not refused:
-                try:
-                    engine = _engine_of(program, self.settings, self.what)
-                    _coverage(engine, self.what)
-                    return _Runner(_engine_call(engine, count), taken, fixed)
-                except tscompile.Error as error:
-                    log.info("%s cannot be one engine: %s", self.what, _first_line(error))
-            for node in refused[:5]:
-                log.warning("%s: %s stays in PyTorch, tscompile does not have it", self.what, node.target)
-            if self.dynamic:
-                raise _Unsupported("parts of graphs are compiled for fixed sizes alone")
-            module = _cut(program, self.settings, self.what)
-            return _Runner(lambda tensors: _flat(module(*tensors)), taken, fixed)
+            return torch.export.export(bound, examples, dynamic_shapes=shapes)
+
+    def _traced(self, args: Sequence[Any]) -> _Traced:
+        """The graph with its parameters as constants: but for those that it writes or returns, which have to stay
+        PyTorch's memory."""
+        fixed = {i: a for i, a in enumerate(args) if i in self.static or not isinstance(a, torch.Tensor)}
+        fixed = {i: a for i, a in fixed.items() if i not in self.sizes}
+        tensors = [i for i, a in enumerate(args) if isinstance(a, torch.Tensor)]
+        if not tensors:
+            raise _Unsupported("it takes no tensors")
+        if all(i in fixed for i in tensors):
+            fixed = {i: a for i, a in fixed.items() if i not in tensors}
+        while True:
+            taken = [i for i in tensors if i not in fixed]
+            out = _Traced(self._exported(args, taken, fixed), taken, fixed)
+            stay = (out.written | out.returned) & fixed.keys()
+            if not stay:
+                return out
+            fixed = {i: a for i, a in fixed.items() if i not in stay}
+
+    def _make(self, args: Sequence[Any]) -> _Runner:
+        traced = self._traced(args)
+        if traced.effects.drawn is not None:
+            raise _Unsupported(f"{traced.effects.drawn} draws random numbers, which have to be PyTorch's")
+        if not self.outputs:
+            traced.same = {}
+        if any(isinstance(a, torch.Tensor) and a.is_inference() for a in traced.fixed.values()):
+            raise _Unsupported("its parameters were made under inference_mode, where writes to them are not counted")
+        if any(args[i].is_conj() or args[i].is_neg() for i in traced.written | traced.returned):
+            raise _Unsupported("it writes or returns tensors that are conjugates or negatives by a flag")
+        layout = Layout([None if k in traced.same else n for k, n in enumerate(self.outputs)], self.symbols)
+        return _Runner(self._call_of(traced), traced, layout)
+
+    def _call_of(self, traced: _Traced) -> Callable[[Sequence[Any]], list[Any]]:
+        refused = _operators(traced.program)
+        if not refused:
+            try:
+                engine = _engine_of(traced.program, self.settings, self.what)
+                _coverage(engine, self.what)
+                call = _engine_call(engine, max(len(self.outputs), 1))
+                return call if self.outputs else lambda tensors: call(tensors)[:0]
+            except tscompile.Error as error:
+                log.info("%s cannot be one engine: %s", self.what, _first_line(error))
+        for node in refused[:5]:
+            log.warning("%s: %s stays in PyTorch, tscompile does not have it", self.what, node.target)
+        if self.dynamic:
+            raise _Unsupported("parts of graphs are compiled for fixed sizes alone")
+        if traced.effects.writes_in_place:
+            raise _Unsupported("parts of graphs that write in place would run in another order")
+        with torch.no_grad():
+            module = _cut(traced.program, self.settings, self.what)
+        return lambda tensors: flat(module(*tensors))
 
     def _runner(self, args: Sequence[Any]) -> _Runner | None:
         for runner in self.runners:
@@ -316,7 +402,7 @@ class _Compiled:
                 self._leave(f"its parameters have changed {MOST_VARIANTS} times")
                 return None
             if not all(_shareable(a) for a in args if isinstance(a, torch.Tensor)):
-                self._leave("it takes tensors that are not dense ones in the memory of the CPU")
+                self._leave("it takes tensors that are not dense ones in the memory of the CPU, or of types that engines lack")
                 return None
             try:
                 runner = self._make(args)
@@ -333,7 +419,25 @@ class _Compiled:
                 log.warning("%s runs in PyTorch while gradients are recorded: call it under torch.inference_mode()", self.what)
             return self.graph(*args)
         runner = None if self.in_torch else self._runner(args)
-        return self.graph(*args) if runner is None else tuple(runner(args))
+        if runner is None or (runner.written and runner.writes_what_it_holds(args)):
+            return self.graph(*args)
+        try:
+            return tuple(runner(args))
+        except (tscompile.Error, TypeError, Shared) as error:
+            refused = error
+        return self._refused(args, runner, refused)
+
+    def _refused(self, args: Sequence[Any], runner: _Runner, error: Exception) -> Any:
+        """Where nothing was written, PyTorch gives the results, or its own error."""
+        if isinstance(error, tscompile.Interrupted) or (runner.written and not isinstance(error, Shared)):
+            raise error
+        if not isinstance(error, tscompile.Error):
+            with self.lock:
+                self._leave(_first_line(error))
+        elif not self.told_refusal:
+            self.told_refusal = True
+            log.warning("%s: calls that the engine refuses run in PyTorch: %s", self.what, _first_line(error))
+        return tuple(error.results) if runner.written else self.graph(*args)
 
 
 def backend(graph: torch.fx.GraphModule, examples: Sequence[Any], **options: Any) -> Callable[..., Any]:

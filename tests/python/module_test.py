@@ -82,6 +82,19 @@ class Values(unittest.TestCase):
             np.testing.assert_array_equal(np.from_dlpack(y), x)
             self.assertEqual(y.tolist(), x.tolist())
 
+    def test_wide_unsigned_results(self):
+        for code, dtype in ((27, np.uint16), (28, np.uint32), (29, np.uint64)):
+            y = tscompile.load(f"""graph(%x : Tensor):
+  %dtype : int = prim::Constant[value={code}]()
+  %no : bool = prim::Constant[value=0]()
+  %none : NoneType = prim::Constant()
+  %y : Tensor = aten::to(%x, %dtype, %no, %no, %none)
+  return (%y)
+""")(np.array([1, 40000]))
+            for array in (np.asarray(y), np.from_dlpack(y)):
+                self.assertEqual(array.dtype, dtype)
+                self.assertEqual(array.tolist(), [1, 40000])
+
     def test_nothing_is_copied(self):
         f = identity("Tensor")
         wide = np.arange(48, dtype=np.float32).reshape(6, 8)
@@ -259,6 +272,9 @@ class Runs(unittest.TestCase):
             tscompile.load(ENDLESS).run(0, time_limit=0.02)
         with self.assertRaises(tscompile.LimitError):
             tscompile.load(GRAPH).run(np.zeros((1000, 1000), np.float32), 1.0, memory_limit=1000)
+        for no_limit in (float("inf"), float("nan"), 1e10, 1e300):
+            x = np.ones(3, np.float32)
+            np.testing.assert_allclose(np.asarray(tscompile.load(GRAPH).run(x, 1.0, time_limit=no_limit)), expected(x, 1), rtol=1e-6)
 
     def test_interrupt(self):
         signal.signal(signal.SIGINT, signal.default_int_handler)  # not there in jobs of the background
@@ -266,6 +282,29 @@ class Runs(unittest.TestCase):
         with self.assertRaises(KeyboardInterrupt):
             tscompile.load(ENDLESS)(0)
         self.assertIs(signal.getsignal(signal.SIGINT), signal.default_int_handler)
+
+    def test_interrupt_after_a_run_in_a_run(self):
+        """What a run prints may be caught by code that runs another."""
+        class Runs:
+            def write(self, text):
+                tscompile.load(GRAPH)(np.ones(2, np.float32), 1.0)
+
+            def flush(self):
+                pass
+        prints = ENDLESS.replace("  %r :", '  %text : str = prim::Constant[value="text"]()\n   = prim::Print(%text)\n  %r :')
+        model = tscompile.load(prints)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        stdout, sys.stdout = sys.stdout, Runs()
+        try:
+            threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+            with self.assertRaises(KeyboardInterrupt):
+                model(0)
+        finally:
+            sys.stdout = stdout
+        self.assertIs(signal.getsignal(signal.SIGINT), signal.default_int_handler)
+        threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        with self.assertRaises(KeyboardInterrupt):
+            time.sleep(5)
 
     def test_the_lock_is_released(self):
         """While one thread runs a model, this one goes on."""

@@ -185,6 +185,210 @@ def check_live_module():
     return module.training and torch.allclose(torch.from_dlpack(engine(x)), module(x), atol=1e-5), "tscompile.compile"
 
 
+# ---- what is PyTorch's own: memory, random numbers, modes ----
+
+
+def compiled_of(function, **options):
+    torch._dynamo.reset()
+    return torch.compile(function, backend="tscompile", **options)
+
+
+class Counter(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("count", torch.zeros(1))
+
+    def forward(self, x):
+        self.count.add_(1)
+        return x * self.count
+
+
+def check_writes_to_buffers():
+    counter = Counter()
+    counts = compiled_of(counter)
+    got = [counts(torch.ones(1)).item() for _ in range(3)]
+    norm, other = (torch.nn.BatchNorm1d(4).train() for _ in range(2))
+    normed = compiled_of(norm)
+    same = True
+    for _ in range(3):
+        x = torch.randn(8, 4)
+        same = same and torch.allclose(normed(x), other(x), atol=1e-5)
+    same = same and all(torch.allclose(a, b, atol=1e-5) for a, b in zip(norm.buffers(), other.buffers()))
+    return got == [1, 2, 3] and same and norm.num_batches_tracked == 3, f"counts {got}"
+
+
+def check_writes_to_parameters():
+    """Also from a function without results, and counted as PyTorch counts them."""
+    layer = torch.nn.Linear(2, 1, bias=False)
+    x = torch.ones(1, 2)
+    forward, step = compiled_of(layer), torch.compile(lambda p, g: p.sub_(g * 10), backend="tscompile")
+    same = torch.allclose(forward(x), layer(x))
+    for weight in (layer.weight, layer.weight.detach()):
+        before = layer(x)
+        step(weight, x)
+        same = same and torch.allclose(layer(x), before - 20) and torch.allclose(forward(x), layer(x))
+
+    def without_results(p):
+        p.mul_(2)
+    before = layer(x)
+    compiled_of(without_results)(layer.weight)
+    return same and torch.allclose(layer(x), 2 * before), "steps of an optimizer"
+
+
+def check_writes_to_what_engines_hold():
+    layer, other = (torch.nn.Linear(2, 2) for _ in range(2))
+    other.load_state_dict(layer.state_dict())
+
+    def function(module, view, x):
+        view.mul_(2)
+        return module(x) + view
+    compiled, x = compiled_of(function), torch.ones(2, 2)
+    same = all(torch.allclose(compiled(layer, layer.weight.detach(), x), function(other, other.weight.detach(), x)) for _ in "12")
+    return same, "through a view"
+
+
+def check_weights_of_inference_mode():
+    with torch.inference_mode():
+        layer = torch.nn.Linear(2, 1)
+        compiled, x = compiled_of(layer), torch.ones(1, 2)
+        compiled(x)
+        layer.weight.mul_(3)
+        return torch.allclose(compiled(x), layer(x)), "after a write"
+
+
+def check_conjugates():
+    def function(z):
+        z.mul_(2)
+        return z.sum()
+    compiled = compiled_of(function)
+    got, want = (torch.tensor([1 + 2j, 3j]) for _ in range(2))
+    same = torch.equal(compiled(got), function(want)) and torch.equal(compiled(got.conj()), function(want.conj()))
+    return same and torch.equal(got, want), "written through the flag"
+
+
+def check_inputs_as_results():
+    x, out = torch.zeros(3), torch.zeros(3)
+    written = compiled_of(lambda x: x.add_(1))(x)
+    same = compiled_of(lambda a, b: torch.add(a, b, out=out))(x, x)
+    return written is x and same is out and x._version == 1, f"writes counted: {x._version}"
+
+
+def check_random_numbers():
+    def dropout(x):
+        return torch.nn.functional.dropout(x, 0.5, True) + torch.rand(8)
+
+    def seeded(function):
+        torch.manual_seed(3)
+        return [function(torch.ones(8)) for _ in range(3)]
+    same = all(torch.equal(a, b) for a, b in zip(seeded(compiled_of(dropout)), seeded(dropout)))
+    module = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Dropout()).eval()
+    calm, watch = watched(module, (torch.ones(2, 4),))
+    return same and calm and watch.engines == 1 and not watch.left, f"without training: {watch.engines} engine, {watch.left}"
+
+
+def check_writes_beside_refused_operators():
+    def function(x):
+        a = x.relu() + 1
+        x.add_(1)
+        b = twice(x)
+        x.mul_(3)
+        return a + (b + x).sigmoid()
+    got, want = (torch.arange(-2.0, 4.0) for _ in range(2))
+    same = torch.allclose(compiled_of(function)(got), function(want))
+    return same and torch.equal(got, want), "in their order"
+
+
+def check_autocast():
+    layer, x = torch.nn.Linear(4, 4), torch.randn(2, 4)
+
+    def inside(x):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return layer(x)
+
+    def disabled(x):
+        with torch.autocast("cpu", enabled=False):
+            return x.relu() + 1
+    around = compiled_of(layer)
+    dtypes = [around(x).dtype]
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        dtypes.append(around(x).dtype)
+    dtypes += [around(x).dtype, compiled_of(inside)(x).dtype]
+    same, watch = watched(disabled, (x,))
+    wanted = [torch.float32, torch.bfloat16, torch.float32, torch.bfloat16]
+    return dtypes == wanted and same and watch.engines == 1, f"{dtypes}, disabled: {watch.engines} engine"
+
+
+def check_strides():
+    last = torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last)
+    good = True
+    for function, x in ((torch.nn.functional.relu, last), (lambda x: x.transpose(0, 1) + 1, torch.randn(3, 4)),
+                        (lambda x: (x.t() + 1)[:, :1].expand(2, 3), torch.randn(3, 2)),
+                        (lambda x: x.nonzero(), torch.tensor([[1.0, 0], [2, 3]])), (twice_of_relu, last)):
+        for options in ({}, {"dynamic": True}):
+            got, want = compiled_of(function, **options)(x), function(x)
+            good = good and got.stride() == want.stride() and torch.equal(got, want)
+
+    def shared(x):
+        y = x.relu()
+        return y, y[0]
+    compiled = compiled_of(shared)
+    for _ in range(2):
+        whole, part = compiled(last)
+        good = good and whole.stride() == last.stride() and whole.data_ptr() == part.data_ptr()
+    return good, "as in PyTorch"
+
+
+def twice_of_relu(x):
+    return twice(x.relu().neg()).relu().neg()
+
+
+def check_views_after_graph_breaks():
+    def function(x):
+        y = x.t() + 1
+        torch._dynamo.graph_break()
+        return torch.as_strided(y, (3,), (1,)) + y.t().view(-1)[:3]
+    same, watch = watched(function, (torch.randn(3, 4),))
+    return same and watch.engines == 2, f"{watch.engines} graphs"
+
+
+def check_refused_calls():
+    def index(x, i):
+        return x[i]
+    compiled, x = compiled_of(index), torch.arange(4.0)
+    same = torch.equal(compiled(x, torch.tensor([1])), x[1:2])
+    try:
+        compiled(x, torch.tensor([9]))
+        return False, "no IndexError"
+    except IndexError:
+        pass
+    wide = torch.tensor([1, 40000], dtype=torch.uint16)
+    same = same and torch.equal(compiled_of(lambda x: x.to(torch.int32) + 1)(wide), wide.to(torch.int32) + 1)
+    back = compiled_of(lambda x: (x + 1).to(torch.uint16))(torch.tensor([1, 40000]))
+    return same and back.dtype == torch.uint16 and back.tolist() == [2, 40001], "indices out of range, uint16"
+
+
+def check_gradients_inside():
+    weight = torch.ones(2, requires_grad=True)
+
+    def function(x):
+        with torch.enable_grad():
+            return (x * weight).sum()
+    return compiled_of(function)(torch.ones(2)).requires_grad, "enable_grad under no_grad"
+
+
+def check_modes_of_modules():
+    module = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Dropout(), torch.nn.BatchNorm1d(2)).train()
+    module[2].eval()
+    tscompile.compile(module, (torch.ones(3, 2),))
+    got = [m.training for m in module.modules()]
+    try:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            tscompile.compile(module, (torch.ones(3, 2),))
+        return False, "compiled under autocast"
+    except RuntimeError:
+        return got == [True, True, True, False], f"{got}"
+
+
 def main():
     torch.set_num_threads(1)
     torch.set_grad_enabled(False)
