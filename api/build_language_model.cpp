@@ -543,11 +543,15 @@ class LanguageModelBuild {
     return proveServing(steps, built_, diagnostics);
   }
 
-  // Of products and tables.
+  // Whether most elements of products and tables are of half precision.
   bool hasHalfWeights() const {
-    return std::ranges::any_of(weightsOf(*lowered_), [](const Tensor& t) {
-      return t.rank() > 1 && (t.dtype() == DType::Float16 || t.dtype() == DType::BFloat16);
-    });
+    int64_t half = 0, all = 0;
+    for (const Tensor& t : weightsOf(*lowered_)) {
+      if (t.rank() < 2 || !isFloating(t.dtype())) continue;
+      all += t.numel();
+      if (t.dtype() == DType::Float16 || t.dtype() == DType::BFloat16) half += t.numel();
+    }
+    return 2 * half > all;
   }
 
   bool write(const std::string& folder) {

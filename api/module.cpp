@@ -395,14 +395,33 @@ bool forEachHalf(std::span<const IValue> inputs, Diagnostics& diagnostics, Visit
   }
 }
 
-// What the model wrote into inputs in f32 goes into those of half precision that they stand for. Others may be
-// read-only.
-bool putBack(std::span<const IValue> wide, std::span<const IValue> inputs, Diagnostics& diagnostics) {
-  return forEachHalf(inputs, diagnostics, [&](size_t i, Tensor given) {
-    const Tensor now = wide[i].toTensor(), before = inFloat32(given);
-    if (std::memcmp(now.raw(), before.raw(), static_cast<size_t>(now.numel()) * sizeof(float)) != 0)
-      copyTensor(given, now);
+bool isSame(const Tensor& a, const Tensor& b) {
+  return a.storage() == b.storage() && a.offset() == b.offset() && a.dtype() == b.dtype() &&
+         std::ranges::equal(a.sizes(), b.sizes()) && std::ranges::equal(a.strides(), b.strides());
+}
+
+// Inputs as f32; a tensor that is given twice is one.
+bool widen(std::span<const IValue> inputs, std::vector<IValue>& wide, Diagnostics& diagnostics) {
+  return forEachHalf(inputs, diagnostics, [&](size_t i, const Tensor& t) {
+    auto isGiven = [&](const IValue& other) { return isHalf(other) && isSame(other.toTensor(), t); };
+    const auto first = static_cast<size_t>(std::ranges::find_if(inputs.first(i), isGiven) - inputs.begin());
+    wide[i] = first < i ? wide[first] : IValue(inFloat32(t));
   });
+}
+
+// What the model wrote into inputs in f32 goes into those of half precision that they stand for. Others may be
+// read-only, and inputs may share memory: all are looked at before the first is written.
+bool putBack(std::span<const IValue> wide, std::span<const IValue> inputs, Diagnostics& diagnostics) {
+  std::vector<size_t> written;
+  return forEachHalf(inputs, diagnostics,
+                     [&](size_t i, const Tensor& given) {
+                       const Tensor now = wide[i].toTensor(), before = inFloat32(given);
+                       const size_t bytes = static_cast<size_t>(now.numel()) * sizeof(float);
+                       if (std::memcmp(now.raw(), before.raw(), bytes) != 0) written.push_back(i);
+                     }) &&
+         forEachHalf(inputs, diagnostics, [&](size_t i, Tensor given) {
+           if (std::ranges::count(written, i)) copyTensor(given, wide[i].toTensor());
+         });
 }
 
 Result<std::vector<IValue>> runBy(const OtherInputs& other, std::span<const IValue> inputs, Diagnostics& diagnostics,
@@ -506,7 +525,7 @@ Result<std::vector<IValue>> Method::run(std::span<const IValue> inputs, Diagnost
   std::vector<IValue> wide, checked(inputs.begin(), inputs.end());
   if (info->takesHalf && std::any_of(inputs.begin(), inputs.end(), isHalf)) {
     wide = checked;
-    if (!forEachHalf(inputs, diagnostics, [&](size_t i, const Tensor& t) { wide[i] = inFloat32(t); })) return Failed{};
+    if (!widen(inputs, wide, diagnostics)) return Failed{};
     // A range that names f32 means what the graph sees.
     std::vector<ValueInfo> names = this->inputs();
     for (size_t i = 0; i < std::min(names.size(), wide.size()); ++i)

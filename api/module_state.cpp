@@ -225,9 +225,7 @@ class GraphBinder {
     return t->is(TypeKind::Class) || t->is(TypeKind::Interface) || (t->isTensor() && hasParts);
   }
 
-  static bool mayBeTensor(TypePtr t) {
-    return t->isTensor() || (t->is(TypeKind::Optional) && t->element()->isTensor());
-  }
+  static bool mayBeTensor(TypePtr t) { return withoutOptional(t)->isTensor(); }
 
   void reportMissing(const std::string& path, const Node* n) {
     if (!reported_.insert(path).second) return;

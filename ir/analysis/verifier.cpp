@@ -221,13 +221,11 @@ class Verifier {
            "a constant of type " + typeText(t) + " cannot hold " + abbreviate(valueText(*v, LiteralStyle::Schema), 60));
   }
 
-  static TypePtr unwrapped(TypePtr t) { return t->is(TypeKind::Optional) ? t->element() : t; }
-
   // The prim:: nodes without a schema. True if the kind is one of them.
   bool structural(const Node* n) {
     std::string_view kind = n->kind().name();
     if (kind == "TupleConstruct") {
-      TypePtr t = unwrapped(n->output()->type());
+      TypePtr t = withoutOptional(n->output()->type());
       if (t->is(TypeKind::Tuple) && t->elements().size() != n->inputCount())
         fail(n, "a tuple of " + counted(t->elements().size(), "element") + " is made from " +
                     counted(n->inputCount(), "input"));
@@ -241,7 +239,7 @@ class Verifier {
       return true;
     }
     if (kind == "ListConstruct") {
-      TypePtr t = unwrapped(n->output()->type());
+      TypePtr t = withoutOptional(n->output()->type());
       if (!t->is(TypeKind::List) && t != types().tensor)
         fail(n, "prim::ListConstruct makes a list, not " + typeText(t));
       if (t->is(TypeKind::List))

@@ -68,12 +68,13 @@ Value* perChannel(Site& site, const Layer& l, Value* v) {
 // The least and the greatest magnitude of what is not 0 in a constant.
 struct Magnitudes {
   double least = std::numeric_limits<double>::infinity(), greatest = 0;
-  bool hasZero = false;
+  bool hasZero = false, isFinite = true;
 
   void add(double v) {
     hasZero |= v == 0;
+    isFinite &= std::isfinite(v);
     if (v != 0) least = std::min(least, std::abs(v));
-    if (!(std::abs(v) <= greatest)) greatest = std::abs(v);
+    greatest = std::max(greatest, std::abs(v));
   }
 };
 
@@ -93,12 +94,14 @@ std::optional<Magnitudes> magnitudesOf(const Site& site, const Value* v) {
 // Whether weights can take in a factor: none that makes all of a channel infinite, or 0 of whatever sign, and no
 // product beyond the range of the dtype.
 bool canTakeIn(const Site& site, const Value* weight, const Value* factor, bool isDivisor) {
-  const std::optional<Magnitudes> w = magnitudesOf(site, weight), f = magnitudesOf(site, factor);
-  if (!w || !f || f->hasZero || !std::isfinite(f->greatest)) return false;
+  const std::optional<Magnitudes> f = magnitudesOf(site, factor);
+  if (!f || f->hasZero || !f->isFinite) return false;
+  const std::optional<Magnitudes> w = magnitudesOf(site, weight);  // of which there are many more
+  if (!w) return false;
   const double least = site.facts.dtype(weight) == DType::Float64 ? std::numeric_limits<double>::min()
                                                                   : std::numeric_limits<float>::min();
   const double most = isDivisor ? 1 / f->least : f->greatest, smallest = isDivisor ? 1 / f->greatest : f->least;
-  return w->greatest * most < 1 / least && (w->greatest == 0 || w->least * smallest > least);
+  return w->isFinite && w->greatest * most < 1 / least && (w->greatest == 0 || w->least * smallest > least);
 }
 
 // A factor for each channel, to be multiplied with the weight.
@@ -158,7 +161,8 @@ Replacement foldFactor(Site& site) {
   for (size_t at : {0, 1}) {
     if (at == 1 && isQuotient) break;
     std::optional<Layer> l = layerBefore(site, site.input(at));
-    if (!l || !canTakeIn(site, l->weight, site.input(1 - at), isQuotient)) continue;
+    if (!l || !GraphFacts::constant(site.input(1 - at))) continue;
+    if (!canTakeIn(site, l->weight, site.input(1 - at), isQuotient)) continue;
     Value* factor = perChannel(site, *l, site.input(1 - at));
     if (!factor) continue;
     Formula f(site.node, site.context);

@@ -407,9 +407,8 @@ class Freezer {
   // A tensor without data that is taken for a constant all the same.
   bool isAssumed(const IValue& value, TypePtr read) const {
     return value.isLiteral() && value.toLiteral().kind == LiteralValue::Kind::MissingTensor &&
-           tensorOf(read)->isTensor() && context_.arguments.contains(kAssumedWeights);
+           withoutOptional(read)->isTensor() && context_.arguments.contains(kAssumedWeights);
   }
-  static TypePtr tensorOf(TypePtr type) { return type->is(TypeKind::Optional) ? type->element() : type; }
 
   // One constant for all reads of an attribute, at the start of the graph.
   Value* constantFor(Node* read, const ObjectValue* object, Symbol name, const IValue& value) {
@@ -419,7 +418,7 @@ class Freezer {
     const TypePtr type = read->output()->type();
     if (isAssumed(value, type)) {
       made->setAttribute(sym::value, IValue(Ref<LiteralValue>::make("<Tensor>", LiteralValue::Kind::MissingTensor)));
-      made->output()->setType(tensorOf(type));
+      made->output()->setType(withoutOptional(type));
     } else {
       if (!value.isNone()) made->setAttribute(sym::value, value);
       made->output()->setType(constantType(value, type));

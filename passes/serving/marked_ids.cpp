@@ -147,7 +147,8 @@ class Marks {
 
   void addNumber(int64_t id, bool areSidesOther) {
     add(id);
-    if (areSidesOther) add(id - 1), add(id + 1);
+    constexpr int64_t kFar = int64_t{1} << 62;  // no table has as many rows
+    if (areSidesOther && std::abs(id) < kFar) add(id - 1), add(id + 1);
   }
   void add(int64_t id) {
     if (marks_.size() < kMost && std::find(marks_.begin(), marks_.end(), id) == marks_.end()) marks_.push_back(id);

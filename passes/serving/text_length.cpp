@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <deque>
+#include <map>
+#include <set>
 #include <unordered_map>
 
 namespace tscompile {
@@ -14,6 +15,50 @@ using Elements = SmallInstance::Elements;
 // Longer texts are not looked at.
 constexpr int64_t kMostTokens = int64_t{1} << 17;
 
+// Texts of several lengths, made when they are asked for.
+class Texts {
+ public:
+  Texts(RewriteContext& context, const Value* positions) : context_(context), positions_(positions) {}
+
+  // What a question comes to for each of the lengths; nothing if not the same, or not known.
+  std::optional<Elements> answer(const Value* v, const std::set<int64_t>& lengths) {
+    std::optional<Elements> first;
+    for (int64_t tokens : lengths) {
+      std::optional<Elements> e = made_.try_emplace(tokens, context_, 1, tokens, positions_).first->second.compute(v);
+      if (!e || (first && e->values != first->values)) return std::nullopt;
+      if (!first) first = std::move(e);
+    }
+    return first;
+  }
+
+  // Adds the lengths at which a question may have another answer: about the numbers that it is asked with, what two of
+  // them give together, and multiples, as far as they are from 2 to `most`. False if there are too many, or one is
+  // above a `most` that not all texts keep to.
+  bool addBends(const Value* question, int64_t most, bool isBound, std::set<int64_t>& lengths) const {
+    constexpr size_t kMostNumbers = 4, kMostLengths = 96;
+    std::optional<std::vector<Node*>> nodes = nodesBehind(question, {positions_}, context_);
+    if (!nodes) return false;
+    std::set<int64_t> numbers;
+    for (const Node* n : *nodes)
+      for (const Use& u : n->inputs())
+        if (const IValue* c = GraphFacts::constant(u.value); c && (c->isInt() || c->isFloat()) && c->toDouble() > 1)
+          numbers.insert(static_cast<int64_t>(std::min(c->toDouble(), 2.0 * static_cast<double>(kMostTokens))));
+    if (numbers.size() > kMostNumbers || (!numbers.empty() && *numbers.rbegin() > most && !isBound)) return false;
+    std::set<int64_t> bends = numbers;
+    for (int64_t a : numbers)
+      for (int64_t b : numbers) bends.insert({a + b, a - b, a * b, a / b, 3 * a});
+    for (int64_t bend : bends)
+      for (int64_t tokens : {bend - 1, bend, bend + 1})
+        if (tokens >= 2 && tokens <= most) lengths.insert(tokens);
+    return lengths.size() <= kMostLengths;
+  }
+
+ private:
+  RewriteContext& context_;
+  const Value* positions_;
+  std::map<int64_t, SmallInstance> made_;
+};
+
 class TextLengths {
  public:
   TextLengths(RewriteContext& context, const Value* ids, const Value* positions, int64_t longest, int64_t most)
@@ -23,7 +68,9 @@ class TextLengths {
         few_(context, 1, 6, positions),
         some_(context, 1, 23, positions),
         all_(context, 1, std::clamp<int64_t>(longest, 1, kMostTokens), positions),
-        step_(context, 1, std::clamp<int64_t>(most, all_.tokens, kMostTokens), positions) {
+        step_(context, 1, std::clamp<int64_t>(most, all_.tokens, kMostTokens), positions),
+        texts_(context, positions),
+        isBound_(most <= kMostTokens) {
     ofText_.insert(ids);
     ofTokens_.insert(positions);
   }
@@ -74,10 +121,14 @@ class TextLengths {
     if (v->block() != context_.graph.block() || ofText_.contains(v)) return false;
     if (!ofTokens_.contains(v)) return true;
     std::optional<Elements> first = one_.compute(v);
-    return first && std::ranges::all_of(std::array{&few_, &some_, &all_, &step_}, [&](const SmallInstance* i) {
-             std::optional<Elements> e = i->compute(v);
-             return e && e->values == first->values;
-           });
+    const bool isAlike =
+        first && std::ranges::all_of(std::array{&few_, &some_, &all_, &step_}, [&](const SmallInstance* i) {
+          std::optional<Elements> e = i->compute(v);
+          return e && e->values == first->values;
+        });
+    std::set<int64_t> lengths{2};
+    return isAlike && texts_.addBends(v, step_.tokens, isBound_, lengths) &&
+           texts_.answer(v, lengths).value_or(Elements{}).values == first->values;
   }
 
   // Sizes are asked for anew.
@@ -152,6 +203,8 @@ class TextLengths {
   RewriteContext& context_;
   const Value* positions_;
   const SmallInstance one_, few_, some_, all_, step_;
+  Texts texts_;
+  const bool isBound_;   // there are no longer texts
   bool isLong_ = false;  // whether there are texts that could be other
   std::unordered_set<const Value*> ofText_, ofTokens_;
   std::unordered_map<const Value*, bool> changes_;
@@ -167,18 +220,14 @@ TextLengthFindings findTextLengths(RewriteContext& context, const Value* ids, co
 
 bool answerForTexts(RewriteContext& context, const Value* positions, int64_t longest) {
   constexpr int64_t kUsual = 1024;
-  const int64_t most = std::min(longest ? longest : kUsual, kMostTokens),
-                lengths[] = {2, 6, std::min<int64_t>(23, most), most};
-  std::deque<SmallInstance> texts;
-  auto answer = [&](const Value* v) {
-    for (size_t i = texts.size(); i < std::size(lengths); ++i) texts.emplace_back(context, 1, lengths[i], positions);
-    std::optional<double> first;
-    for (const SmallInstance& text : texts) {
-      std::optional<Elements> e = text.compute(v);
-      if (!e || e->values.size() != 1 || (first && *first != e->values[0])) return std::optional<double>();
-      first = e->values[0];
-    }
-    return first;
+  const bool isBound = longest != 0 && longest <= kMostTokens;
+  const int64_t most = std::min(longest ? longest : kUsual, kMostTokens);
+  Texts texts(context, positions);
+  auto answer = [&](const Value* v) -> std::optional<double> {
+    std::set<int64_t> lengths{2, std::min<int64_t>(6, most), std::min<int64_t>(23, most), most};
+    if (!texts.addBends(v, most, isBound, lengths)) return std::nullopt;
+    std::optional<Elements> e = texts.answer(v, lengths);
+    return e && e->values.size() == 1 ? std::optional(e->values[0]) : std::nullopt;
   };
   bool isAny = false;
   for (Node* n : context.graph.block()->nodes()) {

@@ -77,11 +77,14 @@ void convertSum(ConvertCall& call, std::string_view name) {
   const Parts a = partsOf(call, 0), b = partsOf(call, 1);
   const IValue sizes = intList(Dims(call.spec().sizes));
   auto expanded = [&](const IValue& part) { return call.compute("aten::expand", {part, sizes}); };
+  // Real numbers have the imaginary part 0, which decides the sign of a sum of zeros.
   const IValue zero = 0.0;
-  const IValue im = a.isReal() && b.im.isTensor() ? name == "sub" ? call.compute("aten::neg", {b.im}) : b.im
-                    : a.isReal()
-                        ? call.compute("aten::full_like", {a.re, name == "sub" ? -b.im.toDouble() : b.im.toDouble()})
-                        : two(call, name, a.im, b.isReal() ? zero : b.im);
+  auto besideReal = [&] {
+    if (!b.im.isTensor())
+      return call.compute("aten::full_like", {a.re, name == "sub" ? 0.0 - b.im.toDouble() : 0.0 + b.im.toDouble()});
+    return name == "sub" ? call.compute("aten::rsub.Scalar", {b.im, zero, int64_t{1}}) : two(call, "add", b.im, zero);
+  };
+  const IValue im = a.isReal() ? besideReal() : two(call, name, a.im, b.isReal() ? zero : b.im);
   setParts(call, expanded(two(call, name, a.re, b.re)), expanded(im));
 }
 
@@ -90,18 +93,33 @@ void convertSum(ConvertCall& call, std::string_view name) {
 void convertComplexAdd(ConvertCall& call) { convertSum(call, "add"); }
 void convertComplexSub(ConvertCall& call) { convertSum(call, "sub"); }
 
+namespace {
+
+// What the imaginary part 0 of a real number adds to a product or quotient: signs of zeros, and NaN of infinities.
+IValue crossed(const ConvertCall& call, const IValue& pairs, float ofReal, float ofImaginary) {
+  Tensor zeros = Tensor::empty(DType::Float32, Dims{2});
+  zeros.data<float>()[0] = ofReal;
+  zeros.data<float>()[1] = ofImaginary;
+  return call.compute("aten::mul.Tensor", {call.compute("aten::flip", {pairs, intList(Dims{-1})}), zeros});
+}
+
+}  // namespace
+
 // Complex numbers lie in pairs: what needs real and imaginary parts apart is faster by one loop over both.
 void convertComplexProduct(ConvertCall& call) {
-  const Parts a = partsOf(call, 0), b = partsOf(call, 1);
-  if (a.isReal() && b.im.isNumber()) return setParts(call, product(call, a.re, b.re), product(call, a.re, b.im));
-  if (!b.re.isNumber() || !b.isReal()) return convertToKernel(call, "both factors are tensors, or complex");
-  setPairs(call, product(call, pairsOf(call, call.tensor(0)), b.re));
+  const IValue& by = call.argument(1);
+  if (!isComplexTensor(call, 0) || !by.isNumber() || by.isComplex())
+    return convertToKernel(call, "both factors are tensors, or complex");
+  const IValue pairs = pairsOf(call, call.tensor(0));
+  setPairs(call, two(call, "add", product(call, pairs, by), crossed(call, pairs, -0.0F, 0)));
 }
 
 void convertComplexQuotient(ConvertCall& call) {
   const IValue& by = call.argument(1);
   if (!by.isNumber() || by.isComplex()) return convertToKernel(call, "the divisor is a tensor, or complex");
-  setPairs(call, two(call, "div", pairsOf(call, call.tensor(0)), by));
+  const IValue pairs = pairsOf(call, call.tensor(0));
+  const auto zero = static_cast<float>(0.0 / by.toDouble());
+  setPairs(call, two(call, "div", two(call, "add", pairs, crossed(call, pairs, zero, -zero)), by));
 }
 
 void convertComplexNegation(ConvertCall& call) {
@@ -150,8 +168,10 @@ void convertComplexExp(ConvertCall& call) {
   if (call.tensor(0).dtype() != kComplex || isEmpty(call)) return convertPointwise<PointwiseOp::Exp>(call);
   const Tensor x = call.tensor(0);
   const IValue size = call.compute("aten::exp", {partOf(call, x, 0)}), angle = partOf(call, x, 1);
+  // Of real numbers the result is real, also where it is infinite.
+  const IValue isReal = call.compute("aten::eq.Scalar", {angle, 0.0});
   setParts(call, product(call, size, call.compute("aten::cos", {angle})),
-           product(call, size, call.compute("aten::sin", {angle})));
+           call.compute("aten::where.self", {isReal, angle, product(call, size, call.compute("aten::sin", {angle}))}));
 }
 
 void convertFromParts(ConvertCall& call) {

@@ -384,7 +384,7 @@ void tensordotKernel(KernelCall& call) {
              reshaped(b.permuted(order), Dims{depth, columns}));
 }
 
-// A permuted matrix product; a dimension of size 1 beside a larger one is summed up before.
+// A permuted matrix product.
 void convertTensordot(ConvertCall& call) {
   Tensor a = call.tensor(0), b = call.tensor(1);
   if (a.dtype() != DType::Float32 || b.dtype() != DType::Float32)
@@ -462,6 +462,9 @@ void convertBilinear(ConvertCall& call) {
     if (t.dtype() != DType::Float32 || t.numel() == 0)
       return convertToKernel(call, "an argument is not float32, or has no elements");
   const int64_t out = w.size(0), x = w.size(1), y = w.size(2);
+  constexpr int64_t kMost = int64_t{1} << 24;  // products at a time
+  if (checkedNumel(Dims{a.numel() / x, out, y}).value_or(kMost) >= kMost)
+    return convertToKernel(call, "its products would take much more memory than its result");
   const IValue matrix = call.compute(
       "aten::reshape", {call.compute("aten::permute", {w, intList(Dims{1, 0, 2})}), intList(Dims{x, out * y})});
   IValue rows = call.compute("aten::matmul", {call.compute("aten::reshape", {a, intList(Dims{-1, x})}), matrix});

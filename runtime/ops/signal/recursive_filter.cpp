@@ -42,7 +42,7 @@ void filterRow(const T* signal, const T* coefficients, T* out, const Rows& r) {
 
 template <class T>
 void filterRows(const T* signal, const T* coefficients, T* out, const Rows& r) {
-  for (int64_t i = 0; i < r.count; ++i)
+  for (int64_t i = 0; i < r.count; ++i, RunContext::current().checkInterrupt(r.samples * r.order))
     filterRow(signal + i * r.samples, coefficients + i % r.channels * r.order, out + i * (r.samples + r.order - 1), r);
 }
 
@@ -73,7 +73,6 @@ void recursiveFilterKernel(KernelCall& call) {
   copyTensor(out, past);
   if (out.numel() == 0) return call.setResult(out);
   const Rows r = rowsOf(signal.sizes(), a.sizes());
-  call.context().checkInterrupt(r.count * r.samples);
   withFloating(out.dtype(), [&](auto sample) {
     using T = decltype(sample);
     filterRows(signal.data<T>(), a.data<T>(), out.data<T>(), r);
@@ -109,11 +108,9 @@ void convertRecursiveFilter(ConvertCall& call) {
 }
 
 // The same as torchaudio names it: (signal, coefficients, output that is written).
-void inferCoreLoop(InferCall& call) { call.result(call.tensor(2)); }
 void coreLoopKernel(KernelCall& call) {
   const Tensor out = call.tensor(2);
   copyTensor(out, invokeTensor(call, "tscompile::recursive_filter", {out, call.argument(0), call.argument(1)}));
-  call.setResult(out);
 }
 
 // ---- _lfilter(waveform, a, b): a convolution with b, and what is fed back ----
@@ -172,6 +169,8 @@ void overdriveRow(const T* wave, const T* temp, T& lastIn, T& lastOut, T* out, i
 }
 
 void inferOverdrive(InferCall& call) {
+  const TensorInfo wave = call.rankedTensor(0);
+  for (size_t i = 1; i < 5; ++i) requireSameDType(call, wave, call.tensor(i));
   for (size_t i = 2; i < 5; ++i) call.result(call.tensor(i));
 }
 void overdriveKernel(KernelCall& call) {
@@ -184,7 +183,7 @@ void overdriveKernel(KernelCall& call) {
   DenseResult lastIn(call.tensor(2)), lastOut(call.tensor(3)), out(call.tensor(4));
   withFloating(wave.dtype(), [&](auto sample) {
     using T = decltype(sample);
-    for (int64_t i = 0, n = wave.size(1); i < wave.size(0); ++i)
+    for (int64_t i = 0, n = wave.size(1); i < wave.size(0); ++i, call.context().checkInterrupt(n))
       overdriveRow(wave.data<T>() + i * n, temp.data<T>() + i * n, lastIn.data<T>()[i], lastOut.data<T>()[i],
                    out.data<T>() + i * n, n);
   });
@@ -204,8 +203,7 @@ void registerRecursiveFilterOps(OpRegistry& ops) {
            .inplace = InPlace::ByCopy,
            .traits = {Trait::SetsStrides}});
   ops.add({.schema = "torchaudio::_lfilter_core_loop(Tensor input_signal_windows, Tensor a_coeff_flipped, Tensor(a!) "
-                     "padded_output_waveform) -> Tensor(a!)",
-           .infer = inferCoreLoop,
+                     "padded_output_waveform) -> ()",
            .kernel = coreLoopKernel,
            .dtypes = kTypes});
   ops.add({.schema = "torchaudio::_lfilter(Tensor waveform, Tensor a_coeffs, Tensor b_coeffs) -> Tensor",

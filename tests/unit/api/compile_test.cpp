@@ -253,6 +253,11 @@ TEST(Compile, WritesReachHalfInputs) {
   ASSERT_TRUE(compiled->forward(inputs, d).ok()) << renderDiagnostics(d, "test");
   EXPECT_EQ(valueToText(inputs[0]), "2:f16=[2 2.5]");
   EXPECT_EQ(valueToText(inputs[1]), "2:f16=[3 3]");
+  const IValue both = valueOf("2:f16=[1 2]");
+  Result<std::vector<IValue>> out = compiled->forward(std::vector<IValue>{both, both}, d);
+  ASSERT_TRUE(out.ok()) << renderDiagnostics(d, "test");
+  EXPECT_EQ(valueToText(both), "2:f16=[2 2.5]");
+  EXPECT_EQ(valueToText((*out)[0]), "2:f32=[4 6.25]");
 }
 
 TEST(Compile, CalibratedEnginesAreNotRefitted) {

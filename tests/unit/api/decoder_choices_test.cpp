@@ -42,6 +42,12 @@ TEST_F(DecoderChoices, BranchesMayBeChosenByAllTokens) {
        KvCacheType::Disabled},
       {"more tokens than any text has",
        "  %far.n : int = prim::Constant[value=64]()\n  %is : bool = aten::gt(%s, %far.n)\n", KvCacheType::Paged},
+      {"one length", "  %far.n : int = prim::Constant[value=40]()\n  %is : bool = aten::eq(%s, %far.n)\n",
+       KvCacheType::Disabled},
+      {"multiples",
+       "  %far.n : int = prim::Constant[value=32]()\n  %rest : int = aten::remainder(%s, %far.n)\n"
+       "  %is : bool = aten::eq(%rest, %0)\n",
+       KvCacheType::Disabled},
       {"several tokens", "  %is : bool = aten::ge(%s, %1)\n", KvCacheType::Paged},
       {"one token", "  %is : bool = aten::eq(%s, %1)\n", KvCacheType::Disabled},
       {"an id", kEnd + "  %any : Tensor = aten::any(%ends)\n  %is : bool = aten::Bool(%any)\n", KvCacheType::State},
