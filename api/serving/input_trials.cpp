@@ -49,7 +49,7 @@ class Trials {
     const int64_t words = entrance_.words ? entrance_.words : INT64_MAX;
     for (int64_t id = 1; two.size() < 2 && id < words; ++id)
       if (std::find(entrance_.marked.begin(), entrance_.marked.end(), id) == entrance_.marked.end()) two.push_back(id);
-    if (two.size() < 2) two = {1, 2};
+    if (two.size() < 2) two = {0, words - 1};
     for (int64_t i = 0; i < count; ++i) out.push_back(two[static_cast<size_t>(i % 2)]);
     return out;
   }

@@ -5,6 +5,7 @@
 #include "passes/rewrite/formula.h"
 #include "passes/serving/serving_passes.h"
 #include "passes/serving/small_instance.h"
+#include "passes/serving/text_length.h"
 #include "passes/serving/text_regions.h"
 
 #include <algorithm>
@@ -40,13 +41,19 @@ struct Way {
 class Incremental {
  public:
   Incremental(Graph& graph, RewriteContext& context, const Entrance& entrance, int64_t words, int64_t longest)
-      : graph_(graph), context_(context), entrance_(entrance), regions_(context, entrance, words, longest) {}
+      : graph_(graph),
+        context_(context),
+        entrance_(entrance),
+        longest_(longest),
+        regions_(context, entrance, words, longest) {}
 
   Result<IncrementalModel> run(const Value* logits) {
     if (!regions_.run()) return fail(nullptr, "parts of this model cannot be computed apart from each other");
     ids_ = graph_.input(static_cast<size_t>(
         std::find(entrance_.inputs.begin(), entrance_.inputs.end(), ServingInput::Ids) - entrance_.inputs.begin()));
     if (regions_.dims(ids_).size() != 1) return fail(nullptr, "its ids are no rows of tokens");
+    if (const Node* choice = findTextLengths(context_, ids_, nullptr, longest_, longest_).byLength)
+      return fail(choice, "this is chosen by how many tokens there are, for the first of them as well");
     if (!plan(logits)) return Failed{};
     findBatches();
     emit(logits);
@@ -385,6 +392,7 @@ class Incremental {
   Graph& graph_;
   RewriteContext& context_;
   const Entrance& entrance_;
+  const int64_t longest_;
   TextRegions regions_;
   const Value* ids_ = nullptr;
   std::map<const Value*, std::set<int>> asked_;

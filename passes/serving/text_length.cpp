@@ -31,6 +31,17 @@ class Texts {
     return first;
   }
 
+  // Whether two of the lengths are known to have other answers.
+  bool differ(const Value* v, const std::set<int64_t>& lengths) {
+    std::optional<Elements> first;
+    for (int64_t tokens : lengths) {
+      std::optional<Elements> e = made_.try_emplace(tokens, context_, 1, tokens, positions_).first->second.compute(v);
+      if (e && first && e->values != first->values) return true;
+      if (e && !first) first = std::move(e);
+    }
+    return false;
+  }
+
   // Adds the lengths at which a question may have another answer: about the numbers that it is asked with, what two of
   // them give together, and multiples, as far as they are from 2 to `most`. False if there are too many, or one is
   // above a `most` that not all texts keep to.
@@ -93,6 +104,7 @@ class TextLengths {
     if (isOfText || isOfTokens)
       for (const Value* v : n->outputs()) (isOfText ? ofText_ : ofTokens_).insert(v);
     if (!out_.choice && n->hasBlocks() && hasEffect(n) && !isChosenAlike(n)) out_.choice = n;
+    if (!out_.byLength && n->kind() == sym::If && hasEffect(n) && asksLength(n->input(0))) out_.byLength = n;
     if (!isOfText || !isLong_) return;
     for (const Use& u : n->inputs())
       if (u.value != positions_ && ofTokens_.contains(u.value) && isRead(n, u.value) && changes(u.value))
@@ -114,6 +126,14 @@ class TextLengths {
       for (const Node* inner : b->nodes()) isAlike = isAlike && (!inner->hasBlocks() || isChosenAlike(inner));
     }
     return isAlike;
+  }
+
+  // Whether texts of two tokens and more have other answers.
+  bool asksLength(const Value* v) {
+    if (v->block() != context_.graph.block() || ofText_.contains(v) || !ofTokens_.contains(v)) return false;
+    std::set<int64_t> lengths{2, few_.tokens, some_.tokens, all_.tokens};
+    texts_.addBends(v, all_.tokens, true, lengths);
+    return texts_.differ(v, lengths);
   }
 
   bool isAlways(const Value* v) {

@@ -13,6 +13,8 @@ struct TextLengthFindings {
   std::unordered_set<const Value*> changing;
   // A branch or a loop that is chosen by what all tokens are, or by how many there are; null: there is none.
   const Node* choice = nullptr;
+  // A branch that is chosen by how many tokens there are, if there is more than one.
+  const Node* byLength = nullptr;
 };
 
 // `positions`: the input [batch, tokens]; `ids`: the other; `longest`: tokens of a text; `most`: of all those of a

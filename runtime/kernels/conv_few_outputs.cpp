@@ -139,13 +139,6 @@ HWY_AFTER_NAMESPACE();
 namespace tscompile {
 namespace {
 
-bool accepts(const ConvShape& s) {
-  // So that bringing inputs into planes is worth it; fewer channels come in planes.
-  constexpr int64_t kFewestTaps = 5, kFewestInputs = 9;
-  return s.groups == 1 && s.outChannels <= kMostOutputs && s.inChannels >= kFewestInputs && !s.isVolume() &&
-         s.strideHeight == 1 && s.strideWidth == 1 && s.taps() >= kFewestTaps && !s.input.isLines();
-}
-
 double cost(const ConvShape& s) {
   const auto inputs = static_cast<double>(s.batch * s.inChannels * s.inArea());
   const double rate = s.outChannels == 1 ? 45e3 : 80e3;  // loads are the bound of one output
@@ -165,8 +158,8 @@ int64_t workspace(const ConvShape& s, WeightStorage storage) {
   return s.inChannels * s.taps() * kBlock * static_cast<int64_t>(sizeof(float));
 }
 
-// Outputs that are made at a time: enough rows that few are brought into planes twice, and no more than the second
-// level of cache holds.
+// Outputs that are made at a time: enough rows that few are brought into planes twice, and where that is possible no
+// more than the second level of cache holds.
 struct PieceSizes {
   int64_t rows, columns, row, planeRows;
   int64_t plane() const { return row * planeRows; }
@@ -182,6 +175,14 @@ PieceSizes piecesOf(const ConvShape& s) {
   for (resize(); p.plane() * s.inChannels > kMostFloats && p.columns > kFewestColumns; resize()) p.columns /= 2;
   for (; p.plane() * s.inChannels > kMostFloats && p.rows > kFewestRows; resize()) p.rows /= 2;
   return p;
+}
+
+bool accepts(const ConvShape& s) {
+  // So that bringing inputs into planes is worth it; fewer channels come in planes.
+  constexpr int64_t kFewestTaps = 5, kFewestInputs = 9, kMostFloats = 2 << 20;
+  return s.groups == 1 && s.outChannels <= kMostOutputs && s.inChannels >= kFewestInputs && !s.isVolume() &&
+         s.strideHeight == 1 && s.strideWidth == 1 && s.taps() >= kFewestTaps && !s.input.isLines() &&
+         piecesOf(s).plane() * s.inChannels <= kMostFloats;
 }
 
 // Rows of the planes from row `top` and column `left` of the input on, which may lie outside of it.

@@ -32,9 +32,6 @@ TEST(ComposedOperators, ComplexNumbersByTheirParts) {
   expectComposed(onComplex("  %c : Tensor = aten::neg(%a)\n"), {x, y});
   expectComposed(onComplex("  %c : Tensor = aten::conj_physical(%a)\n"), {x, y});
   expectComposed(onComplex("  %r : Tensor = aten::real(%b)\n  %c : Tensor = aten::sub(%r, %a, %one)\n"), {x, y});
-  expectComposed(onComplex("  %r : Tensor = aten::real(%b)\n  %i : complex = prim::Constant[value=2-3j]()\n"
-                           "  %c : Tensor = aten::mul(%r, %i)\n"),
-                 {x, y});
   expectComposed(onComplex("  %c : Tensor = aten::exp(%a)\n"), {x, y});
   expectComposed(
       onComplex("  %d : int[] = prim::Constant[value=[1]]()\n  %c : Tensor = aten::sum(%a, %d, %f, %none)\n"), {x, y});
