@@ -270,7 +270,8 @@ bool LanguageModel::computeTexts(const std::vector<Row*>& rows, Diagnostics& dia
 
 void LanguageModel::keepAll(const std::vector<Row*>& rows, std::span<const IValue> states) {
   auto shared = std::make_shared<KeptTexts::Shared>();
-  for (const IValue& state : states) shared->states.push_back(state.toTensor());
+  // Texts that go on together give them back as they are.
+  for (const IValue& state : states) shared->states.push_back(contiguous(state.toTensor()));
   shared->texts = rows.size();
   for (size_t i = 0; i < rows.size(); ++i) kept_.keep(rows[i]->text, {shared, i});
 }

@@ -74,8 +74,8 @@ void noVersion(Arguments, IValue& r) { r = int64_t{-1}; }
 // ---- gradients: undefined tensors stand for zero ----
 
 bool isDefined(const IValue& v) {
-  if (v.isList()) return std::any_of(v.toList().items.begin(), v.toList().items.end(), isDefined);
-  return v.isTensor() && v.tensorImpl();
+  auto isTensor = [](const IValue& item) { return item.isTensor() && item.tensorImpl(); };
+  return v.isList() ? std::ranges::any_of(v.toList().items, isTensor) : isTensor(v);
 }
 void zeroGradient(Arguments, IValue& r) { r = IValue(Tensor()); }
 void anyDefined(KernelCall& call) {
