@@ -254,7 +254,7 @@ class Promises:
         grown = self.peak(2000) - self.peak(200)
         if grown > 2:
             raise Failed(f"2,000 calls of a model take {grown} MiB more than 200")
-        return f"{minutes} minutes of P1, P3, P7 to P12 and P15 in turns, {rounds} rounds: 0 failures; 2,000 calls of a model take the memory of 200"
+        return f"{minutes} min of P1, P3, P7 to P12 and P15 in turns, {rounds} rounds: 0 failures; 2,000 calls of a model take the memory of 200"
 
     def p23(self):
         return f"{self.gtest('unit_tests', '*EngineFile*')} tests of engine files, those of other formats and processors among them: pass"
