@@ -14,6 +14,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <map>
+#include <unordered_set>
 
 namespace tscompile {
 namespace {
@@ -130,26 +132,36 @@ std::unique_ptr<Graph> marked(const Graph& graph, const PartitionSpec& spec, con
   return copy;
 }
 
-// Whether the node could run if this input, of which no dtype is said, were of integers.
-bool runsOnIntegers(const Node* node, size_t input, const Graph& graph, const OpRegistry& registry,
-                    std::vector<InputRange> asked) {
-  asked[input].dtype = DType::Int64;
-  const ShapePropagation shapes(graph, registry, shapeOptions(graph, asked, false));
-  return std::none_of(shapes.conflicts().begin(), shapes.conflicts().end(),
-                      [&](const ShapeConflict& c) { return c.node == node; });
+using Nodes = std::unordered_set<const Node*>;
+
+// Of each input of which no dtype is said, the nodes that could not run if it were of integers.
+std::map<size_t, Nodes> failingOnIntegers(const Graph& graph, const OpRegistry& registry,
+                                          const std::vector<InputRange>& asked) {
+  std::map<size_t, Nodes> out;
+  for (size_t i = 0; i < asked.size(); ++i) {
+    if (asked[i].dtype != DType::Undefined) continue;
+    std::vector<InputRange> other = asked;
+    other[i].dtype = DType::Int64;
+    const ShapePropagation shapes(graph, registry, shapeOptions(graph, other, false));
+    Nodes& nodes = out[i];
+    for (const ShapeConflict& c : shapes.conflicts()) nodes.insert(c.node);
+  }
+  return out;
 }
 
 // Whether nodes that always run can do so with the sizes that are asked for.
 bool checkConflicts(const ShapePropagation& shapes, const Graph& graph, const std::vector<InputRange>& asked,
                     Diagnostics& diagnostics) {
   bool good = true;
+  if (shapes.conflicts().empty()) return true;
+  const std::map<size_t, Nodes> failing = failingOnIntegers(graph, shapes.registry(), asked);
   for (const ShapeConflict& c : shapes.conflicts()) {
     if (c.node->block() != graph.block()) continue;
     good = false;
     Diagnostic& d = diagnostics.error(c.node->range, fmt::format("{} cannot run with the sizes that are asked for: {}",
                                                                  c.node->kind().text(), c.message));
-    for (size_t i = 0; i < asked.size(); ++i)
-      if (asked[i].dtype == DType::Undefined && runsOnIntegers(c.node, i, graph, shapes.registry(), asked))
+    for (const auto& [i, nodes] : failing)
+      if (!nodes.contains(c.node))
         d.note(fmt::format("no dtype was said for %{}, so it is float32; {}:i64 says one", asked[i].name,
                            inputRangeText(asked[i])));
   }

@@ -298,22 +298,14 @@ class Segmenter {
 
 }  // namespace
 
-namespace {
-
-// Whether an attribute is one of the graph's own modules, and not of an object that something else gives.
-bool isOfModules(const Graph& graph, const Node* attribute) {
-  const Value* owner = attribute->input(0);
-  while (owner->node() && owner->node()->kind() == sym::GetAttr) owner = owner->node()->input(0);
-  const std::span<Value* const> inputs = graph.inputs();
-  return owner->node() ? owner->node()->kind() == sym::Constant
-                       : std::find(inputs.begin(), inputs.end(), owner) != inputs.end();
-}
-
-}  // namespace
-
 GivenNodes::GivenNodes(const Graph& graph) {
+  // The graph's own modules, and what they hold; not objects that something else gives.
+  std::unordered_set<const Value*> ofModules(graph.inputs().begin(), graph.inputs().end());
   forEachNode(graph, [&](const Node* n) {
-    if (n->kind() == sym::GetAttr && !isOfModules(graph, n)) attributesToo_ = false;
+    if (n->kind() == sym::Constant || (n->kind() == sym::GetAttr && ofModules.contains(n->input(0))))
+      ofModules.insert(n->outputs().begin(), n->outputs().end());
+    else if (n->kind() == sym::GetAttr)
+      attributesToo_ = false;
     if (n->kind() == sym::SetAttr || n->kind() == sym::CallMethod || n->kind() == sym::CallFunction)
       attributesToo_ = false;
   });

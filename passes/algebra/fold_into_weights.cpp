@@ -161,8 +161,7 @@ Replacement foldFactor(Site& site) {
   for (size_t at : {0, 1}) {
     if (at == 1 && isQuotient) break;
     std::optional<Layer> l = layerBefore(site, site.input(at));
-    if (!l || !GraphFacts::constant(site.input(1 - at))) continue;
-    if (!canTakeIn(site, l->weight, site.input(1 - at), isQuotient)) continue;
+    if (!l || !canTakeIn(site, l->weight, site.input(1 - at), isQuotient)) continue;
     Value* factor = perChannel(site, *l, site.input(1 - at));
     if (!factor) continue;
     Formula f(site.node, site.context);

@@ -1,7 +1,6 @@
 #include "passes/serving/text_length.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <map>
 #include <set>
@@ -22,25 +21,11 @@ class Texts {
 
   // What a question comes to for each of the lengths; nothing if not the same, or not known.
   std::optional<Elements> answer(const Value* v, const std::set<int64_t>& lengths) {
-    std::optional<Elements> first;
-    for (int64_t tokens : lengths) {
-      std::optional<Elements> e = made_.try_emplace(tokens, context_, 1, tokens, positions_).first->second.compute(v);
-      if (!e || (first && e->values != first->values)) return std::nullopt;
-      if (!first) first = std::move(e);
-    }
-    return first;
+    const Answers found = answers(v, lengths);
+    return found.areKnown && !found.differ ? found.first : std::nullopt;
   }
-
   // Whether two of the lengths are known to have other answers.
-  bool differ(const Value* v, const std::set<int64_t>& lengths) {
-    std::optional<Elements> first;
-    for (int64_t tokens : lengths) {
-      std::optional<Elements> e = made_.try_emplace(tokens, context_, 1, tokens, positions_).first->second.compute(v);
-      if (e && first && e->values != first->values) return true;
-      if (e && !first) first = std::move(e);
-    }
-    return false;
-  }
+  bool differ(const Value* v, const std::set<int64_t>& lengths) { return answers(v, lengths).differ; }
 
   // Adds the lengths at which a question may have another answer: about the numbers that it is asked with, what two of
   // them give together, and multiples, as far as they are from 2 to `most`. False if there are too many, or one is
@@ -65,6 +50,21 @@ class Texts {
   }
 
  private:
+  struct Answers {
+    std::optional<Elements> first;
+    bool areKnown = true, differ = false;
+  };
+  Answers answers(const Value* v, const std::set<int64_t>& lengths) {
+    Answers out;
+    for (int64_t tokens : lengths) {
+      std::optional<Elements> e = made_.try_emplace(tokens, context_, 1, tokens, positions_).first->second.compute(v);
+      out.areKnown = out.areKnown && e;
+      out.differ = out.differ || (e && out.first && e->values != out.first->values);
+      if (e && !out.first) out.first = std::move(e);
+    }
+    return out;
+  }
+
   RewriteContext& context_;
   const Value* positions_;
   std::map<int64_t, SmallInstance> made_;
@@ -75,11 +75,10 @@ class TextLengths {
   TextLengths(RewriteContext& context, const Value* ids, const Value* positions, int64_t longest, int64_t most)
       : context_(context),
         positions_(positions),
-        one_(context, 1, 1, positions),
         few_(context, 1, 6, positions),
         some_(context, 1, 23, positions),
         all_(context, 1, std::clamp<int64_t>(longest, 1, kMostTokens), positions),
-        step_(context, 1, std::clamp<int64_t>(most, all_.tokens, kMostTokens), positions),
+        most_(std::clamp<int64_t>(most, all_.tokens, kMostTokens)),
         texts_(context, positions),
         isBound_(most <= kMostTokens) {
     ofText_.insert(ids);
@@ -140,15 +139,8 @@ class TextLengths {
     if (GraphFacts::constant(v)) return true;
     if (v->block() != context_.graph.block() || ofText_.contains(v)) return false;
     if (!ofTokens_.contains(v)) return true;
-    std::optional<Elements> first = one_.compute(v);
-    const bool isAlike =
-        first && std::ranges::all_of(std::array{&few_, &some_, &all_, &step_}, [&](const SmallInstance* i) {
-          std::optional<Elements> e = i->compute(v);
-          return e && e->values == first->values;
-        });
-    std::set<int64_t> lengths{2};
-    return isAlike && texts_.addBends(v, step_.tokens, isBound_, lengths) &&
-           texts_.answer(v, lengths).value_or(Elements{}).values == first->values;
+    std::set<int64_t> lengths{1, few_.tokens, some_.tokens, all_.tokens, most_};
+    return texts_.addBends(v, most_, isBound_, lengths) && texts_.answer(v, lengths);
   }
 
   // Sizes are asked for anew.
@@ -222,7 +214,8 @@ class TextLengths {
 
   RewriteContext& context_;
   const Value* positions_;
-  const SmallInstance one_, few_, some_, all_, step_;
+  const SmallInstance few_, some_, all_;
+  const int64_t most_;  // tokens of a step
   Texts texts_;
   const bool isBound_;   // there are no longer texts
   bool isLong_ = false;  // whether there are texts that could be other
