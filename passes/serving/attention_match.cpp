@@ -260,6 +260,23 @@ bool AttentionMatcher::takeSinks(Scores& s) {
   return true;
 }
 
+// Of where(every score of the row is hidden, 0, softmax) the softmax: no row of causal attention hides its own token.
+Node* AttentionMatcher::withoutHiddenRows(Node* weights) {
+  if (!weights || weights->kind() != aten::where || weights->inputCount() != 3) return weights;
+  static const Symbol kAny = Symbol::of("aten::any");
+  Node* softmax = quiet(weights->input(2), aten::softmax);
+  Node* none = quiet(weights->input(0), aten::logical_not);
+  Node* any = none ? quiet(none->input(0), kAny) : nullptr;
+  Node* seen = any ? quiet(any->input(0), aten::logical_not) : nullptr;
+  Node* hidden = seen ? quiet(seen->input(0), aten::eq) : nullptr;
+  if (!softmax || !hidden || any->inputCount() != 3 || hidden->input(0) != softmax->input(0)) return weights;
+  const bool isOfRow = context_.facts.integer(any->input(1)) == -1 && context_.facts.boolean(any->input(2)) == true;
+  const std::optional<double> least = number(hidden->input(1));
+  Node* zeros = quiet(weights->input(1), aten::full_like);
+  const bool isZero = zeros && zeros->inputCount() > 1 && number(zeros->input(1)) == 0.0;
+  return isOfRow && isZero && least && std::isinf(*least) && *least < 0 ? softmax : weights;
+}
+
 // softmax(scores, masked) @ v
 std::optional<AttentionMatch> AttentionMatcher::matchProduct(Node* product) {
   if (product->inputCount() != 2 || product->outputCount() != 1 || !quiet(product->output())) return std::nullopt;
@@ -268,6 +285,7 @@ std::optional<AttentionMatch> AttentionMatcher::matchProduct(Node* product) {
   Node* chosen = weights && weights->kind() == aten::slice ? weights : nullptr;
   if (chosen) weights = quiet(chosen->input(0));
   while (weights && handsOn(weights)) weights = quiet(weights->input(0));
+  weights = withoutHiddenRows(weights);
   if (!weights || weights->kind() != aten::softmax || weights->inputCount() != 3) return std::nullopt;
   std::optional<int64_t> dim = context_.facts.integer(weights->input(1));
   std::optional<Dims> sizes = small_[0].sizes(product->output()), weightSizes = small_[0].sizes(weights->output());

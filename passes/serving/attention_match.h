@@ -75,6 +75,7 @@ class AttentionMatcher {
   bool stepBack(Scores& s, Node* n);
   bool takeMask(Scores& s, Node* n);
   bool takeSoftcap(Scores& s, Node* n);
+  Node* withoutHiddenRows(Node* weights);
   bool takeSinks(Scores& s);
   Value* withoutFactors(Value* value, double& scale);
   bool readMask(Scores& s, int64_t heads, std::string& reason);

@@ -51,7 +51,7 @@ Value* widerRows(const HeadSource& s, int64_t size, Formula& f) {
   if (s.size == size) return rows;
   Value *batch = f.op(aten::size, {rows, f.integer(0)}), *tokens = f.op(aten::size, {rows, f.integer(1)});
   Value* heads = f.op(aten::reshape, {rows, f.listOf({batch, tokens, f.integer(s.heads), f.integer(s.size)})});
-  Value* wide = f.op(Symbol::of("aten::constant_pad_nd"), {heads, f.integers(Dims{0, size - s.size}), f.number(0)});
+  Value* wide = f.op(aten::constant_pad_nd, {heads, f.integers(Dims{0, size - s.size}), f.number(0)});
   return f.op(aten::flatten, {wide, f.integer(2), f.integer(3)});
 }
 

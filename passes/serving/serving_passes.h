@@ -38,5 +38,7 @@ AttentionFindings makeAttention(RewriteContext& context, const AttentionChoices&
 void recordAttention(const AttentionNode& made, const Node* instead, RewriteContext& context);
 // The bias of the linear layer in front of attention becomes its input qkv_bias.
 NodeRewrite fuseQkvBias();
+// Products of the tokens of all texts in one matrix become layers of [batch, tokens, width]. True if there were any.
+bool splitRows(RewriteContext& context, Value* ids, const Value* positions);
 
 }  // namespace tscompile

@@ -206,7 +206,7 @@ bool joinCopies(Node* n, RewriteContext& c) {
 
 void writePlainly(Graph& graph, RewriteContext& context) {
   using Plain = Value* (*)(Node*, RewriteContext&);
-  static const std::pair<Symbol, Plain> kPlain[] = {{Symbol::of("aten::baddbmm"), plainBaddbmm},
+  static const std::pair<Symbol, Plain> kPlain[] = {{aten::baddbmm, plainBaddbmm},
                                                     {Symbol::of("aten::einsum"), plainEinsum},
                                                     {aten::linear, plainLinear},
                                                     {aten::div, plainSoftmax},

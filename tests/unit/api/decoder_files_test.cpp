@@ -36,6 +36,29 @@ class DecoderFiles : public Decoders {
   }
 };
 
+// Layers multiply the tokens of all texts in one matrix, and rows that are hidden as a whole are looked for.
+TEST_F(DecoderFiles, DecomposedLayersAreServedAsLayers) {
+  Decoder d;
+  d.attention = kRows +
+                "  %later : Tensor = aten::lt(%row, %at.m)\n  %low : float = prim::Constant[value=-inf]()\n"
+                "  %k.t : Tensor = aten::transpose(%k, %2, %3)\n  %scores : Tensor = aten::matmul(%q, %k.t)\n"
+                "  %masked : Tensor = aten::masked_fill(%scores, %later, %low)\n"
+                "  %soft : Tensor = aten::softmax(%masked, %m1, %none)\n  %hidden : Tensor = aten::eq(%masked, %low)\n"
+                "  %seen : Tensor = aten::logical_not(%hidden)\n  %any : Tensor = aten::any(%seen, %m1, %yes)\n"
+                "  %rows.hidden : Tensor = aten::logical_not(%any)\n"
+                "  %zeros : Tensor = aten::full_like(%soft, %0, %none, %none, %none, %no, %none)\n"
+                "  %chosen : Tensor = aten::where(%rows.hidden, %zeros, %soft)\n"
+                "  %sizes : int[] = prim::ListConstruct(%b, %2, %s, %s)\n"
+                "  %p : Tensor = aten::expand(%chosen, %sizes, %no)\n  %o : Tensor = aten::matmul(%p, %v)\n";
+  d.returned =
+      "  %rows.n : int = aten::mul(%b, %s)\n  %rows.s : int[] = prim::ListConstruct(%rows.n, %8)\n"
+      "  %y.rows : Tensor = aten::reshape(%y, %rows.s)\n  %words.t : Tensor = aten::t(%words)\n"
+      "  %l.rows : Tensor = aten::mm(%y.rows, %words.t)\n  %l.s : int[] = prim::ListConstruct(%b, %s, %m1)\n"
+      "  %l : Tensor = aten::reshape(%l.rows, %l.s)\n  return (%l)\n";
+  ASSERT_TRUE(builds(d, {"kv_cache_type=paged"})) << messages();
+  EXPECT_EQ(served(9), expected(d, "ip", 9));
+}
+
 // What PyTorch generates with these weights: tests/tools/make_language_archives.py.
 TEST_F(DecoderFiles, ArchivesCanBeRefitted) {
   ASSERT_TRUE(buildsFile("language/optional_cache.pt")) << messages();
