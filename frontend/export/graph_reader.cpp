@@ -223,13 +223,15 @@ bool NodeReader::givesBools() const {
   return !results.empty() && b_.tensorTypeOf(textOf(results[0]))->tensor().dtype == DType::Bool;
 }
 
-// In another overload, with tensors in the place of numbers.
+// In another overload, with tensors in the place of numbers. Where it calls them something else they are something
+// else: scatter's `value` is one number for all places, its `src` a tensor of them.
 bool NodeReader::takesTensor(size_t index) const {
   if (!operator_) return false;
   std::span<const Operator* const> all = b_.registry().overloads(operator_->kind());
   return std::any_of(all.begin(), all.end(), [&](const Operator* other) {
     const std::vector<Argument>& formals = other->schema().arguments;
-    return other->outCount() == 0 && formals.size() == inputs_.size() && formals[index].type->isTensor();
+    return other->outCount() == 0 && formals.size() == inputs_.size() && formals[index].type->isTensor() &&
+           formals[index].name == schema().arguments[index].name;
   });
 }
 

@@ -192,7 +192,8 @@ class Truths(nn.Module):
         n |= True
         return (m ^ True, (~(m | True)).sum(), x[m ^ True], m & True, torch.where(m, True, m), m + True,
                 torch.where(m, True, False), torch.where(m, True, 2.0), n, torch.add(m, m, alpha=True), x * True,
-                m.masked_fill(m, False), torch.where(m | False, x[:, 0], 0), torch.scalar_tensor(True))
+                m.masked_fill(m, False), torch.where(m | False, x[:, 0], 0), torch.scalar_tensor(True),
+                m.scatter(0, torch.arange(2), False), m.index_fill(0, torch.arange(2), True))
 
 
 class Shared(nn.Module):

@@ -178,7 +178,8 @@ TEST(Functionalise, ChecksNothingThatIsProven) {
 )");
 }
 
-TEST(Functionalise, ListsThatHoldThemselvesAreLeft) {
+// Has a name of its own for leaks.supp: of a test some compilers name no more than TestBody.
+void leaveListThatHoldsItself() {
   expectLeft(R"(graph(%x : Tensor):
   %l : Any[] = prim::ListConstruct(%x)
   %m : Any[] = aten::append(%l, %l)
@@ -186,6 +187,7 @@ TEST(Functionalise, ListsThatHoldThemselvesAreLeft) {
   return (%n)
 )");
 }
+TEST(Functionalise, ListsThatHoldThemselvesAreLeft) { leaveListThatHoldsItself(); }
 
 TEST(Functionalise, FillZeroAndCopy) {
   expectAfter(R"(graph(%x : Tensor, %y : Tensor):
