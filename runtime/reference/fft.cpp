@@ -229,6 +229,8 @@ Tensor transformed(const Tensor& t, int64_t dim, int64_t n, bool forward, double
   return out;
 }
 
+// The second half mirrors the first, and what is its own mirror image is real to the bit: its imaginary part is the
+// zero that the conjugation of a backward transform leaves.
 Tensor transformedReal(const Tensor& t, int64_t dim, int64_t n, bool forward, double scale, bool half) {
   int64_t count = half ? n / 2 + 1 : n;
   Tensor out = resultLike(t, dim, count, complexOf(toFloating(t.dtype())));
@@ -237,7 +239,10 @@ Tensor transformedReal(const Tensor& t, int64_t dim, int64_t n, bool forward, do
       t, out, dim, Fft(n, forward),
       [=](const double* lane, int64_t length, Complex* x) { fillPlain(lane, length, x, n); },
       [=](const Complex* x, Complex* result) {
-        for (int64_t k = 0; k < count; ++k) result[k] = x[k] * scale;
+        const int64_t computed = std::min(count, n / 2 + 1);
+        for (int64_t k = 0; k < computed; ++k)
+          result[k] = 2 * k % n ? x[k] * scale : Complex(x[k].real() * scale, forward ? 0.0 : -0.0);
+        for (int64_t k = computed; k < count; ++k) result[k] = std::conj(result[n - k]);
       });
   return out;
 }

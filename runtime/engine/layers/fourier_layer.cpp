@@ -22,10 +22,16 @@ void FourierLayer::gather(const float* from, bool complex, int64_t given, int64_
       if (complex) im[k * kFourierLines + l] = x[k * inner * unit + 1];
     }
   }
-  if (!isHermitian) return;
-  std::fill_n(im, kFourierLines, 0.0f);
-  if (n % 2 == 0) std::fill_n(im + n / 2 * kFourierLines, kFourierLines, 0.0f);
-  for (int64_t k = half; k < n; ++k)
+  if (isHermitian) mirror(re, im);
+}
+
+// The spectrum of real elements is its own mirror image to the bit, as transformedReal has it.
+void FourierLayer::mirror(float* re, float* im) const {
+  const int64_t n = plan_.length();
+  const float none = forward_ ? 0.0f : -0.0f;
+  std::fill_n(im, kFourierLines, none);
+  if (n % 2 == 0) std::fill_n(im + n / 2 * kFourierLines, kFourierLines, none);
+  for (int64_t k = n / 2 + 1; k < n; ++k)
     for (int64_t l = 0; l < kFourierLines; ++l) {
       re[k * kFourierLines + l] = re[(n - k) * kFourierLines + l];
       im[k * kFourierLines + l] = -im[(n - k) * kFourierLines + l];
@@ -68,6 +74,7 @@ void FourierLayer::run(Frame& frame) const {
       float* part = scratch;
       gather(from, in.dtype == DType::Complex64, given, first, some, part, part + size);
       if (plan_.run(part, part + size, part + 2 * size, part + 3 * size)) part += 2 * size;
+      if (in.dtype != DType::Complex64 && out.dtype == DType::Complex64) mirror(part, part + size);
       scatter(part, part + size, out.dtype == DType::Complex64, made, first, some, to);
     }
   });

@@ -11,7 +11,8 @@ namespace tscompile {
 // cut or filled up with zeros to the points of the plan; of the result the first are made.
 class FourierLayer : public Layer {
  public:
-  FourierLayer(const Node* node, int64_t points, bool forward) : Layer(node), plan_(points, forward) {}
+  FourierLayer(const Node* node, int64_t points, bool forward)
+      : Layer(node), plan_(points, forward), forward_(forward) {}
   std::string name() const override { return "fourier"; }
   size_t workspace() const override;
   void run(Frame& frame) const override;
@@ -24,11 +25,13 @@ class FourierLayer : public Layer {
   int64_t groups() const { return (outer * inner + kFourierLines - 1) / kFourierLines; }
   int64_t pieces() const;
   int64_t pieceFloats() const { return 4 * plan_.length() * kFourierLines; }
+  void mirror(float* re, float* im) const;
   void gather(const float* from, bool complex, int64_t given, int64_t first, int64_t lines, float* re, float* im) const;
   void scatter(const float* re, const float* im, bool complex, int64_t made, int64_t first, int64_t lines,
                float* to) const;
 
   FourierPlan plan_;
+  bool forward_;
 };
 
 // Why a transform of these points has no layer, or nothing; `lines` are transformed.

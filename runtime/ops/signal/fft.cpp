@@ -206,7 +206,10 @@ void transformKernel(KernelCall& call) {
   Axes axes = parseAxes<kSeveral>(InferCall(call.op(), call.arguments(), call.size()), kKind);
   double scale = scaleOf(call, 3, kForward, axes.count());
   Tensor t = call.tensor(0);
-  call.setResult(laidAsPyTorch(transformAll(t, kKind, axes, kForward, scale), t, kKind, axes));
+  // One dimension of real elements is transformed as such, several are not.
+  const bool isReal = kKind == Kind::Complex && !kSeveral && !isComplex(t.dtype());
+  Tensor result = transformAll(t, isReal ? Kind::Real : kKind, axes, kForward, scale, !isReal);
+  call.setResult(laidAsPyTorch(result, t, kKind, axes));
 }
 
 // One dimension after the other, as transformAll does it.
