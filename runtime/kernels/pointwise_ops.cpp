@@ -19,6 +19,56 @@ HWY_BEFORE_NAMESPACE();
 namespace tscompile {
 namespace HWY_NAMESPACE {
 
+// sin(x + quarters * pi / 2) for |x| up to kLargestTurned: pi / 2 in two parts, of which a multiple of the first is
+// exact, and the polynomials of FreeBSD's k_sinf.c and k_cosf.c on [-pi / 4, pi / 4].
+template <class D>
+HWY_INLINE hn::Vec<D> sineOfDoubles(D d, hn::Vec<D> x, int64_t quarters) {
+  const hn::RebindToSigned<D> di;
+  const auto toWhole = hn::Set(d, 6755399441055744.0);
+  const auto moved = hn::MulAdd(x, hn::Set(d, 0.63661977236758134308), toWhole), k = hn::Sub(moved, toWhole);
+  const auto rest = hn::NegMulAdd(k, hn::Set(d, 1.57079631090164184570), x);
+  const auto r = hn::NegMulAdd(k, hn::Set(d, 1.58932547735281966916e-08), rest), z = hn::Mul(r, r);
+  auto sine = hn::MulAdd(z, hn::Set(d, 2.7183114939898219064e-6), hn::Set(d, -1.98393348360966317347e-4));
+  sine =
+      hn::MulAdd(hn::MulAdd(z, sine, hn::Set(d, 8.3333293858894631756e-3)), z, hn::Set(d, -1.66666666416265235595e-1));
+  sine = hn::MulAdd(hn::Mul(z, r), sine, r);
+  auto cosine = hn::MulAdd(z, hn::Set(d, 2.43904487962774090654e-5), hn::Set(d, -1.38867637746099294692e-3));
+  cosine = hn::MulAdd(hn::MulAdd(z, cosine, hn::Set(d, 4.16666233237390631894e-2)), z,
+                      hn::Set(d, -4.99999997251031003120e-1));
+  cosine = hn::MulAdd(z, cosine, hn::Set(d, 1.0));
+  const auto turn = hn::Add(hn::BitCast(di, moved), hn::Set(di, quarters));
+  const auto isCosine = hn::RebindMask(d, hn::TestBit(turn, hn::Set(di, 1)));
+  const auto sign = hn::ShiftLeft<62>(hn::And(turn, hn::Set(di, 2)));
+  return hn::BitCast(d, hn::Xor(hn::BitCast(di, hn::IfThenElse(isCosine, cosine, sine)), sign));
+}
+
+inline constexpr float kLargestTurned = 1e6f;
+
+// Computed in f64; `exact` has what is larger, infinite or NaN.
+template <class D>
+HWY_INLINE hn::Vec<D> turned(D d, hn::Vec<D> x, int64_t quarters, float (*exact)(float)) {
+  const hn::Half<D> half;
+  const hn::Rebind<double, decltype(half)> wide;
+  const auto low = sineOfDoubles(wide, hn::PromoteTo(wide, hn::LowerHalf(half, x)), quarters);
+  const auto high = sineOfDoubles(wide, hn::PromoteTo(wide, hn::UpperHalf(half, x)), quarters);
+  const auto y = hn::Combine(d, hn::DemoteTo(half, high), hn::DemoteTo(half, low));
+  const auto isLarge = hn::Not(hn::Lt(hn::Abs(x), hn::Set(d, kLargestTurned)));
+  if (hn::AllFalse(d, isLarge)) return y;
+  HWY_ALIGN float values[hn::MaxLanes(D())];
+  hn::Store(x, d, values);
+  for (float& v : values) v = exact(v);
+  return hn::IfThenElse(isLarge, hn::Load(d, values), y);
+}
+
+template <class D>
+HWY_INLINE hn::Vec<D> sine(D d, hn::Vec<D> x) {
+  return hn::IfThenElse(hn::Eq(x, hn::Zero(d)), x, turned(d, x, 0, std::sin));  // keeps the sign of zeros
+}
+template <class D>
+HWY_INLINE hn::Vec<D> cosine(D d, hn::Vec<D> x) {
+  return turned(d, x, 1, std::cos);
+}
+
 // f(d, load, start) per vector, the rest under a mask.
 template <class F>
 HWY_INLINE void overTile(float* out, int64_t count, F f) {

@@ -74,9 +74,28 @@ TEST(EnginePointwise, FunctionsAreAccurate) {
     checkUlps(
         PointwiseOp::Erf, [](double x) { return std::erf(x); }, 3);
     checkUlps(
+        PointwiseOp::Sin, [](double x) { return std::sin(x); }, 1);
+    checkUlps(
+        PointwiseOp::Cos, [](double x) { return std::cos(x); }, 1);
+    checkUlps(
         PointwiseOp::Sigmoid, [](double x) { return x < -87 ? 0 * x : 1 / (1 + std::exp(-x)); }, 1e9);
     checkUlps(
         PointwiseOp::Rsqrt, [](double x) { return 1 / std::sqrt(x); }, 2);
+  });
+}
+
+// Zeros keep their sign, and what is too large for vectors leaves its neighbours as they are.
+TEST(EnginePointwise, SinesDoNotDependOnTheirNeighbours) {
+  atEachSimdLevel([] {
+    std::vector<float> x = randomFloats(64, 1, -100, 100);
+    const std::vector<float> alone = applied(PointwiseOp::Sin, x);
+    for (size_t i = 0; i < x.size(); i += 2) x[i] = i % 4 ? 3e7f : -0.0f;
+    const std::vector<float> beside = applied(PointwiseOp::Sin, x);
+    for (size_t i = 0; i < x.size(); ++i) {
+      if (i % 2) EXPECT_EQ(alone[i], beside[i]);
+      if (i % 4 == 0) EXPECT_TRUE(beside[i] == 0 && std::signbit(beside[i]));
+      if (i % 4 == 2) EXPECT_NEAR(beside[i], std::sin(3e7), 1e-6);
+    }
   });
 }
 
