@@ -115,7 +115,8 @@ bool isTactic(std::string_view layer, const std::string& tactic) {
 }
 
 std::string linesOf(const std::map<std::string, std::string>& tactics) {
-  std::string out = std::string(kFormat) + "\n";
+  std::string out(kFormat);
+  out += '\n';
   for (const auto& [layer, tactic] : tactics) out += layer + ": " + tactic + "\n";
   return out;
 }
