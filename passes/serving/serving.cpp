@@ -39,8 +39,10 @@ class Preparation {
     if (!checkOptions() || !takeInputs()) return Failed{};
     answerQuestions();
     widenLogits();
-    if (splitRows(context_, ids_, positions_)) cleanUp();
-    context_.facts.refresh();
+    if (splitRows(context_, ids_, positions_)) {
+      cleanUp();
+      context_.facts.refresh();
+    }
     if (!findLastLayer() || !checkSizes() || !makeNodes() || !describe()) return Failed{};
     if (options_.fuseQkvBias) fuseBiases();
     if (!options_.gatherContextLogits) gatherLastTokens();

@@ -42,11 +42,6 @@ class RowSplitter {
 
   bool hasBias(const Node* n) const { return n->kind() == aten::addmm; }
 
-  bool isOne(const Value* v) const {
-    const IValue* c = GraphFacts::constant(v);
-    return c && ((c->isInt() && c->toInt() == 1) || (c->isFloat() && c->toFloat() == 1));
-  }
-
   bool isRows(const Value* v, const SmallInstance& in, int64_t width) const {
     return in.sizes(v) == Dims{in.batch * in.tokens, width};
   }
@@ -56,7 +51,8 @@ class RowSplitter {
     const size_t at = hasBias(n) ? 1 : 0;
     const IValue* weight = GraphFacts::constant(n->input(at + 1));
     if (!weight || !weight->isTensor() || weight->toTensor().rank() != 2) return false;
-    if (hasBias(n) && !(isOne(n->input(3)) && isOne(n->input(4)) && isBias(n->input(0), weight->toTensor().size(1))))
+    if (hasBias(n) && !(context_.facts.number(n->input(3)) == 1.0 && context_.facts.number(n->input(4)) == 1.0 &&
+                        isBias(n->input(0), weight->toTensor().size(1))))
       return false;
     const int64_t width = weight->toTensor().size(0);
     return isRows(n->input(at), small_, width) && isRows(n->input(at), other_, width);
