@@ -16,6 +16,7 @@ class FourierPlan {
   // forward: the exponents are negative.
   FourierPlan(int64_t n, bool forward);
   int64_t length() const { return n_; }
+  bool isForward() const { return forward_; }
   // Elements lie [n][kFourierLines], real and imaginary parts apart. The transform, which is not scaled, is left in the
   // first pair of buffers or in the second: whether in the second.
   bool run(float* re, float* im, float* otherRe, float* otherIm) const;

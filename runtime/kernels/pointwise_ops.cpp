@@ -28,14 +28,11 @@ HWY_INLINE hn::Vec<D> sineOfDoubles(D d, hn::Vec<D> x, int64_t quarters) {
   const auto moved = hn::MulAdd(x, hn::Set(d, 0.63661977236758134308), toWhole), k = hn::Sub(moved, toWhole);
   const auto rest = hn::NegMulAdd(k, hn::Set(d, 1.57079631090164184570), x);
   const auto r = hn::NegMulAdd(k, hn::Set(d, 1.58932547735281966916e-08), rest), z = hn::Mul(r, r);
-  auto sine = hn::MulAdd(z, hn::Set(d, 2.7183114939898219064e-6), hn::Set(d, -1.98393348360966317347e-4));
-  sine =
-      hn::MulAdd(hn::MulAdd(z, sine, hn::Set(d, 8.3333293858894631756e-3)), z, hn::Set(d, -1.66666666416265235595e-1));
-  sine = hn::MulAdd(hn::Mul(z, r), sine, r);
-  auto cosine = hn::MulAdd(z, hn::Set(d, 2.43904487962774090654e-5), hn::Set(d, -1.38867637746099294692e-3));
-  cosine = hn::MulAdd(hn::MulAdd(z, cosine, hn::Set(d, 4.16666233237390631894e-2)), z,
-                      hn::Set(d, -4.99999997251031003120e-1));
-  cosine = hn::MulAdd(z, cosine, hn::Set(d, 1.0));
+  const auto tail = polynomialOf(d, z, 2.7183114939898219064e-6, -1.98393348360966317347e-4, 8.3333293858894631756e-3,
+                                 -1.66666666416265235595e-1);
+  const auto sine = hn::MulAdd(hn::Mul(z, r), tail, r);
+  const auto cosine = polynomialOf(d, z, 2.43904487962774090654e-5, -1.38867637746099294692e-3,
+                                   4.16666233237390631894e-2, -4.99999997251031003120e-1, 1.0);
   const auto turn = hn::Add(hn::BitCast(di, moved), hn::Set(di, quarters));
   const auto isCosine = hn::RebindMask(d, hn::TestBit(turn, hn::Set(di, 1)));
   const auto sign = hn::ShiftLeft<62>(hn::And(turn, hn::Set(di, 2)));

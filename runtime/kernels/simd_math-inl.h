@@ -43,11 +43,11 @@ HWY_INLINE V polynomial(D, V, V sum) {
   return sum;
 }
 template <class D, class V, class... Rest>
-HWY_INLINE V polynomial(D d, V x, V sum, float next, Rest... rest) {
+HWY_INLINE V polynomial(D d, V x, V sum, hn::TFromD<D> next, Rest... rest) {
   return polynomial(d, x, hn::MulAdd(sum, x, hn::Set(d, next)), rest...);
 }
 template <class D, class V, class... Rest>
-HWY_INLINE V polynomialOf(D d, V x, float first, Rest... rest) {
+HWY_INLINE V polynomialOf(D d, V x, hn::TFromD<D> first, Rest... rest) {
   return polynomial(d, x, hn::Set(d, first), rest...);
 }
 

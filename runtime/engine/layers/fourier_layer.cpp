@@ -28,7 +28,7 @@ void FourierLayer::gather(const float* from, bool complex, int64_t given, int64_
 // The spectrum of real elements is its own mirror image to the bit, as transformedReal has it.
 void FourierLayer::mirror(float* re, float* im) const {
   const int64_t n = plan_.length();
-  const float none = forward_ ? 0.0f : -0.0f;
+  const float none = plan_.isForward() ? 0.0f : -0.0f;
   std::fill_n(im, kFourierLines, none);
   if (n % 2 == 0) std::fill_n(im + n / 2 * kFourierLines, kFourierLines, none);
   for (int64_t k = n / 2 + 1; k < n; ++k)

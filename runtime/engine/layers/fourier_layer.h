@@ -11,8 +11,7 @@ namespace tscompile {
 // cut or filled up with zeros to the points of the plan; of the result the first are made.
 class FourierLayer : public Layer {
  public:
-  FourierLayer(const Node* node, int64_t points, bool forward)
-      : Layer(node), plan_(points, forward), forward_(forward) {}
+  FourierLayer(const Node* node, int64_t points, bool forward) : Layer(node), plan_(points, forward) {}
   std::string name() const override { return "fourier"; }
   size_t workspace() const override;
   void run(Frame& frame) const override;
@@ -31,7 +30,6 @@ class FourierLayer : public Layer {
                float* to) const;
 
   FourierPlan plan_;
-  bool forward_;
 };
 
 // Why a transform of these points has no layer, or nothing; `lines` are transformed.
