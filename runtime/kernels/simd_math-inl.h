@@ -287,6 +287,21 @@ HWY_INLINE auto isTrue(D d, V x) {
   return hn::Not(hn::Eq(x, hn::Zero(d)));  // NaN is true
 }
 
+// What is left of it where 16 bits keep it, rounded to the nearest, ties to even.
+template <class D, class V>
+HWY_INLINE V roundedToHalf(D d, V x) {
+  const hn::Rebind<hwy::float16_t, D> half;
+  return hn::PromoteTo(d, hn::DemoteTo(half, x));
+}
+template <class D, class V>
+HWY_INLINE V roundedToBFloat16(D d, V x) {
+  const hn::RebindToUnsigned<D> du;
+  const auto bits = hn::BitCast(du, x);
+  const auto isOdd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1u));
+  const auto rounded = hn::Add(bits, hn::Add(isOdd, hn::Set(du, 0x7fffu)));
+  return hn::IfThenElse(hn::IsNaN(x), x, hn::BitCast(d, hn::And(rounded, hn::Set(du, 0xffff0000u))));
+}
+
 // Calls body with a function of (d, vector): the switch is outside of the loop.
 template <class Body>
 HWY_INLINE void withActivation(Activation activation, float alpha, float beta, Body&& body) {

@@ -82,6 +82,11 @@ inline double activationOf(Activation a, double x, double alpha, double beta) {
   }
 }
 
+// How much of a result an activation may change where what it is given differs in its last digit.
+inline double roundingOf(Activation a) {
+  return a == Activation::RoundBF16 ? 0x1p-7 : a == Activation::RoundF16 ? 0x1p-10 : 0;
+}
+
 inline constexpr Activation kActivations[] = {
     Activation::None,
 #define TS_ACTIVATION(name, ...) Activation::name,

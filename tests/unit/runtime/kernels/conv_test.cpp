@@ -417,7 +417,7 @@ TEST(EngineConv, Epilogues) {
           t.epilogue.beta = 2;
           t.residual = residual;
           t.bias = residual;
-          checkConv(t);
+          checkConv(t, 3e-5 + roundingOf(a));
         }
   });
 }

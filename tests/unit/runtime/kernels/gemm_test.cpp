@@ -119,7 +119,7 @@ TEST(EngineGemm, Epilogues) {
           t.epilogue.beta = 2;
           t.bias = bias;
           t.residual = residual;
-          checkGemm(t, 4e-5);
+          checkGemm(t, 4e-5 + roundingOf(a));
         }
   });
 }

@@ -78,6 +78,10 @@ TEST(EnginePointwise, FunctionsAreAccurate) {
     checkUlps(
         PointwiseOp::Cos, [](double x) { return std::cos(x); }, 1);
     checkUlps(
+        PointwiseOp::Tan, [](double x) { return std::tan(x); }, 1);
+    checkUlps(
+        PointwiseOp::Atan, [](double x) { return std::atan(x); }, 1);
+    checkUlps(
         PointwiseOp::Sigmoid, [](double x) { return x < -87 ? 0 * x : 1 / (1 + std::exp(-x)); }, 1e9);
     checkUlps(
         PointwiseOp::Rsqrt, [](double x) { return 1 / std::sqrt(x); }, 2);
@@ -99,6 +103,32 @@ TEST(EnginePointwise, SinesDoNotDependOnTheirNeighbours) {
       } else {
         EXPECT_EQ(alone[i], beside[i]);
       }
+    }
+  });
+}
+
+// Of all pairs of some magnitudes, zeros and infinities: angles, and what divisions leave, which is exact.
+TEST(EnginePointwise, PairsAreAsTheStandardLibraryHasThem) {
+  std::vector<float> some = {0.0f, -0.0f, INFINITY, -INFINITY, NAN,     1.0f, -1.0f,
+                             3.0f, -3.0f, 0.1f,     1e-45f,    3.4e38f, -2.5f};
+  for (float v : randomFloats(60, 5, -30, 30)) some.insert(some.end(), {v, std::round(v), v * 1e9f, v * 1e-9f});
+  std::vector<float> x, y;
+  for (float a : some)
+    for (float b : some) x.push_back(a), y.push_back(b);
+  auto floored = [](float a, float b) {
+    const float r = std::fmod(a, b);
+    return r != 0 && (b < 0) != (r < 0) ? r + b : r;
+  };
+  atEachSimdLevel([&] {
+    const std::vector<float> angles = applied(PointwiseOp::Atan2, x, y), rests = applied(PointwiseOp::Fmod, x, y),
+                             remainders = applied(PointwiseOp::Remainder, x, y);
+    for (size_t i = 0; i < x.size(); ++i) {
+      SCOPED_TRACE(testing::Message() << x[i] << ", " << y[i]);
+      EXPECT_LE(ulps(angles[i], std::atan2(static_cast<double>(x[i]), static_cast<double>(y[i]))), 1);
+      EXPECT_EQ(std::signbit(angles[i]), std::signbit(std::atan2(x[i], y[i])) && !std::isnan(angles[i]));
+      EXPECT_EQ(ulps(rests[i], std::fmod(x[i], y[i])), 0);
+      EXPECT_EQ(ulps(remainders[i], floored(x[i], y[i])), 0);
+      EXPECT_TRUE(std::isnan(rests[i]) || std::signbit(rests[i]) == std::signbit(x[i]));
     }
   });
 }
