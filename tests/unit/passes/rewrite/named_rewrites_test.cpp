@@ -360,8 +360,8 @@ TEST(NamedRewrites, MemoryIsSharedOnlyWhereNobodyMaySeeIt) {
       "  %w = aten::add_(%g, %one, %one)\n  return (%w)\n",
   };
   for (const char* nodes : kKept) {
-    std::string text = std::string("graph(%x : Float(2, 3)):\n  %one : int = prim::Constant[value=1]()\n") +
-                       "  %zero : int = prim::Constant[value=0]()\n" + nodes;
+    std::string text = "graph(%x : Float(2, 3)):\n  %one : int = prim::Constant[value=1]()\n";
+    text.append("  %zero : int = prim::Constant[value=0]()\n").append(nodes);
     std::unique_ptr<Graph> graph = readGraph(text);
     Query exact = Query().including({"canonicalize", "specialize"}).requiring({"fast_run"});
     EXPECT_FALSE(reachesFixedPoint(*graph, exact.excluding({"fast_math", "reassoc"}))) << text << graphText(*graph);

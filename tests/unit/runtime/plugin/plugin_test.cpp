@@ -646,7 +646,7 @@ enum class Fault { None, Parts, WritesInput, Workspace, Unwritten, Shapes, Throw
 
 template <Fault kFault>
 struct Faulty {
-  static inline float shared[64];
+  static inline std::atomic<float> shared[64];  // the fault is the results' alone
   static inline std::atomic<int> runs{0};
   static inline char* volatile lost = nullptr;
   static void describe(tsc::Description<Faulty>& d) {
