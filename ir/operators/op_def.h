@@ -62,7 +62,9 @@ enum class Trait : uint8_t {
   OwnStrides,       // its result may lie otherwise than in rows though its arguments do: aten::linalg_inv, aten::rot90
   ComparesObjects,  // tells an object from another one with the same content: aten::__is__
   PassesNumber,     // gives the number that it is given, or that a tensor without dimensions holds: aten::item
-  RoundsOnce,       // computes several steps on halves as on floats, and rounds their result alone: aten::softmax
+  RoundsOnce,       // computes on halves as on floats, numbers among its arguments too, and rounds the result alone:
+                    // aten::softmax
+  ReadsLimits,      // gives what the dtype holds, beside elements: aten::nan_to_num
 };
 
 class TraitSet {

@@ -28,13 +28,24 @@ void MatmulLayer::run(Frame& frame) const {
        frame.threads());
 }
 
+// Weights that have 16 bits keep them, though rows are not rounded to as many.
+WeightStorage MatmulLayer::heldOr(WeightStorage wanted) const {
+  const EncodedElements* held = weight_.storage()->encoding();
+  if (wanted != WeightStorage::F32 || !held || scale_.defined()) return wanted;
+  const DType dtype = held->values().dtype();
+  return dtype == DType::BFloat16 ? WeightStorage::BF16 : dtype == DType::Float16 ? WeightStorage::F16 : wanted;
+}
+
 void MatmulLayer::prepare(WeightStore& store, const ProductPrecision& precision) {
   // Few rows wait for the weights: half as many bytes are as exact.
   const WeightStorage storage = holdsIntegers()
                                     ? exactStorage(WeightStorage::BF16, true, hasLineProducts(WeightStorage::Bytes))
-                                    : fitting(precision.weights, [&] { return scaled(); });
+                                    : heldOr(fitting(precision.weights, [&] { return scaled(); }));
   if (storage == WeightStorage::Integers) bias = inWholeBlocks(bias);
-  packed_ = {.k = k_, .n = n_, .storage = storage, .roundsRows = precision.roundsRows};
+  packed_ = {.k = k_,
+             .n = n_,
+             .storage = storage,
+             .roundsRows = precision.roundsRows && precision.weights != WeightStorage::F32};
   if (storage == WeightStorage::Bytes) {
     packed_.least = exactArithmetic().least;
     auto sumOf = [&](int64_t column) {

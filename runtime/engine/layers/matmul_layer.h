@@ -40,6 +40,7 @@ class MatmulLayer : public ProductLayer, public IntegerWeights {
   void prepare(WeightStore& store, const ProductPrecision& precision) override;
 
  private:
+  WeightStorage heldOr(WeightStorage wanted) const;
   void pack(WeightStorage storage, void* packed) const;
   Tensor scaled() const;  // the weight, or its columns by their factors
   bool takesLeast() const { return packed_.storage == WeightStorage::Bytes && leastAt_ != kNoResidual; }

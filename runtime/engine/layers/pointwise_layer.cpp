@@ -16,6 +16,15 @@ Dims broadcastStrides(const NetTensor& t, size_t rank) {
 
 }  // namespace
 
+void addConversion(Network& network, const Node* node, TensorId from, TensorId to) {
+  auto layer = std::make_unique<PointwiseLayer>(node);
+  const int x = layer->program.input(network[from].dtype);
+  layer->program.output(layer->program.step(PointwiseOp::Copy, x), network[to].dtype);
+  layer->inputs = {from};
+  layer->outputs = {to};
+  network.layers.push_back(std::move(layer));
+}
+
 TensorId addCopy(ConvertCall& call, TensorId from) {
   const Dims sizes = call.network()[from].sizes;
   const DType dtype = call.network()[from].dtype;
@@ -24,17 +33,15 @@ TensorId addCopy(ConvertCall& call, TensorId from) {
     call.add<MoveLayer>(call.network(), from, to);
     return to;
   }
-  auto& layer = call.add<PointwiseLayer>();
-  layer.program.output(layer.program.step(PointwiseOp::Copy, layer.program.input()));
-  layer.inputs = {from};
-  layer.outputs = {to};
+  addConversion(call.network(), call.node(), from, to);
   return to;
 }
 
 void convertCopy(ConvertCall& call) {
   Tensor x = call.tensor(0);
   const TensorSpec& spec = call.spec();
-  if (x.dtype() != spec.dtype) return convertToKernel(call, "the dtype changes");
+  const bool changes = x.dtype() != spec.dtype;
+  if (changes && !(isLoaded(x.dtype()) && isLoaded(spec.dtype))) return convertToKernel(call, "the dtype changes");
   if (isQuantized(x.dtype())) return convertToKernel(call, "the elements are quantized");
   if (x.numel() == 0) return convertToKernel(call, "a tensor has no elements");
   TensorId from = call.operand(0);
@@ -43,16 +50,13 @@ void convertCopy(ConvertCall& call) {
   TensorId target = to;
   const NetTensor& made = call.network()[to];
   if (!(made.sizes == call.network()[from].sizes))
-    target = call.network().addView(made.buffer, x.dtype(), call.network()[from].sizes,
+    target = call.network().addView(made.buffer, spec.dtype, call.network()[from].sizes,
                                     contiguousStrides(call.network()[from].sizes), 0);
-  if (x.dtype() != DType::Float32) {
+  if (x.dtype() != DType::Float32 && !changes) {
     call.add<MoveLayer>(call.network(), from, target);
     return;
   }
-  auto& layer = call.add<PointwiseLayer>();
-  layer.program.output(layer.program.step(PointwiseOp::Copy, layer.program.input()));
-  layer.inputs = {from};
-  layer.outputs = {target};
+  addConversion(call.network(), call.node(), from, target);
 }
 
 void addChannelAffine(ConvertCall& call, const Tensor& scale, const Tensor& shift) {
@@ -105,13 +109,16 @@ const PointwiseProgram::Value* PointwiseLayer::onlyStep() const {
 
 bool PointwiseLayer::isCopy() const {
   const PointwiseProgram::Value* step = onlyStep();
-  return step && step->op == PointwiseOp::Copy && inputs.size() == 1;
+  return step && step->op == PointwiseOp::Copy && inputs.size() == 1 &&
+         program.values().front().type == program.outputs()[0].type;
 }
 
 std::string PointwiseLayer::name() const {
   size_t steps = 0;
   for (const PointwiseProgram::Value& v : program.values()) steps += v.kind == PointwiseProgram::Value::Kind::Step;
-  return isCopy() ? "copy" : steps == 1 ? "pointwise" : "pointwise of " + std::to_string(steps);
+  const PointwiseProgram::Value* only = onlyStep();
+  if (only && only->op == PointwiseOp::Copy) return isCopy() ? "copy" : "convert";
+  return steps == 1 ? "pointwise" : "pointwise of " + std::to_string(steps);
 }
 
 bool PointwiseLayer::takesLines(const Network& network, const ProductPrecision&, TensorId tensor, DType dtype) const {

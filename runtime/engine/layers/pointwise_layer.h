@@ -38,6 +38,10 @@ inline bool isPointwise(DType dtype) { return dtype == DType::Float32 || dtype =
 // Appends the steps of `from` to `to`, its inputs being the values `inputs` of `to`. Returns the value of its output.
 int appendProgram(PointwiseProgram& to, const PointwiseProgram& from, std::span<const int> inputs);
 
+// Whether they can load and store elements of this dtype, which are floats in between.
+inline bool isLoaded(DType dtype) { return isPointwise(dtype) || dtype == DType::Float16 || dtype == DType::BFloat16; }
+// to = from, between two such dtypes.
+void addConversion(Network& network, const Node* node, TensorId from, TensorId to);
 // A contiguous copy of a tensor.
 TensorId addCopy(ConvertCall& call, TensorId from);
 // Adds y = x * scale + shift with a scale and shift for each channel, dimension 1; f32 constants.

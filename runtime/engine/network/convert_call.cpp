@@ -31,11 +31,33 @@ Tensor NetworkTensors::makeInput(uint32_t index, const Tensor& given) {
   return t;
 }
 
+Tensor NetworkTensors::makeNarrow(const Node* node, DType dtype, const Tensor& wide) {
+  Ref<Storage> storage = Storage::symbolic(static_cast<size_t>(wide.numel()) * itemSize(dtype));
+  narrow_[storage.get()] = {node, dtype, wide};
+  kept_.push_back(Tensor::view(dtype, std::move(storage), wide.sizes(), wide.strides(), 0));
+  return kept_.back();
+}
+
+Tensor NetworkTensors::wideOf(const Tensor& narrow) const {
+  auto known = narrow_.find(narrow.storage().get());
+  if (known == narrow_.end()) return {};
+  const Tensor& wide = known->second.wide;
+  return Tensor::view(wide.dtype(), wide.storage(), narrow.sizes(), narrow.strides(), wide.offset() + narrow.offset());
+}
+
+BufferId NetworkTensors::bufferOf(const Storage* storage) {
+  if (auto known = buffers_.find(storage); known != buffers_.end()) return known->second;
+  const Narrow& made = narrow_.at(storage);
+  const TensorId from = idOf(made.wide), to = network_.addTensor(made.dtype, made.wide.sizes());
+  addConversion_(network_, made.node, from, to);
+  return buffers_[storage] = network_[to].buffer;
+}
+
 TensorId NetworkTensors::idOf(const Tensor& tensor) {
   if (auto known = ids_.find(tensor.impl()); known != ids_.end()) return known->second;
   TensorId id;
   if (tensor.storage()->isSymbolic()) {
-    id = network_.addView(buffers_.at(tensor.storage().get()), tensor.dtype(), tensor.sizes(), tensor.strides(),
+    id = network_.addView(bufferOf(tensor.storage().get()), tensor.dtype(), tensor.sizes(), tensor.strides(),
                           tensor.offset());
   } else {
     id = network_.addConstant(tensor);

@@ -18,12 +18,19 @@ namespace tscompile {
 // The tensors of a network as values of the graph: symbolic ones, which have sizes but no memory.
 class NetworkTensors {
  public:
-  explicit NetworkTensors(Network& network) : network_(network) {}
+  // Adds a layer that stores a tensor as another one of the same sizes, whose dtype is another.
+  using AddConversion = void (*)(Network& network, const Node* node, TensorId from, TensorId to);
+  NetworkTensors(Network& network, AddConversion addConversion) : network_(network), addConversion_(addConversion) {}
 
   // A symbolic tensor in a buffer of its own.
   Tensor make(DType dtype, DimSpan sizes);
   // The symbolic tensor for input `index`, seen through its sizes and strides.
   Tensor makeInput(uint32_t index, const Tensor& given);
+  // A tensor of 16 bits with the elements of `wide`, a contiguous symbolic one of f32 whose elements 16 bits hold. It
+  // gets memory, and a layer that stores it there, where its id is asked for.
+  Tensor makeNarrow(const Node* node, DType dtype, const Tensor& wide);
+  // What a tensor was made so of, seen as that is; undefined for all others.
+  Tensor wideOf(const Tensor& narrow) const;
   // The tensor of the network that a symbolic tensor stands for, views included; other tensors become constants.
   TensorId idOf(const Tensor& tensor);
   NetValue valueOf(const IValue& value);
@@ -33,8 +40,17 @@ class NetworkTensors {
   static bool isSymbolic(const IValue& value);
 
  private:
+  struct Narrow {
+    const Node* node;
+    DType dtype;
+    Tensor wide;
+  };
+  BufferId bufferOf(const Storage* storage);
+
   Network& network_;
+  AddConversion addConversion_;
   std::unordered_map<const Storage*, BufferId> buffers_;
+  std::unordered_map<const Storage*, Narrow> narrow_;
   std::unordered_map<const TensorImpl*, TensorId> ids_;
   std::vector<Tensor> kept_;  // so that no address is used twice
 };

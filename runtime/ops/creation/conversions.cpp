@@ -1,5 +1,6 @@
 // Tensors with other dtypes, and questions about dtypes: to, type_as, result_type, can_cast.
 #include "ir/values/carried_types.h"
+#include "runtime/engine/layers/pointwise_layer.h"
 #include "runtime/ops/moved_types.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/loops/copy.h"
@@ -127,6 +128,7 @@ void registerConversionsOps(OpRegistry& ops) {
     ops.add({.schema = schema,
              .infer = infer,
              .kernel = kernel,
+             .convert = convertCopy,
              .dtypes = kMovedTypes,
              .traits = traits | TraitSet{Trait::KeepsElements}});
   };

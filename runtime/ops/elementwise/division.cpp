@@ -106,18 +106,19 @@ int divideModeSteps(StepBuilder& b) {
 
 void registerDivisionOps(OpRegistry& ops) {
   auto add = [&](std::initializer_list<std::string_view> names, InferFunction infer, KernelFunction kernel,
-                 ConvertFunction convert) {
+                 ConvertFunction convert, TraitSet traits = {Trait::Elementwise}) {
     addAliases(ops, names,
                {.infer = infer,
                 .kernel = kernel,
                 .convert = convert,
                 .dtypes = kAllTypes,
                 .inplace = InPlace::Direct,
-                .traits = {Trait::Elementwise}});
+                .traits = traits});
   };
   add({"aten::div.Tensor", "aten::div.Scalar", "aten::divide.Tensor", "aten::divide.Scalar", "aten::true_divide.Tensor",
        "aten::true_divide.Scalar"},
-      inferFloatBinary, trueDivideKernel, convertNumbers<singleStep<PointwiseOp::Div>, convertComplexQuotient>);
+      inferFloatBinary, trueDivideKernel, convertNumbers<singleStep<PointwiseOp::Div>, convertComplexQuotient>,
+      {Trait::Elementwise, Trait::RoundsOnce});
   add({"aten::div.Tensor_mode", "aten::div.Scalar_mode", "aten::divide.Tensor_mode", "aten::divide.Scalar_mode"},
       inferDivideMode, divideModeKernel, convertPointwise<divideModeSteps>);
   add({"aten::floor_divide", "aten::floor_divide_.Tensor", "aten::floor_divide.Scalar"}, inferBinary,

@@ -321,7 +321,8 @@ int lerpSteps(StepBuilder& b) {
                 fromEnd(b.step(PointwiseOp::Sub, b.constant(1), weight)));
 }
 
-constexpr TraitSet kPlain{Trait::Elementwise}, kCommutative{Trait::Elementwise, Trait::Commutative};
+constexpr TraitSet kPlain{Trait::Elementwise}, kCommutative{Trait::Elementwise, Trait::Commutative},
+    kRounded{Trait::Elementwise, Trait::RoundsOnce};
 
 }  // namespace
 
@@ -341,10 +342,11 @@ void registerElementwiseBinaryOps(OpRegistry& ops) {
   add({"aten::sub.Tensor", "aten::sub.Scalar", "aten::subtract.Tensor", "aten::subtract.Scalar"}, inferSub,
       addKernel<false, true>, convertNumbers<scaledSteps<PointwiseOp::Sub>, convertComplexSub>);
   add({"aten::mul.Tensor", "aten::mul.Scalar", "aten::multiply.Tensor", "aten::multiply.Scalar"}, inferBinary,
-      mulKernel, convertNumbers<singleStep<PointwiseOp::Mul>, convertComplexProduct>, kCommutative);
-  add({"aten::addcmul"}, inferTernary, addcKernel<false>, convertPointwise<addcSteps<PointwiseOp::Mul>>);
-  add({"aten::addcdiv"}, inferAddcdiv, addcKernel<true>, convertPointwise<addcSteps<PointwiseOp::Div>>);
-  add({"aten::lerp.Tensor", "aten::lerp.Scalar"}, inferLerp, lerpKernel, convertPointwise<lerpSteps>);
+      mulKernel, convertNumbers<singleStep<PointwiseOp::Mul>, convertComplexProduct>,
+      kCommutative | TraitSet{Trait::RoundsOnce});
+  add({"aten::addcmul"}, inferTernary, addcKernel<false>, convertPointwise<addcSteps<PointwiseOp::Mul>>, kRounded);
+  add({"aten::addcdiv"}, inferAddcdiv, addcKernel<true>, convertPointwise<addcSteps<PointwiseOp::Div>>, kRounded);
+  add({"aten::lerp.Tensor", "aten::lerp.Scalar"}, inferLerp, lerpKernel, convertPointwise<lerpSteps>, kRounded);
 
   add({"aten::atan2", "aten::arctan2"}, inferFloatBinary,
       binaryKernel<kVectors, [](auto a, auto b) { return atan2(a, b); }>, convertPointwise<PointwiseOp::Atan2>);

@@ -411,7 +411,7 @@ void registerPredicates(OpRegistry& ops) {
            .convert = convertPointwise<nanToNumSteps>,
            .dtypes = kAllTypes,
            .inplace = InPlace::Direct,
-           .traits = kElementwise});
+           .traits = kElementwise | TraitSet{Trait::ReadsLimits}});
 }
 
 template <double kFactor>

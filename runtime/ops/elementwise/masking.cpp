@@ -220,7 +220,8 @@ void registerMaskingOps(OpRegistry& ops) {
              .kernel = maskedFillKernel,
              .convert = convertPointwise<maskedFillSteps>,
              .dtypes = kAllTypes,
-             .inplace = InPlace::Direct});
+             .inplace = InPlace::Direct,
+             .traits = {Trait::RoundsOnce}});
   constexpr TraitSet kAsks{Trait::DependsOnElements}, kFinds{Trait::DependsOnElements, Trait::OwnStrides};
   ops.add({.schema = "aten::masked_select",
            .infer = inferMaskedSelect,

@@ -58,7 +58,8 @@ void registerWhereOps(OpRegistry& ops) {
              {.infer = inferWhere,
               .kernel = whereKernel,
               .convert = convertPointwise<PointwiseOp::Where>,
-              .dtypes = kAllTypes});
+              .dtypes = kAllTypes,
+              .traits = {Trait::RoundsOnce}});
 }
 
 }  // namespace tscompile

@@ -417,7 +417,7 @@ void registerAttentionOps(OpRegistry& ops) {
              .kernel = kernel,
              .convert = convert,
              .dtypes = kFloatingTypes,
-             .traits = {Trait::Random}});
+             .traits = {Trait::Random, Trait::RoundsOnce}});
   };
   for (std::string_view name : {"aten::_scaled_dot_product_attention", "aten::_scaled_dot_product_attention_math",
                                 "aten::_scaled_dot_product_attention_forward"})

@@ -322,6 +322,7 @@ void registerConvolutionOps(OpRegistry& ops) {
              .kernel = kernel,
              .convert = convert,
              .dtypes = kTypes,
+             .traits = {Trait::RoundsOnce},
              .cost = Cost::Convolution});
   };
   for (const char* name : {"aten::conv1d", "aten::conv2d", "aten::conv3d", "aten::conv1d.padding",

@@ -589,11 +589,12 @@ void registerNormalizationOps(OpRegistry& ops) {
              .trained = trained});
   };
   constexpr TrainedArguments kRunning{.first = 3, .end = 5, .training = 5};
-  add("aten::batch_norm", inferBatchNorm, keepingFormat<batchNormKernel>, convertBatchNorm, kRunning);
+  add("aten::batch_norm", inferBatchNorm, keepingFormat<batchNormKernel>, convertBatchNorm, kRunning,
+      {Trait::RoundsOnce});
   add("aten::native_batch_norm", inferBatchNorm, keepingFormat<batchNormKernel>, convertNativeBatchNorm, kRunning);
   add("aten::_native_batch_norm_legit_no_training", inferBatchNorm, keepingFormat<batchNormKernel>,
       convertNativeBatchNorm);
-  add("aten::instance_norm", inferInstanceNorm, instanceNormKernel, convertInstanceNorm, kRunning);
+  add("aten::instance_norm", inferInstanceNorm, instanceNormKernel, convertInstanceNorm, kRunning, {Trait::RoundsOnce});
   add("aten::layer_norm", inferLayerNorm, layerNormKernel, convertLayerNorm, {}, {Trait::RoundsOnce});
   add("aten::native_layer_norm", inferLayerNorm, layerNormKernel);
   add("aten::rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",

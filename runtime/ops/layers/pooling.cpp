@@ -335,7 +335,12 @@ void registerPoolingOps(OpRegistry& ops) {
   constexpr DTypeSet kAveraged = kFloatingTypes | DTypeSet{DType::Int64};
   auto add = [&](const char* schema, InferFunction infer, KernelFunction kernel, DTypeSet dtypes = kRealTypes,
                  ConvertFunction convert = nullptr) {
-    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .convert = convert, .dtypes = dtypes});
+    ops.add({.schema = schema,
+             .infer = infer,
+             .kernel = kernel,
+             .convert = convert,
+             .dtypes = dtypes,
+             .traits = {Trait::RoundsOnce}});
   };
   add("aten::max_pool1d", inferMaxPool<1>, maxPoolKernel<1>, kFloatingTypes, convertMaxPool<1>);
   add("aten::max_pool1d_with_indices", inferMaxPool<1>, maxPoolKernel<1>);

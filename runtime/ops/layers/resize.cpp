@@ -178,7 +178,8 @@ void addOverload(OpRegistry& ops, std::string_view schema) {
            .infer = [](InferCall& call) { inferResize(call, kOverload); },
            .kernel = keepingFormat<resizeKernel<kOverload>>,
            .convert = [](ConvertCall& call) { convertToLayer(call, kOverload); },
-           .dtypes = isNearest(kOverload.kind) ? kFloatingTypes | DTypeSet{DType::UInt8} : kFloatingTypes});
+           .dtypes = isNearest(kOverload.kind) ? kFloatingTypes | DTypeSet{DType::UInt8} : kFloatingTypes,
+           .traits = {Trait::RoundsOnce}});
 }
 template <Interpolation kKind, size_t kSpatial>
 void addResize(OpRegistry& ops, std::string_view sized, std::string_view vec) {

@@ -350,7 +350,7 @@ void groupedMmKernel(KernelCall& call) {
 
 void registerMatmulOps(OpRegistry& ops) {
   auto product = [&](const char* schema, InferFunction infer, KernelFunction kernel, ConvertFunction convert = nullptr,
-                     TraitSet traits = {Trait::SetsStrides}) {
+                     TraitSet traits = {Trait::SetsStrides, Trait::RoundsOnce}) {
     // Bool for the sake of empty tensors only.
     ops.add({.schema = schema,
              .infer = infer,
@@ -366,7 +366,7 @@ void registerMatmulOps(OpRegistry& ops) {
   product("aten::matmul(Tensor self, Tensor other) -> Tensor", inferMatmul, matmulKernel, convertMatmul);
   product("aten::linalg_matmul(Tensor self, Tensor other) -> Tensor", inferMatmul, matmulKernel, convertMatmul);
   product("aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", inferLinear, linearKernel,
-          convertLinear, {Trait::SetsStrides, Trait::RoundsOnce});
+          convertLinear);
 
   auto add = [&](const char* schema, InferFunction infer, KernelFunction kernel, ConvertFunction convert = nullptr,
                  InPlace inplace = InPlace::Direct) {

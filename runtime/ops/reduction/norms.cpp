@@ -407,7 +407,12 @@ void nuclearKernel(KernelCall& call) {
 void registerNormsOps(OpRegistry& ops) {
   auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel,
                  ConvertFunction convert = nullptr) {
-    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .convert = convert, .dtypes = kAllTypes});
+    ops.add({.schema = schema,
+             .infer = infer,
+             .kernel = kernel,
+             .convert = convert,
+             .dtypes = kAllTypes,
+             .traits = {Trait::RoundsOnce}});
   };
   add("aten::linalg_vector_norm", inferVectorNorm, vectorNormKernel, convertVectorNorm);
   add("aten::linalg_matrix_norm", inferMatrixNorm, matrixNormKernel);

@@ -64,24 +64,15 @@ struct Sum {
   T finish(const Acc& acc, int64_t) const { return static_cast<T>(acc); }
 };
 
-// The sum, rounded to the dtype of the result, divided by the count, rounded likewise.
+// Rounded once, as since PyTorch 2.
 template <class T>
 struct Mean : Sum<T, false> {
   using typename Sum<T, false>::Acc;
-  DType dtype;
-  explicit Mean(DType dtype) : dtype(dtype) {}
-  T rounded(T v) const {
-    if constexpr (std::is_same_v<T, float>) {
-      if (dtype == DType::Float16) return static_cast<float>(Half(v));
-      if (dtype == DType::BFloat16) return static_cast<float>(BFloat16(v));
-    }
-    return v;
-  }
   T finish(const Acc& acc, int64_t count) const {
     if constexpr (std::is_same_v<T, int64_t>)
       return count ? acc / count : 0;
     else
-      return rounded(static_cast<T>(acc)) / rounded(static_cast<T>(static_cast<double>(count)));
+      return static_cast<T>(acc) / static_cast<T>(static_cast<double>(count));
   }
 };
 
@@ -97,8 +88,7 @@ void sumKernel(KernelCall& call) {
 void meanKernel(KernelCall& call) {
   ReductionCall r(call);
   Tensor in = convertedFor(r.in, r.out.dtype());
-  withCompute(r.out.dtype(),
-              [&](auto sample) { reduceInto(in, r.dims, r.out, Mean<decltype(sample)>(r.out.dtype())); });
+  withCompute(r.out.dtype(), [&](auto sample) { reduceInto(in, r.dims, r.out, Mean<decltype(sample)>()); });
 }
 
 // Integers and bool are summed up as int64.
@@ -353,6 +343,7 @@ void registerReductionOps(OpRegistry& ops) {
              .kernel = sumKernel<false>,
              .convert = convertReduction<ReductionOf::Sum>,
              .dtypes = kAllTypes,
+             .traits = {Trait::RoundsOnce},
              .cost = Cost::Reduction});
   ops.add({.schema = "aten::nansum",
            .infer = inferNanSum,
@@ -365,6 +356,7 @@ void registerReductionOps(OpRegistry& ops) {
              .kernel = meanKernel,
              .convert = convertReduction<ReductionOf::Mean>,
              .dtypes = kAllTypes,
+             .traits = {Trait::RoundsOnce},
              .cost = Cost::Reduction});
   ops.add({.schema = "aten::nanmean", .infer = inferNanMean, .kernel = nanMeanKernel, .cost = Cost::Reduction});
   for (auto schema : {"aten::prod", "aten::prod.dim_int"})
@@ -391,6 +383,7 @@ void registerReductionOps(OpRegistry& ops) {
              .infer = inferLogSumExp,
              .kernel = logSumExpKernel,
              .convert = convertLogSumExp,
+             .traits = {Trait::RoundsOnce},
              .cost = Cost::Reduction});
 }
 

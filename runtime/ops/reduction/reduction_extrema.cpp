@@ -94,12 +94,14 @@ void registerReductionExtremaOps(OpRegistry& ops) {
              .infer = inferExtreme,
              .kernel = extremeKernel<true>,
              .convert = convertReduction<ReductionOf::Max>,
+             .traits = {Trait::RoundsOnce},
              .cost = Cost::Reduction});
   for (auto schema : {"aten::min", "aten::amin"})
     ops.add({.schema = schema,
              .infer = inferExtreme,
              .kernel = extremeKernel<false>,
              .convert = convertReduction<ReductionOf::Min>,
+             .traits = {Trait::RoundsOnce},
              .cost = Cost::Reduction});
   for (auto schema : {"aten::aminmax", "aten::_aminmax", "aten::_aminmax.dim"})
     ops.add({.schema = schema, .infer = inferExtremes, .kernel = aminmaxKernel, .cost = Cost::Reduction});
@@ -107,23 +109,27 @@ void registerReductionExtremaOps(OpRegistry& ops) {
            .infer = inferExtremeWithIndex,
            .kernel = extremeWithIndexKernel<true>,
            .convert = convertExtremes<true>,
+           .traits = {Trait::RoundsOnce},
            .cost = Cost::Reduction});
   ops.add({.schema = "aten::min.dim",
            .infer = inferExtremeWithIndex,
            .kernel = extremeWithIndexKernel<false>,
            .convert = convertExtremes<false>,
+           .traits = {Trait::RoundsOnce},
            .cost = Cost::Reduction});
   ops.add({.schema = "aten::argmax",
            .infer = inferIndexOfExtreme,
            .kernel = indexOfExtremeKernel<true>,
            .convert = convertExtremes<true>,
            .dtypes = kRealTypes,
+           .traits = {Trait::RoundsOnce},
            .cost = Cost::Reduction});
   ops.add({.schema = "aten::argmin",
            .infer = inferIndexOfExtreme,
            .kernel = indexOfExtremeKernel<false>,
            .convert = convertExtremes<false>,
            .dtypes = kRealTypes,
+           .traits = {Trait::RoundsOnce},
            .cost = Cost::Reduction});
 }
 

@@ -139,7 +139,8 @@ void registerScanOps(OpRegistry& ops) {
            .kernel = cumulativeKernel<false>,
            .convert = convertRunningTotal<false>,
            .dtypes = kAllTypes,
-           .inplace = InPlace::Direct});
+           .inplace = InPlace::Direct,
+           .traits = {Trait::RoundsOnce}});
   ops.add({.schema = "aten::cumprod",
            .infer = inferCumulative,
            .kernel = cumulativeKernel<true>,

@@ -242,13 +242,19 @@ void searchKernel(KernelCall& call) {
 }  // namespace
 
 void registerSortingOps(OpRegistry& ops) {
+  constexpr TraitSet kRounds{Trait::RoundsOnce};
   for (auto schema : {"aten::sort", "aten::sort.stable"})
-    ops.add({.schema = schema, .infer = inferSort, .kernel = sortKernel, .convert = convertSort});
+    ops.add({.schema = schema, .infer = inferSort, .kernel = sortKernel, .convert = convertSort, .traits = kRounds});
   for (auto schema : {"aten::argsort", "aten::argsort.stable"})
-    ops.add({.schema = schema, .infer = inferArgsort, .kernel = argsortKernel, .convert = convertSort});
+    ops.add(
+        {.schema = schema, .infer = inferArgsort, .kernel = argsortKernel, .convert = convertSort, .traits = kRounds});
   ops.add({.schema = "aten::msort", .infer = inferSameAsSelf, .kernel = msortKernel});
-  ops.add(
-      {.schema = "aten::topk", .infer = inferTopk, .kernel = topkKernel, .convert = convertTopk, .dtypes = kRealTypes});
+  ops.add({.schema = "aten::topk",
+           .infer = inferTopk,
+           .kernel = topkKernel,
+           .convert = convertTopk,
+           .dtypes = kRealTypes,
+           .traits = kRounds});
   for (auto schema :
        {"aten::searchsorted.Tensor", "aten::searchsorted.Scalar", "aten::bucketize.Tensor", "aten::bucketize.Scalar"})
     ops.add({.schema = schema, .infer = inferSearch, .kernel = searchKernel});
