@@ -175,11 +175,29 @@ void medianKernel(KernelCall& call) {
 
 // ---- mode: the most frequent element, of several the smallest ----
 
+// PyTorch sorts by `<`, which knows no place for NaN: of few elements, one after the other is moved before those that
+// it is less than, so that NaN divides them. Of more its result would be any; here NaN comes last then.
+template <class T>
+void sortForMode(std::vector<Found<T>>& items) {
+  constexpr size_t kFew = 16;
+  if (items.size() > kFew)
+    return std::sort(items.begin(), items.end(),
+                     [](const Found<T>& a, const Found<T>& b) { return isLess(a.value, b.value); });
+  for (size_t i = 1; i < items.size(); ++i) {
+    const Found<T> item = items[i];
+    size_t to = item.value < items[0].value ? 0 : i;
+    while (to > 0 && item.value < items[to - 1].value) --to;
+    std::move_backward(items.begin() + static_cast<ptrdiff_t>(to), items.begin() + static_cast<ptrdiff_t>(i),
+                       items.begin() + static_cast<ptrdiff_t>(i) + 1);
+    items[to] = item;
+  }
+}
+
 template <class T>
 Found<T> modeOf(const T* lane, int64_t n, std::vector<Found<T>>& items) {
   items.resize(static_cast<size_t>(n));
   for (int64_t i = 0; i < n; ++i) items[static_cast<size_t>(i)] = {lane[i], i};
-  std::sort(items.begin(), items.end(), [](const Found<T>& a, const Found<T>& b) { return isLess(a.value, b.value); });
+  sortForMode(items);
   Found<T> best = items[0];
   size_t most = 0;
   for (size_t start = 0, i = 0; i < items.size(); ++i) {
