@@ -1,11 +1,11 @@
 #include "runtime/engine/tracer.h"
 
 #include "ir/operators/private_writes.h"
-#include "ir/values/encoded.h"
 #include "ir/values/loop_limits.h"
 #include "runtime/call/argument_check.h"
 #include "runtime/call/quantized_arguments.h"
 #include "runtime/engine/interpreter_strides.h"
+#include "runtime/engine/layers/half_tensors.h"
 #include "runtime/engine/layers/pointwise_layer.h"
 #include "runtime/engine/layers/quantized_layer.h"
 #include "runtime/engine/number_inputs.h"
@@ -154,7 +154,8 @@ class Tracer : private OperatorTracer {
         native_(native),
         network_(std::make_unique<Network>()),
         tensors_(*network_, addConversion),
-        numbers_(tensors_, *this) {
+        numbers_(tensors_, *this),
+        halves_(tensors_) {
     if (traced.asksForStrides_ || traced.keepStrides_) strides_.emplace(context);
   }
 
@@ -444,116 +445,29 @@ class Tracer : private OperatorTracer {
     // A network whose memory is written is computed node by node.
     if (traced_.hasWrites_ || !def.convert) return toKernel(c, infer, call);
     if (def.hasSessionConverter()) return convertBySession(call, results);
-    if (native_ && computesInFloats(c, infer)) return computeInFloats(c, infer, results);
+    if (native_ && !c.quantized && computesInFloats(op, c.arguments, infer)) return computeInFloats(c, infer, results);
     native_&& c.isForConverter() ? def.convert(call) : toKernel(c, infer, call);
     for (size_t i = 0; i < c.resultCount; ++i)
       if (results[i].isNone())
         refuse(Reason::Limit, fmt::format("the converter of {} left output {} unset", op.fullName(), i + 1));
   }
 
-  // ---- operators on halves ----
-  //
-  // What PyTorch computes in f32 and rounds is a layer of f32 with a step that rounds. So a tensor of 16 bits is one of
-  // f32 whose elements 16 bits hold; it is stored in 16 bits where something else asks for it.
-
-  static bool isHalf(DType d) { return d == DType::Float16 || d == DType::BFloat16; }
-
-  bool computesInFloats(const Call& c, const InferCall& infer) const {
-    const bool keeps = c.op.has(Trait::KeepsElements), once = c.op.has(Trait::RoundsOnce);
-    if (c.quantized || c.op.has(Trait::ReadsLimits) || !(keeps || once || c.op.has(Trait::Elementwise)) ||
-        infer.resultCount() == 0)
-      return false;
-    for (size_t i = 0; i < infer.resultCount(); ++i) {
-      if (infer.inferred(i).kind != InferredResult::Kind::Tensor) return false;
-      const TensorSpec& s = infer.inferred(i).tensor;
-      const bool isKnown = s.hasRank && allKnown(s.sizes) && checkedNumel(s.sizes) > 0;
-      if (!isKnown || !(isHalf(s.dtype) || s.dtype == DType::Float32 || isIntegral(s.dtype, true))) return false;
-    }
-    const DType result = infer.inferred(0).tensor.dtype;
-    if (keeps && !isHalf(c.arguments[0]->toTensor().dtype()) && c.arguments[0]->toTensor().dtype() != DType::Float32)
-      return false;
-    bool hasHalf = isHalf(result);
-    const std::vector<Argument>& declared = c.op.schema().arguments;
-    for (size_t i = 0; i < c.arguments.size(); ++i) {
-      const IValue& v = *c.arguments[i];
-      if (v.isList() && NetworkTensors::isSymbolic(v)) return false;
-      if (v.isTensor() && v.tensorImpl()) {
-        const DType d = v.tensorImpl()->dtype();
-        hasHalf |= isHalf(d);
-        // A float among halves without dimensions is rounded first, but as a factor or divisor.
-        const bool isFactor = once && i == 1 && v.tensorImpl()->sizes().empty();
-        const bool isMixed = d == DType::Float32 && isHalf(result) && !keeps && !isFactor;
-        if (isMixed || !(isHalf(d) || d == DType::Float32 || isIntegral(d, true))) return false;
-      } else if (!keeps && declared[i].name == "dtype" && !v.isNone()) {
-        return false;
-      } else if (declared[i].name == "alpha" && v.isNumber() && v.toDouble() != 1) {
-        return false;  // a product that is rounded, too
-      }
-    }
-    return hasHalf;
-  }
-
+  // With layers of f32, which round what is of 16 bits (half_tensors.h).
   void computeInFloats(const Call& c, const InferCall& infer, std::vector<IValue>& results) {
     const DType result = infer.inferred(0).tensor.dtype;
     if (c.op.has(Trait::KeepsElements) && isHalf(result)) {
       const Tensor from = c.arguments[0]->toTensor();
-      results[0] = narrowed(result, from.dtype() == DType::Float32 ? from : widened(from));
+      results[0] = halves_.narrowed(node(), result, isHalf(from.dtype()) ? halves_.widened(node(), from) : from);
       return;
     }
     std::vector<IValue> wide;
-    for (size_t i = 0; i < c.arguments.size(); ++i) wide.push_back(asFloats(c, i));
+    for (size_t i = 0; i < c.arguments.size(); ++i) wide.push_back(halves_.inFloats(node(), c.op, c.arguments, i));
     Call inFloats{c.op, {}, c.resultCount};
     for (const IValue& v : wide) inFloats.take(v);
     layers(inFloats, results);
     for (size_t i = 0; i < infer.resultCount(); ++i)
       if (const DType dtype = infer.inferred(i).tensor.dtype; isHalf(dtype))
-        results[i] = narrowed(dtype, results[i].toTensor());
-  }
-
-  // An argument where the operator computes in f32. Numbers are elements of 16 bits, but for operators that take them
-  // into what is rounded once.
-  IValue asFloats(const Call& c, size_t i) {
-    const IValue& v = *c.arguments[i];
-    if (v.isTensor()) return v.tensorImpl() && isHalf(v.tensorImpl()->dtype()) ? IValue(widened(v.toTensor())) : v;
-    const bool isElement = c.op.has(Trait::Elementwise) && !c.op.has(Trait::RoundsOnce);
-    if (!isElement || !(v.isInt() || v.isFloat())) return v;
-    for (const IValue* other : c.arguments)
-      if (other->isTensor() && other->tensorImpl() && isHalf(other->tensorImpl()->dtype()))
-        return numberOf(elementOf(v, other->tensorImpl()->dtype()));
-    return v;
-  }
-
-  Tensor widened(const Tensor& t) {
-    if (!t.storage()->isSymbolic()) return widenedConstant(t);
-    if (Tensor wide = tensors_.wideOf(t); wide.defined()) return wide;
-    Tensor& made = widened_[t.impl()];
-    if (!made.defined()) {
-      made = tensors_.make(DType::Float32, t.sizes());
-      addConversion(*network_, node(), tensors_.idOf(t), tensors_.idOf(made));
-    }
-    return made;
-  }
-
-  // Read where it lies, so that what is packed of it in one tracing is found again in the next.
-  Tensor widenedConstant(const Tensor& t) {
-    Tensor& all = widenedMemory_[t.storage().get()];
-    if (!all.defined()) {
-      const Dims sizes{static_cast<int64_t>(t.storage()->bytes() / itemSize(t.dtype()))};
-      const Tensor elements = Tensor::view(t.dtype(), t.storage(), sizes, contiguousStrides(sizes), 0);
-      all = encodedTensor(elements, {}, 0);
-    }
-    return all.withGeometry(t.sizes(), t.strides(), t.offset());
-  }
-
-  Tensor narrowed(DType dtype, const Tensor& exact) {
-    Tensor rounded = tensors_.make(DType::Float32, exact.sizes());
-    auto layer = std::make_unique<PointwiseLayer>(node());
-    PointwiseProgram& p = layer->program;
-    p.output(p.step(dtype == DType::Float16 ? PointwiseOp::RoundF16 : PointwiseOp::RoundBF16, p.input()));
-    layer->inputs = {tensors_.idOf(exact)};
-    layer->outputs = {tensors_.idOf(rounded)};
-    network_->layers.push_back(std::move(layer));
-    return tensors_.makeNarrow(node(), dtype, rounded);
+        results[i] = halves_.narrowed(node(), dtype, results[i].toTensor());
   }
 
   static void toKernel(const Call& c, const InferCall& infer, ConvertCall& call) {
@@ -696,8 +610,7 @@ class Tracer : private OperatorTracer {
   std::unique_ptr<Network> network_;
   NetworkTensors tensors_;
   NumberInputs numbers_;
-  std::unordered_map<const TensorImpl*, Tensor> widened_;     // tensors of 16 bits that lie in memory, as f32
-  std::unordered_map<const Storage*, Tensor> widenedMemory_;  // the same of constants: all of their memory
+  HalfTensors halves_;
   std::vector<IValue> slots_;
   std::vector<const ListValue*> inputLists_;
   const TracedGraph::Step* step_ = nullptr;

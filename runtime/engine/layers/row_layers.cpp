@@ -19,7 +19,7 @@ constexpr int64_t kParallelBytes = 256 << 10;  // copies of less are done by one
 
 // Why a kernel runs instead of a layer.
 constexpr std::string_view kDiffer = "a tensor has another dtype or rank than the result",
-                           kStrided = "a tensor that is not float32 does not lie in row-major order";
+                           kStrided = "a tensor without elements does not lie in row-major order";
 
 }  // namespace
 
@@ -395,7 +395,7 @@ void convertCat(ConvertCall& call) {
       return convertToKernel(call, kDiffer);
     TensorId id = call.idOf(t);
     if (!call.network()[id].contiguous) {
-      if (!isF32(t) || t.numel() == 0) return convertToKernel(call, kStrided);
+      if (t.numel() == 0) return convertToKernel(call, kStrided);
       id = addCopy(call, id);
     }
     inputs.push_back(id);
@@ -415,10 +415,7 @@ void convertStack(ConvertCall& call) {
     Tensor t = item.toTensor();
     if (t.dtype() != spec.dtype) return convertToKernel(call, kDiffer);
     TensorId id = call.idOf(t);
-    if (!call.network()[id].contiguous) {
-      if (!isF32(t)) return convertToKernel(call, kStrided);
-      id = addCopy(call, id);
-    }
+    if (!call.network()[id].contiguous) id = addCopy(call, id);
     inputs.push_back(id);
   }
   int64_t dim = call.dim(1, static_cast<int>(spec.sizes.size()));

@@ -1,6 +1,7 @@
 // Attention: softmax(query @ key^T) @ value, alone and with the projections around it.
 #include "ir/values/size_expression.h"
 #include "runtime/engine/layers/attention_layer.h"
+#include "runtime/engine/layers/operands.h"
 #include "runtime/engine/network/convert_call.h"
 #include "runtime/ops/call_op.h"
 #include "runtime/ops/ops.h"
@@ -371,7 +372,7 @@ void convertMultiHead(ConvertCall& call) {
   const int64_t features = call.integer(3), heads = call.integer(4);
   std::array<IValue, 3> inputs{call.argument(0), call.argument(1), call.argument(2)};
   bool fits = std::all_of(inputs.begin(), inputs.end(), [&](const IValue& t) {
-    return t.toTensor().rank() == 3 && t.toTensor().size(2) == features && t.toTensor().dtype() == DType::Float32;
+    return t.toTensor().rank() == 3 && t.toTensor().size(2) == features && isF32OrHalf(t.toTensor());
   });
   if (call.flag(10)) return convertToKernel(call, "its weights are asked for");
   if (!fits || !fitsAttention(call, 5, features, heads, call.argument(9), call.argument(12)))
@@ -383,7 +384,7 @@ void convertMultiHead(ConvertCall& call) {
 void convertEncoderLayer(ConvertCall& call) {
   const int64_t features = call.integer(1), heads = call.integer(2);
   const Tensor src = call.tensor(0);
-  if (src.rank() != 3 || src.size(2) != features || src.dtype() != DType::Float32 ||
+  if (src.rank() != 3 || src.size(2) != features || !isF32OrHalf(src) ||
       !fitsAttention(call, 3, features, heads, call.argument(18), call.argument(19)))
     return convertToKernel(call, "its sizes do not fit each other");
   const bool normFirst = call.flag(8);

@@ -1,6 +1,7 @@
 // einsum, tensordot and bilinear forms.
 #include "ir/values/size_expression.h"
 #include "runtime/call/kernel_call.h"
+#include "runtime/engine/layers/operands.h"
 #include "runtime/engine/network/convert_call.h"
 #include "runtime/ops/linalg/contraction.h"
 #include "runtime/ops/ops.h"
@@ -276,8 +277,8 @@ void convertEinsum(ConvertCall& call) {
   std::vector<Tensor> operands = call.tensors(1);
   const bool areComplex = operands[0].dtype() == DType::Complex64;
   for (const Tensor& t : operands) {
-    if (t.dtype() != (areComplex ? DType::Complex64 : DType::Float32))
-      return convertToKernel(call, "arguments are neither float32 nor complex64");
+    if (areComplex ? t.dtype() != DType::Complex64 : !isF32OrHalf(t))
+      return convertToKernel(call, "arguments are neither float32, of 16 bits nor complex64");
     if (t.numel() == 0) return convertToKernel(call, "a tensor has no elements");
   }
   Equation eq = readEquation(call.text(0), operands.size());

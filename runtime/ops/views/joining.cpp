@@ -228,8 +228,9 @@ void registerJoiningOps(OpRegistry& ops) {
              .traits = traits});
   };
   for (const char* name : {"aten::cat", "aten::concat", "aten::concatenate"})
-    add(name, inferCat, catKernel, convertCat);
-  for (const char* name : {"aten::stack", "aten::_stack"}) add(name, inferStack, stackKernel, convertStack);
+    add(name, inferCat, catKernel, convertCat, {Trait::RoundsOnce});
+  for (const char* name : {"aten::stack", "aten::_stack"})
+    add(name, inferStack, stackKernel, convertStack, {Trait::RoundsOnce});
   add("aten::hstack", inferSide<Side::Horizontal>, sideKernel<Side::Horizontal>);
   add("aten::vstack", inferSide<Side::Vertical>, sideKernel<Side::Vertical>);
   add("aten::row_stack", inferSide<Side::Vertical>, sideKernel<Side::Vertical>);

@@ -1,0 +1,112 @@
+#include "runtime/engine/layers/half_tensors.h"
+
+#include "ir/values/encoded.h"
+#include "runtime/engine/layers/pointwise_layer.h"
+#include "runtime/reference/loops/copy.h"
+
+#include <algorithm>
+
+namespace tscompile {
+namespace {
+
+bool isLayered(DType d) { return isHalf(d) || d == DType::Float32 || isIntegral(d, true); }
+
+const TensorImpl* tensorOf(const IValue& v) { return v.isTensor() ? v.tensorImpl() : nullptr; }
+
+bool isKnown(const InferredResult& r) {
+  if (r.kind != InferredResult::Kind::Tensor) return false;
+  const TensorSpec& s = r.tensor;
+  return s.hasRank && allKnown(s.sizes) && checkedNumel(s.sizes) > 0 && isLayered(s.dtype);
+}
+
+DType halfAmong(std::span<const IValue* const> arguments) {
+  for (const IValue* v : arguments)
+    if (const TensorImpl* t = tensorOf(*v); t && isHalf(t->dtype())) return t->dtype();
+  return DType::Undefined;
+}
+
+}  // namespace
+
+bool computesInFloats(const Operator& op, std::span<const IValue* const> arguments, const InferCall& infer) {
+  const bool keeps = op.has(Trait::KeepsElements), once = op.has(Trait::RoundsOnce),
+             isElementwise = op.has(Trait::Elementwise);
+  if (!(keeps || once || isElementwise) || op.has(Trait::ReadsLimits) || infer.resultCount() == 0) return false;
+  for (size_t i = 0; i < infer.resultCount(); ++i)
+    if (!isKnown(infer.inferred(i))) return false;
+  const DType result = infer.inferred(0).tensor.dtype;
+  bool hasHalf = isHalf(result);
+  // How a float without dimensions is rounded to halves that it meets kernels know, but for factors and divisors.
+  auto fits = [&](const TensorImpl& t, size_t i) {
+    hasHalf |= isHalf(t.dtype());
+    const bool isFactor = once && i == 1 && t.sizes().empty();
+    return isLayered(t.dtype()) && !(t.dtype() == DType::Float32 && isHalf(result) && isElementwise && !isFactor);
+  };
+  const std::vector<Argument>& declared = op.schema().arguments;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const IValue& v = *arguments[i];
+    if (const TensorImpl* t = tensorOf(v)) {
+      if (!fits(*t, i)) return false;
+      if (i == 0 && keeps && !isHalf(t->dtype()) && t->dtype() != DType::Float32) return false;
+    } else if (v.isList() && NetworkTensors::isSymbolic(v)) {
+      for (const IValue& item : v.toList().items)
+        if (const TensorImpl* t = tensorOf(item); !t || !fits(*t, i)) return false;
+    } else if (declared[i].name == "dtype" && !keeps && !v.isNone()) {
+      return false;
+    } else if (declared[i].name == "alpha" && v.isNumber() && v.toDouble() != 1) {
+      return false;  // its product is rounded, too
+    }
+  }
+  return hasHalf;
+}
+
+IValue HalfTensors::inFloats(const Node* node, const Operator& op, std::span<const IValue* const> arguments, size_t i) {
+  const IValue& v = *arguments[i];
+  auto wide = [&](const IValue& item) {
+    const TensorImpl* t = tensorOf(item);
+    return t && isHalf(t->dtype()) ? IValue(widened(node, item.toTensor())) : item;
+  };
+  if (v.isList() && NetworkTensors::isSymbolic(v)) {
+    std::vector<IValue> items;
+    for (const IValue& item : v.toList().items) items.push_back(wide(item));
+    return Ref<ListValue>::make(v.toList().elementType, std::move(items));
+  }
+  // Numbers are elements of 16 bits where the operator does not take them into what it rounds once.
+  const bool isElement = (v.isInt() || v.isFloat()) && op.has(Trait::Elementwise) && !op.has(Trait::RoundsOnce);
+  const DType dtype = isElement ? halfAmong(arguments) : DType::Undefined;
+  return dtype == DType::Undefined ? wide(v) : numberOf(elementOf(v, dtype));
+}
+
+Tensor HalfTensors::widened(const Node* node, const Tensor& half) {
+  if (!half.storage()->isSymbolic()) return widenedConstant(half);
+  if (Tensor wide = tensors_.wideOf(half); wide.defined()) return wide;
+  Tensor& made = stored_[half.impl()];
+  if (!made.defined()) {
+    made = tensors_.make(DType::Float32, half.sizes());
+    addConversion(tensors_.network(), node, tensors_.idOf(half), tensors_.idOf(made));
+  }
+  return made;
+}
+
+// Read where it lies, so that what is packed of it for one plan is found again by the next.
+Tensor HalfTensors::widenedConstant(const Tensor& half) {
+  const Ref<Storage>& storage = half.storage();
+  Tensor& all = constants_[storage.get()];
+  if (!all.defined()) {
+    const Dims sizes{static_cast<int64_t>(storage->bytes() / itemSize(half.dtype()))};
+    all = encodedTensor(Tensor::view(half.dtype(), storage, sizes, contiguousStrides(sizes), 0), {}, 0);
+  }
+  return all.withGeometry(half.sizes(), half.strides(), half.offset());
+}
+
+Tensor HalfTensors::narrowed(const Node* node, DType dtype, const Tensor& exact) {
+  Tensor rounded = tensors_.make(DType::Float32, exact.sizes());
+  auto layer = std::make_unique<PointwiseLayer>(node);
+  PointwiseProgram& p = layer->program;
+  p.output(p.step(dtype == DType::Float16 ? PointwiseOp::RoundF16 : PointwiseOp::RoundBF16, p.input()));
+  layer->inputs = {tensors_.idOf(exact)};
+  layer->outputs = {tensors_.idOf(rounded)};
+  tensors_.network().layers.push_back(std::move(layer));
+  return tensors_.makeNarrow(node, dtype, rounded);
+}
+
+}  // namespace tscompile
