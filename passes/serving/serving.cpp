@@ -39,7 +39,8 @@ class Preparation {
     if (!checkOptions() || !takeInputs()) return Failed{};
     answerQuestions();
     widenLogits();
-    if (splitRows(context_, ids_, positions_)) {
+    const bool wasSplit = splitRows(context_, ids_, positions_);
+    if (sinkFactors(context_, positions_) || wasSplit) {
       cleanUp();
       context_.facts.refresh();
     }

@@ -38,7 +38,10 @@ AttentionFindings makeAttention(RewriteContext& context, const AttentionChoices&
 void recordAttention(const AttentionNode& made, const Node* instead, RewriteContext& context);
 // The bias of the linear layer in front of attention becomes its input qkv_bias.
 NodeRewrite fuseQkvBias();
-// Products of the tokens of all texts in one matrix become layers of [batch, tokens, width]. True if there were any.
+// Products of the tokens of all texts in one matrix, or with a weight repeated for each text, become layers of
+// [batch, tokens, width]. True if there were any.
 bool splitRows(RewriteContext& context, Value* ids, const Value* positions);
+// Factors that only views read come after them. True if there were any.
+bool sinkFactors(RewriteContext& context, const Value* positions);
 
 }  // namespace tscompile

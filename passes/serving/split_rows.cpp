@@ -1,4 +1,5 @@
-// Products of the tokens of all texts in one matrix, as torch.export decomposes layers, become layers of texts again.
+// Layers as torch.export decomposes them become layers of texts again: products of the tokens of all texts in one matrix,
+// and of those of each text with a weight that is repeated for it.
 #include "ir/values/aten.h"
 #include "passes/serving/serving_passes.h"
 #include "passes/serving/small_instance.h"
@@ -13,11 +14,15 @@ class RowSplitter {
 
   bool run() {
     if (!small_.fits() || !other_.fits()) return false;
-    std::vector<Node*> products;
-    for (Node* n : context_.graph.block()->nodes())
+    std::vector<Node*> products, repeated;
+    for (Node* n : context_.graph.block()->nodes()) {
       if (isLayerOfRows(n)) products.push_back(n);
+      if (n->kind() == aten::bmm) repeated.push_back(n);
+    }
     for (Node* n : products) split(n);
-    return dropExpansions() || !products.empty();
+    bool changed = !products.empty();
+    for (Node* n : repeated) changed |= joinTexts(n);
+    return dropExpansions() || changed;
   }
 
  private:
@@ -77,6 +82,39 @@ class RowSplitter {
     Value* layer = b.call(aten::linear, {texts, weight, bias}, tensor);
     n->output()->replaceAllUsesWith(b.call(aten::flatten, {layer, zero, one}, tensor));
     n->destroy();
+  }
+
+  // The constant matrix of which each text's matrix in `repeated` is a copy; else null.
+  Value* matrixOfAll(Value* repeated) {
+    Value* v = repeated;
+    while (!isMatrix(v)) {
+      Node* n = quietNode(v, context_);
+      if (!n || !context_.facts.movesElements(n) || n->inputCount() == 0) return nullptr;
+      v = n->input(0);
+    }
+    const Dims sizes = *small_.sizes(v);
+    const std::optional<SmallInstance::Elements> places = small_.places(repeated, v);
+    if (!places || places->sizes != Dims{small_.batch, sizes[0], sizes[1]}) return nullptr;
+    const size_t count = static_cast<size_t>(sizes[0] * sizes[1]);
+    for (size_t i = 0; i < places->values.size(); ++i)
+      if (places->values[i] != static_cast<double>(i % count)) return nullptr;
+    return v;
+  }
+  bool isMatrix(const Value* v) const {
+    const IValue* constant = GraphFacts::constant(v);
+    return constant && constant->isTensor() && constant->toTensor().rank() == 2 && small_.sizes(v);
+  }
+
+  bool joinTexts(Node* n) {
+    Value* matrix = matrixOfAll(n->input(1));
+    if (!matrix) return false;
+    Builder b(context_.graph, n);
+    b.setPlaceOf(n);
+    TypePtr tensor = types().tensor;
+    Value* weight = b.call(aten::transpose, {matrix, b.constant(IValue(0)), b.constant(IValue(1))}, tensor);
+    n->output()->replaceAllUsesWith(b.call(aten::linear, {n->input(0), weight, b.constant(IValue())}, tensor));
+    n->destroy();
+    return true;
   }
 
   RewriteContext& context_;

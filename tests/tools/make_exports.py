@@ -156,6 +156,23 @@ class Sums(nn.Module):
         return self.head(self.words(ids).cumsum(1).tanh())
 
 
+class Grouped(nn.Module):
+    """A decoder whose two heads of queries have one of keys and values, repeated for them."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.head = nn.Embedding(13, 8), nn.Linear(8, 13)
+        self.q, self.kv, self.out = nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 8, bias=False)
+
+    def forward(self, ids):
+        b, t = ids.shape
+        x = self.words(ids)
+        q = self.q(x).view(b, t, 2, 4).transpose(1, 2)
+        k, v = (h.view(b, t, 1, 4).transpose(1, 2).expand(b, 2, t, 4).contiguous() for h in self.kv(x).chunk(2, -1))
+        mixed = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.head(x + self.out(mixed.transpose(1, 2).reshape(b, t, 8)))
+
+
 class Quantized(nn.Module):
     """As torchao's convert_pt2e writes a quantised layer, the result brought to a grid that each run chooses."""
 
@@ -273,6 +290,8 @@ SCENES = {
     "quantized": scene(Quantized, (x43,)),
     "sums": scene(Sums, (torch.tensor([[1, 2, 3], [4, 5, 6]]),), dynamic=({0: Dim("batch"), 1: Dim("tokens", max=127)},)),
     "sums_fixed": scene(Sums, (torch.tensor([[1, 2, 3], [4, 5, 6]]),)),
+    "grouped_decomposed": scene(Grouped, (torch.tensor([[1, 2, 3], [4, 5, 6]]),),
+                                dynamic=({0: Dim("batch"), 1: Dim("tokens")},), decomposed=True),
     "leaky_decomposed": scene(Leaky, (x22,), decomposed=True),
     "truths": scene(Truths, (torch.tensor([True, False, True, False]), x43)),
     "shared": scene(Shared, (torch.tensor([1.0, 2.0, 3.0]),)),

@@ -8,10 +8,12 @@ namespace {
 
 class DecoderFiles : public Decoders {
  protected:
-  bool buildsFile(const std::string& name) {
+  bool buildsFile(const std::string& name, const std::vector<std::string>& settings = {}) {
     diagnostics_ = Diagnostics();
     Result<Module> module = Module::load(TSCOMPILE_SOURCE_DIR "/tests/data/" + name, {}, diagnostics_);
-    return module && buildLanguageModel(*module, {}, folder_, diagnostics_);
+    BuildConfig config;
+    for (const std::string& s : settings) setBuildOption(config, s, diagnostics_);
+    return module && buildLanguageModel(*module, config, folder_, diagnostics_);
   }
   // The weights that a folder keeps, without numbers in code.
   std::vector<std::pair<std::string, Tensor>> keptWeights() {
@@ -57,6 +59,16 @@ TEST_F(DecoderFiles, DecomposedLayersAreServedAsLayers) {
       "  %l : Tensor = aten::reshape(%l.rows, %l.s)\n  return (%l)\n";
   ASSERT_TRUE(builds(d, {"kv_cache_type=paged"})) << messages();
   EXPECT_EQ(served(9), expected(d, "ip", 9));
+}
+
+// Keys and values are repeated for the queries of a group, factors stand in front of views, and the weight of a layer is
+// repeated for each text.
+TEST_F(DecoderFiles, DecomposedGroupsKeepOneHeadOfKeys) {
+  ASSERT_TRUE(buildsFile("exports/grouped_decomposed.pt2", {"kv_cache_type=paged"})) << messages();
+  Result<BuiltModel> built = readBuiltModel(folder_, diagnostics_);
+  ASSERT_TRUE(built) << messages();
+  EXPECT_EQ(built->shape.heads, 2);
+  EXPECT_EQ(built->shape.kvHeads, 1);
 }
 
 // What PyTorch generates with these weights: tests/tools/make_language_archives.py.
