@@ -8,6 +8,7 @@
 #include "api/saved_plugins.h"
 #include "api/serving/input_trials.h"
 #include "api/serving_proof.h"
+#include "frontend/export/exported_input.h"
 #include "frontend/files/file_io.h"
 #include "ir/graph/clone.h"
 #include "ir/support/text.h"
@@ -28,6 +29,7 @@
 #include <bit>
 #include <fcntl.h>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <sys/file.h>
 #include <unistd.h>
@@ -138,10 +140,16 @@ bool settlePieces(BuildConfig& config, Diagnostics& diagnostics) {
 }
 
 // Takes what the model says for settings that were left open, and refuses what it cannot do.
-bool settle(BuildConfig& config, const LanguageModelShape& shape, Diagnostics& diagnostics) {
+bool settle(BuildConfig& config, const LanguageModelShape& shape, int64_t exportedFor, Diagnostics& diagnostics) {
   if (config.maxSeqLen == 0) {
     constexpr int64_t kUsual = 1024;
-    config.maxSeqLen = std::max(shape.positions ? shape.positions : kUsual, config.maxInputLen);
+    config.maxSeqLen = std::min(std::max(shape.positions ? shape.positions : kUsual, config.maxInputLen), exportedFor);
+  }
+  if (config.maxSeqLen > exportedFor) {
+    diagnostics.error(fmt::format("max_seq_len is {}, but the program was exported for texts of at most {} tokens",
+                                  config.maxSeqLen, exportedFor),
+                      ErrorKind::Input);
+    return false;
   }
   if (config.maxInputLen == 0) config.maxInputLen = config.maxSeqLen;
   if (shape.positions && config.maxSeqLen > shape.positions) {
@@ -254,7 +262,16 @@ class LanguageModelBuild {
     if (!tryInputs(run, *entrance_, diagnostics_)) return false;
     shape_.positions = entrance_->positions;
     asked_ = config_.maxSeqLen;
-    return settle(config_, shape_, diagnostics_);
+    return settle(config_, shape_, tokensExportedFor(), diagnostics_);
+  }
+
+  // How many tokens a program of torch.export takes at most.
+  int64_t tokensExportedFor() const {
+    int64_t most = std::numeric_limits<int64_t>::max();
+    for (const ExportedInput& input : given_.exportedSizes(*given_.graph()))
+      if (input.sizes.size() == 2 && std::ranges::find(entrance_->names, input.name) != entrance_->names.end())
+        most = std::min(most, input.sizes[entrance_->tokensFirst ? 0 : 1].most);
+    return most;
   }
 
   // A model that takes keys and values of earlier tokens is taken for one of whole texts, without any. So is one that
@@ -350,7 +367,8 @@ class LanguageModelBuild {
     for (const std::string& name : served->inputs) inputs.push_back(rangeOf(name, config_, shape_, built_.cache));
     CompileSpec spec = specFor(inputs);
     spec.minBlockSize = 1;
-    Module packed = lowered_->withGraph(std::move(graph_));
+    // Tokens of all texts lie in one row, which may be longer than a text.
+    Module packed = lowered_->withGraph(std::move(graph_), true);
     compiled_ = packed.compiled(spec, diagnostics);
     built_.inputs = served->inputs;
     if (!compiled_) return false;

@@ -179,11 +179,11 @@ Result<Module> Module::loadEngine(const std::string& path, const LoadOptions& op
   return m;
 }
 
-Module Module::withGraph(std::unique_ptr<Graph> graph) const {
+Module Module::withGraph(std::unique_ptr<Graph> graph, bool otherInputs) const {
   auto state = std::make_shared<ModuleState>();
   state->registry = state_->registry;
   state->origin = state_->origin ? state_->origin : state_;
-  state->originGraph = state_->originGraph;
+  state->originGraph = otherInputs ? kNoGraph : state_->originGraph;
   state->takesSelf = !state_->origin || state_->takesSelf;
   state->defaults = state_->defaults;
   state->takesInOrder = state_->takesInOrder;

@@ -116,8 +116,9 @@ class Module {
   const EngineInfo* engineInfo() const;
   // What its file has for api/refit.h; null if it is nothing.
   const RefitSource* refitSource() const;
-  // A module with this graph as its only method, "forward", which has the weights and calls of this one.
-  Module withGraph(std::unique_ptr<Graph> graph) const;
+  // A module with this graph as its only method, "forward", which has the weights and calls of this one. What an
+  // exported program asks of the sizes of inputs holds for it as well, unless its own are `otherInputs`.
+  Module withGraph(std::unique_ptr<Graph> graph, bool otherInputs = false) const;
   // Writes a lowered module to `path`, and what its text cannot say to a safetensors file beside it: OUT.ir,
   // OUT.safetensors. Loaded together they are the same module. See api/lower.h.
   bool write(const std::string& path, Diagnostics& diagnostics, const Limits& limits = {}) const;

@@ -20,6 +20,8 @@ namespace tscompile {
 
 class Extensions;
 
+constexpr size_t kNoGraph = SIZE_MAX;
+
 struct ModuleState {
   ParsedText text;
   Weights weights;
@@ -28,7 +30,7 @@ struct ModuleState {
   // Of a lowered module: the one that it was made from, which has the weights and what is still called; whether the
   // first input of the graph is still that module.
   std::shared_ptr<ModuleState> origin;
-  size_t originGraph = 0;  // of which it was made
+  size_t originGraph = 0;  // of which it was made; kNoGraph: whose inputs are none of its own
   bool takesSelf = true;
   EngineOptions engine;                                           // of the engines that its graphs hold
   SourcePtr source;                                               // the text

@@ -291,7 +291,7 @@ SCENES = {
     "sums": scene(Sums, (torch.tensor([[1, 2, 3], [4, 5, 6]]),), dynamic=({0: Dim("batch"), 1: Dim("tokens", max=127)},)),
     "sums_fixed": scene(Sums, (torch.tensor([[1, 2, 3], [4, 5, 6]]),)),
     "grouped_decomposed": scene(Grouped, (torch.tensor([[1, 2, 3], [4, 5, 6]]),),
-                                dynamic=({0: Dim("batch"), 1: Dim("tokens")},), decomposed=True),
+                                dynamic=({0: Dim("batch", max=4), 1: Dim("tokens", max=300)},), decomposed=True),
     "leaky_decomposed": scene(Leaky, (x22,), decomposed=True),
     "truths": scene(Truths, (torch.tensor([True, False, True, False]), x43)),
     "shared": scene(Shared, (torch.tensor([1.0, 2.0, 3.0]),)),

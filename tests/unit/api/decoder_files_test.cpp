@@ -71,6 +71,17 @@ TEST_F(DecoderFiles, DecomposedGroupsKeepOneHeadOfKeys) {
   EXPECT_EQ(built->shape.kvHeads, 1);
 }
 
+// A step has tokens of several texts: more than the program was exported for.
+TEST_F(DecoderFiles, BoundsOfExportsHoldForEachText) {
+  ASSERT_TRUE(buildsFile("exports/grouped_decomposed.pt2", {"kv_cache_type=paged", "max_num_tokens=512"}))
+      << messages();
+  EXPECT_EQ(readBuiltModel(folder_, diagnostics_)->config.maxSeqLen, 300);
+  EXPECT_FALSE(buildsFile("exports/grouped_decomposed.pt2", {"max_seq_len=400"}));
+  EXPECT_NE(messages().find("max_seq_len is 400, but the program was exported for texts of at most 300 tokens"),
+            std::string::npos)
+      << messages();
+}
+
 // What PyTorch generates with these weights: tests/tools/make_language_archives.py.
 TEST_F(DecoderFiles, ArchivesCanBeRefitted) {
   ASSERT_TRUE(buildsFile("language/optional_cache.pt")) << messages();
