@@ -3,12 +3,14 @@
 //   einsum("bqhd,bkhd->bhqk", [a, b])                   -> matmul of permuted operands
 //   einsum("btkgd,bskd->bkgts", [a, b])                 -> the same, with a dimension of 1 in b for g
 //   x / sum(x), x = exp(y - max(y))                     -> softmax(y)
+//   matmul(softmax(w), v) * sigmoid(logsumexp(w) - s)    -> matmul(softmax(cat([w, s]))[.., :-1], v)
 //   detach_(x)                                          -> x
 //   linear(transpose(x, 0, 1), w, b)                    -> transpose(linear(x, w, b), 0, 1)
 //   y = empty; y[.., :n].copy_(a); y[.., n:].copy_(b)   -> cat([a, b], dim)
 #include "ir/values/aten.h"
 #include "ir/values/kind_set.h"
 #include "passes/rewrite/formula.h"
+#include "passes/serving/gated_sinks.h"
 #include "passes/serving/native_layers.h"
 #include "passes/serving/serving_passes.h"
 
@@ -210,6 +212,7 @@ void writePlainly(Graph& graph, RewriteContext& context) {
                                                     {Symbol::of("aten::einsum"), plainEinsum},
                                                     {aten::linear, plainLinear},
                                                     {aten::div, plainSoftmax},
+                                                    {aten::mul, joinGatedSinks},
                                                     {Symbol::of("aten::detach_"), plainDetach},
                                                     {aten::_native_multi_head_attention, unpackNativeLayer},
                                                     {aten::_transformer_encoder_layer_fwd, unpackNativeLayer}};

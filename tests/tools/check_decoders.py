@@ -2,11 +2,11 @@
 """Builds every causal model of transformers from a small configuration and compares the tokens with PyTorch's.
 
     check_decoders.py TOOL [--zoo] [--work DIR] [--inputs ids,ids+mask,ids+positions,ids+mask+positions] [--attention sdpa,eager]
-                      [--forms pt,pt2,script] [ARCHITECTURE...]
+                      [--forms pt,pt2,decomposed,script] [ARCHITECTURE...]
 
 With --zoo, those of decoder_zoo*.py; of a model that says what it `takes` the inputs are these, and one that is to be
-`refused` must not be built. Models have random weights and are traced (pt), scripted or exported by torch.export (pt2)
-as they are, without a cache. Wants PyTorch 2 and transformers: `./dev oracle` says which
+`refused` must not be built. Models have random weights and are traced (pt), scripted or exported by torch.export (pt2,
+with run_decompositions: decomposed) as they are, without a cache. Wants PyTorch 2 and transformers: `./dev oracle` says which
 Python has them. What was traced is kept in DIR and used again. Exits 1 if a model builds and says other tokens.
 """
 import argparse
@@ -34,6 +34,7 @@ os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 PROMPTS = [[5, 17, 3, 8, 42], [9, 9, 31, 77, 12, 60, 4, 88, 23, 50, 7], [11, 64, 2 + 7, 35, 90, 6, 71, 28, 53] * 2]
 NEW_TOKENS = 12
 TIE = 1e-4
+EXPORTED = ("pt2", "decomposed")
 
 # What every small configuration may have; configurations ignore what they do not know.
 SMALL = dict(vocab_size=97, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
@@ -158,9 +159,11 @@ def export(name, attention, inputs, form, folder):
     with torch.no_grad():
         ids = torch.randint(3, 90, (2, 9))
         example = model.example(ids) if hasattr(model, "example") else arguments(inputs, ids)
-        if form == "pt2":
+        if form in EXPORTED:
             sizes = {0: torch.export.Dim("batch", max=64), 1: torch.export.Dim("tokens", max=60)}
             exported = torch.export.export(model, example, dynamic_shapes=tuple(sizes for _ in example))
+            if form == "decomposed":
+                exported = exported.run_decompositions()
             traced = exported.module()
         elif form == "script":
             traced = torch.jit.script(model)
@@ -181,7 +184,7 @@ def export(name, attention, inputs, form, folder):
         off = (logits_of(traced, model, inputs, row) - logits_of(model, model, inputs, row)).abs().max()
         if not off < 1e-3:
             raise ValueError(f"its trace is another model at other sizes ({float(off):.3g})")
-    if form == "pt2":
+    if form in EXPORTED:
         torch.export.save(exported, os.path.join(folder, "model.pt2"))
     else:
         torch.jit.save(traced, os.path.join(folder, "model.pt"))
@@ -193,7 +196,7 @@ def export(name, attention, inputs, form, folder):
 def check(tool, folder, form, limit):
     """'right' and what is kept of texts, or 'refused' or 'wrong' and what was said."""
     built = os.path.join(folder, "built")
-    run = subprocess.run([tool, "build", os.path.join(folder, "model.pt2" if form == "pt2" else "model.pt"), "-o", built, "-q", "--set", "max_seq_len=48",
+    run = subprocess.run([tool, "build", os.path.join(folder, "model.pt2" if form in EXPORTED else "model.pt"), "-o", built, "-q", "--set", "max_seq_len=48",
                           "--set", "max_num_tokens=16"], capture_output=True, text=True, timeout=limit)
     if run.returncode:
         lines = [l for l in run.stderr.splitlines() if "error" in l] or run.stderr.splitlines() or ["nothing said"]

@@ -6,7 +6,7 @@
 
 Forms are words joined by "_": strict, dynamic (Dim.AUTO), batch (a Dim for the first dimension), decomposed, plain for none of them;
 or trace and script, which write TorchScript. A form "a/b" alternates: the first model is checked as a, the next as b. Groups are
-those of model_kinds.py (vision, hf, timm, nn, db, detection, own, written); --every and --from take a part of one. Wants PyTorch 2, torchvision,
+those of model_kinds.py (vision, hf, tasks, timm, nn, db, detection, own, written); --every and --from take a part of one. Wants PyTorch 2, torchvision,
 transformers and timm: `./dev oracle` says which Python has them. Without MODEL and GROUP, the models of this file are checked.
 Exits 1 if a model fails or differs by more than 1e-4 of the largest expected value (of 1 if that is less) + 1e-3 * |expected|.
 """

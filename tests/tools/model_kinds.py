@@ -83,6 +83,10 @@ def transformers_inputs(model, size=32):
                   input_values=torch.randn(2, 1600), input_features=torch.randn(2, getattr(config, "num_mel_bins", 80), 64),
                   decoder_input_ids=ids[:, :7])
     names = inspect.signature(model.forward).parameters
+    if "VideoClassification" in type(model).__name__:
+        values["pixel_values"] = torch.randn(2, getattr(config, "num_frames", 4), 3, size, size)
+    if "MultipleChoice" in type(model).__name__:
+        values["input_ids"] = ids = ids.view(2, 1, 11).repeat(1, 2, 1)
     kwargs = {k: v for k, v in values.items() if k in names}
     if "input_ids" in kwargs and "attention_mask" in names:
         kwargs["attention_mask"] = torch.ones_like(ids)
@@ -91,18 +95,38 @@ def transformers_inputs(model, size=32):
     return kwargs
 
 
+def transformer(name, family):
+    def make():
+        model = small_model(name, family)
+        return model, (), transformers_inputs(model)
+    return make
+
+
 def transformers_families():
     from transformers.models.auto import modeling_auto
-
-    def maker(name, family):
-        def make():
-            model = small_model(name, family)
-            return model, (), transformers_inputs(model)
-        return make
-
     out = {}
     for family, name in modeling_auto.MODEL_MAPPING_NAMES.items():
-        out[f"hf_{family}"] = maker(name if isinstance(name, str) else name[0], family)
+        out[f"hf_{family}"] = transformer(name if isinstance(name, str) else name[0], family)
+    return out
+
+
+# Tasks whose models are more than a family's own with a linear layer behind it come first.
+TASKS = ["OBJECT_DETECTION", "SEMANTIC_SEGMENTATION", "UNIVERSAL_SEGMENTATION", "INSTANCE_SEGMENTATION",
+         "DEPTH_ESTIMATION", "KEYPOINT_DETECTION", "POSE_ESTIMATION", "MASK_GENERATION", "IMAGE_TO_IMAGE", "IMAGE_MATTING",
+         "ZERO_SHOT_IMAGE_CLASSIFICATION", "ZERO_SHOT_OBJECT_DETECTION", "VISUAL_QUESTION_ANSWERING", "CTC",
+         "AUDIO_CLASSIFICATION", "AUDIO_FRAME_CLASSIFICATION", "AUDIO_XVECTOR", "TEXT_TO_SPECTROGRAM", "TEXT_TO_WAVEFORM",
+         "TIME_SERIES_PREDICTION", "VIDEO_CLASSIFICATION", "MASKED_IMAGE_MODELING", "BACKBONE", "IMAGE_CLASSIFICATION",
+         "SPEECH_SEQ_2_SEQ", "SEQ_TO_SEQ_CAUSAL_LM", "MASKED_LM", "QUESTION_ANSWERING", "MULTIPLE_CHOICE",
+         "SEQUENCE_CLASSIFICATION", "TOKEN_CLASSIFICATION"]
+
+
+def transformers_tasks():
+    from transformers.models.auto import modeling_auto
+    out = {}
+    for task in TASKS:
+        for family, name in getattr(modeling_auto, f"MODEL_FOR_{task}_MAPPING_NAMES").items():
+            for one in [name] if isinstance(name, str) else name:
+                out[f"hf_{one}"] = transformer(one, family)
     return out
 
 
@@ -410,5 +434,5 @@ def written():
     return written_kinds.kinds()
 
 
-GROUPS = {"vision": vision, "hf": transformers_families, "timm": timm_families, "nn": nn_modules, "db": export_examples,
-          "detection": detection, "own": own_kinds, "written": written}
+GROUPS = {"vision": vision, "hf": transformers_families, "tasks": transformers_tasks, "timm": timm_families,
+          "nn": nn_modules, "db": export_examples, "detection": detection, "own": own_kinds, "written": written}

@@ -301,6 +301,30 @@ TEST_F(Decoders, SinksTakeWeightFromKeys) {
   expectServed(d);
 }
 
+// The factor is the part that keys have of the sum of exponentials.
+TEST_F(Decoders, SinksMayBeAFactorOfTheResult) {
+  const std::string sum = "  %lse : Tensor = aten::logsumexp(%masked, %last, %no)\n";
+  const std::string parts =
+      "  %most : Tensor = aten::amax(%masked, %last, %yes)\n  %less : Tensor = aten::sub(%masked, %most, %1)\n"
+      "  %exp : Tensor = aten::exp(%less)\n  %sum : Tensor = aten::sum(%exp, %last, %no, %none)\n"
+      "  %log : Tensor = aten::log(%sum)\n  %row.most : Tensor = aten::squeeze(%most, %last)\n"
+      "  %lse : Tensor = aten::add(%log, %row.most, %1)\n";
+  for (const std::string& logSumExp : {sum, parts}) {
+    Decoder d;
+    d.attention = kRows + "  %later : Tensor = aten::gt(%at.m, %row)\n" + weight("sinks", 2, 1, 0.7) +
+                  "  %k.t : Tensor = aten::transpose(%k, %2, %3)\n  %scores : Tensor = aten::matmul(%q, %k.t)\n"
+                  "  %masked : Tensor = aten::masked_fill(%scores, %later, %far)\n" +
+                  logSumExp +
+                  "  %by : Tensor = aten::unsqueeze(%sinks, %0)\n  %over : Tensor = aten::sub(%lse, %by, %1)\n"
+                  "  %part : Tensor = aten::sigmoid(%over)\n  %gate : Tensor = aten::unsqueeze(%part, %m1)\n"
+                  "  %p : Tensor = aten::softmax(%masked, %m1, %none)\n  %all : Tensor = aten::matmul(%p, %v)\n"
+                  "  %o : Tensor = aten::mul(%all, %gate)\n";
+    d.positions += "  %last : int[] = prim::Constant[value=[-1]]()\n";
+    ASSERT_TRUE(builds(d, {"kv_cache_type=paged"})) << messages() << d.text();
+    EXPECT_EQ(served(9), expected(d, "ip", 9));
+  }
+}
+
 TEST_F(Decoders, ValuesMayHaveAnotherSizeThanQueries) {
   for (const char* part : {"q", "v"}) {
     Decoder d;
