@@ -281,7 +281,8 @@ class LanguageModelBuild {
     const bool isCalledWithLess = bindDefaults(*graph, given_.defaults());
     const bool hasCaches = dropCaches(*graph, given_.registry()), writes = writeCopies(*graph);
     if (!isCalledWithLess && !hasCaches && !writes) return true;
-    Module changed = lowered_->withGraph(std::move(graph));
+    // The mask of a text with its memory is longer than the text.
+    Module changed = lowered_->withGraph(std::move(graph), hasCaches);
     if (isCalledWithLess || hasCaches) given_ = changed;
     lowered_ = changed.lowered(lowering_, diagnostics_);
     return lowered_ && lowered_->prepare(diagnostics_);

@@ -8,6 +8,7 @@
 #include "passes/serving/serving_passes.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
 
@@ -64,6 +65,7 @@ class Caches {
   bool isJoined(const Value* v) {
     for (const Use& u : v->uses()) {
       if (joinBehind(v, u.user)) return true;
+      if (const Value* same = joinedToNothing(v, u.user); same && isJoined(same)) return true;
       if (takesFromStack(u.user) && std::ranges::any_of(u.user->outputs(), [&](const Value* e) { return isJoined(e); }))
         return true;
     }
@@ -77,13 +79,31 @@ class Caches {
     return takes && n->inputCount() > 1 && c_.facts.integer(n->input(1)) == 0;
   }
 
+  // What joins a list that nothing else reads; null if nothing does.
+  static Node* catBehind(const Node* list) {
+    if (list->kind() != sym::ListConstruct || list->output()->useCount() != 1) return nullptr;
+    Node* cat = (*list->output()->uses().begin()).user;
+    return cat->kind() == aten::cat ? cat : nullptr;
+  }
+  // Caches that are made anew begin as tensors of no elements and no form.
+  std::vector<Value*> partsOf(const Node* list) {
+    std::vector<Value*> parts;
+    for (const Use& u : list->inputs())
+      if (c_.facts.sizes(u.value) != Dims{0}) parts.push_back(u.value);
+    return parts;
+  }
   // cat([v, fresh], dim)
   std::optional<Join> joinBehind(const Value* v, const Node* list) {
-    if (list->kind() != sym::ListConstruct || list->inputCount() != 2 || list->input(0) != v) return std::nullopt;
-    if (list->output()->useCount() != 1) return std::nullopt;
-    Node* cat = (*list->output()->uses().begin()).user;
-    std::optional<int64_t> dim = cat->kind() == aten::cat ? c_.facts.integer(cat->input(1)) : std::nullopt;
-    return dim ? std::optional(Join{cat, list->input(1), *dim}) : std::nullopt;
+    Node* cat = catBehind(list);
+    std::optional<int64_t> dim = cat ? c_.facts.integer(cat->input(1)) : std::nullopt;
+    if (!dim) return std::nullopt;
+    const std::vector<Value*> parts = partsOf(list);
+    return parts.size() == 2 && parts[0] == v ? std::optional(Join{cat, parts[1], *dim}) : std::nullopt;
+  }
+  // cat([empty, v], dim), which is v.
+  Value* joinedToNothing(const Value* v, const Node* list) {
+    Node* cat = catBehind(list);
+    return cat && std::ranges::equal(partsOf(list), std::array{v}) ? cat->output() : nullptr;
   }
 
   // Everything that is made of an input: elements of lists and tuples, joins, numbers of tokens.
@@ -115,6 +135,9 @@ class Caches {
         joins_.push_back(*j);
       } else if (u.user->kind() == aten::size && u.user->inputCount() == 2) {
         asked.push_back(u.user);
+      } else if (Value* same = joinedToNothing(v, u.user)) {
+        std::optional<Stack> part = lookAtTensor(same);
+        if (!part || !add(*part)) return std::nullopt;
       } else if (takesFromStack(u.user)) {
         std::optional<Stack> part = lookAtParts(u.user);
         if (!part || !add(*part)) return std::nullopt;

@@ -37,6 +37,24 @@ TEST(DropCaches, WhatIsJoinedInFrontGoes) {
   EXPECT_NE(text.find("aten::add(%x, "), std::string::npos) << text;
 }
 
+// Before, in one join with what is new, or in one of their own.
+TEST(DropCaches, CachesMayBeJoinedToNothing) {
+  const std::string empty =
+      "  %0 : int[] = prim::Constant[value=[0]]()\n  %none : NoneType = prim::Constant()\n"
+      "  %nothing : Float(0) = aten::zeros(%0, %none, %none, %none, %none)\n";
+  const std::string together =
+      "  %both : Tensor[] = prim::ListConstruct(%nothing, %past, %x)\n  %y : Tensor = aten::cat(%both, %2)\n";
+  const std::string apart =
+      "  %one : Tensor[] = prim::ListConstruct(%nothing, %past)\n  %same : Tensor = aten::cat(%one, %2)\n"
+      "  %both : Tensor[] = prim::ListConstruct(%same, %x)\n  %y : Tensor = aten::cat(%both, %2)\n";
+  for (const std::string& use : {together, apart}) {
+    std::unique_ptr<Graph> g = parsed(withCache(empty + use));
+    ASSERT_TRUE(dropCaches(*g, allOps())) << use;
+    ASSERT_EQ(g->inputs().size(), 1u);
+    EXPECT_EQ(graphText(*g).find("aten::cat"), std::string::npos) << graphText(*g);
+  }
+}
+
 TEST(DropCaches, ThereAreAsManyTextsAsIds) {
   for (const char* dim : {"%0", "%minus4"}) {
     std::unique_ptr<Graph> g = parsed(
