@@ -368,11 +368,24 @@ class Tracer : private OperatorTracer {
     if (c.op.has(Trait::ReadsGeometry)) {
       forbidChangedInputs(c);
       call(c, results);
-    } else if (!c.symbolic && !c.isWritten && !c.trains && !c.op.schema().isMutable()) {
+    } else if (!c.isWritten && !c.trains && !c.op.schema().isMutable() && (!c.symbolic || isSmallForm(c))) {
       call(c, results);
     } else {
       layers(c, results);
     }
+  }
+
+  // Whether it is known though a tensor is not, whose sizes and dtype are all that it takes; and few enough to be kept.
+  bool isSmallForm(const Call& c) const {
+    constexpr int64_t kMost = 1 << 16;
+    const auto isSymbolic = [](const IValue* v) { return NetworkTensors::isSymbolic(*v); };
+    if (!c.op.has(Trait::LendsFirstForm) || c.op.has(Trait::Uninitialized) || traced_.hasWrites_ ||
+        std::any_of(c.arguments.begin() + 1, c.arguments.end(), isSymbolic))
+      return false;
+    InferCall infer(c.op, c.arguments.data(), c.arguments.size());
+    c.op.def().infer(infer);
+    const TensorSpec& s = infer.inferred(0).tensor;
+    return s.hasRank && allKnown(s.sizes) && checkedNumel(s.sizes).value_or(kMost + 1) <= kMost;
   }
 
   void applyToNumbers(const Call& c, std::vector<IValue>& results) {

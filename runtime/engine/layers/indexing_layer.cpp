@@ -67,7 +67,13 @@ void PickLayer::run(Frame& frame) const {
   parallelFor(pieces, bytes < kParallelBytes ? 1 : frame.threads(), [&](int64_t p) {
     const Piece piece = pieceOf(all, pieces, p);
     auto copy = [&](auto&& each) {
-      for (int64_t i = piece.begin; i < piece.end; ++i) each(i / count * picked + blocks[i % count], i);
+      int64_t i = piece.begin, block = i % count, first = i / count * picked;
+      for (; i < piece.end; ++i) {
+        each(first + blocks[block], i);
+        if (++block < count) continue;
+        block = 0;
+        first += picked;
+      }
     };
     if (innerBytes == 4) return copy([&](int64_t a, int64_t b) { std::memcpy(to + b * 4, from + a * 4, 4); });
     copy([&](int64_t a, int64_t b) {

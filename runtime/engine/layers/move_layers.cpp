@@ -2,7 +2,9 @@
 
 #include "runtime/call/thread_pool.h"
 
+#include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 namespace tscompile {
 namespace {
@@ -76,6 +78,74 @@ MoveLayer::MoveLayer(const Node* node, const Network& network, TensorId self, Te
 }
 
 void MoveLayer::run(Frame& frame) const { all_.run(frame.raw(inputs[0]), frame.raw(outputs[0]), frame.threads()); }
+
+namespace {
+
+template <class From, class To>
+void convertItems(const std::byte* from, std::byte* to, int64_t count) {
+  const auto* source = reinterpret_cast<const From*>(from);
+  auto* target = reinterpret_cast<To*>(to);
+  for (int64_t i = 0; i < count; ++i) target[i] = static_cast<To>(source[i]);
+}
+
+// Floats become integers of 64 bits only: of what smaller ones do not hold the reference knows what is left.
+template <class From>
+ConvertLayer::Function convertsFrom(DType to) {
+  switch (to) {
+    case DType::Float32:
+      return convertItems<From, float>;
+    case DType::Float64:
+      return convertItems<From, double>;
+    case DType::Int64:
+      return convertItems<From, int64_t>;
+    case DType::Int32:
+      return std::is_integral_v<From> ? convertItems<From, int32_t> : nullptr;
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace
+
+ConvertLayer::Function ConvertLayer::functionFor(DType from, DType to) {
+  switch (from) {
+    case DType::Float32:
+      return convertsFrom<float>(to);
+    case DType::Float64:
+      return convertsFrom<double>(to);
+    case DType::Int64:
+      return convertsFrom<int64_t>(to);
+    case DType::Int32:
+      return convertsFrom<int32_t>(to);
+    case DType::Int16:
+      return convertsFrom<int16_t>(to);
+    case DType::Int8:
+      return convertsFrom<int8_t>(to);
+    case DType::UInt8:
+    case DType::Bool:
+      return convertsFrom<uint8_t>(to);
+    default:
+      return nullptr;
+  }
+}
+
+ConvertLayer::ConvertLayer(const Node* node, Function convert, TensorId self, TensorId out)
+    : Layer(node), convert_(convert) {
+  inputs = {self};
+  outputs = {out};
+}
+
+void ConvertLayer::run(Frame& frame) const {
+  const NetTensor &from = frame.network()[inputs[0]], &to = frame.network()[outputs[0]];
+  const auto fromItem = static_cast<int64_t>(itemSize(from.dtype)), toItem = static_cast<int64_t>(itemSize(to.dtype));
+  constexpr int64_t kPiece = 16 << 10;  // elements
+  const int64_t pieces = std::clamp<int64_t>(to.numel / kPiece, 1, 64);
+  parallelFor(pieces, frame.threads(), [&](int64_t p) {
+    const Piece piece = pieceOf(to.numel, pieces, p);
+    convert_(frame.raw(inputs[0]) + piece.begin * fromItem, frame.raw(outputs[0]) + piece.begin * toItem,
+             piece.end - piece.begin);
+  });
+}
 
 WritePartLayer::WritePartLayer(const Node* node, const Network& network, TensorId self, TensorId source, TensorId out,
                                TensorId part)

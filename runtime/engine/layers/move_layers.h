@@ -38,6 +38,20 @@ class MoveLayer : public Layer {
   StridedCopy all_;
 };
 
+// out = self in another dtype: a contiguous tensor of integers, bools or floats of 32 or 64 bits.
+class ConvertLayer : public Layer {
+ public:
+  using Function = void (*)(const std::byte* from, std::byte* to, int64_t count);
+  // What converts `from` to `to` as PyTorch does; null if there is nothing.
+  static Function functionFor(DType from, DType to);
+  ConvertLayer(const Node* node, Function convert, TensorId self, TensorId out);
+  std::string name() const override { return "convert"; }
+  void run(Frame& frame) const override;
+
+ private:
+  Function convert_;
+};
+
 // out = self; part = source. Inputs: self, source. Outputs: out, and the part of it. Where self lies in the memory of
 // out (optimize/write_in_place.cpp) there is the part alone to write.
 class WritePartLayer : public Layer {

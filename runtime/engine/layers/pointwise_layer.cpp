@@ -41,10 +41,19 @@ void convertCopy(ConvertCall& call) {
   Tensor x = call.tensor(0);
   const TensorSpec& spec = call.spec();
   const bool changes = x.dtype() != spec.dtype;
-  if (changes && !(isLoaded(x.dtype()) && isLoaded(spec.dtype))) return convertToKernel(call, "the dtype changes");
+  const bool isLoop = isLoaded(x.dtype()) && isLoaded(spec.dtype);
+  const ConvertLayer::Function convert =
+      changes && !isLoop ? ConvertLayer::functionFor(x.dtype(), spec.dtype) : nullptr;
+  if (changes && !isLoop && !convert)
+    return convertToKernel(call, "no layer converts between these dtypes");
   if (isQuantized(x.dtype())) return convertToKernel(call, "the elements are quantized");
   if (x.numel() == 0) return convertToKernel(call, "a tensor has no elements");
   TensorId from = call.operand(0);
+  if (convert) {
+    if (!call.network()[from].contiguous) from = addCopy(call, from);
+    call.add<ConvertLayer>(convert, from, call.makeResult());
+    return;
+  }
   TensorId to = call.makeResult();
   // The elements in row-major order are those of the source, whatever the sizes of the result.
   TensorId target = to;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 namespace tscompile {
@@ -37,14 +38,21 @@ struct Column {
 
 template <How kHow>
 void joinColumn(const Column& c) {
+  auto placeOf = [&](int64_t at) {
+    // The interpreter does it again, and tells where it is.
+    if (at < 0 || at >= c.size) [[unlikely]] throw ExecutionError(ErrorKind::Model, "an index is out of range");
+    return at;
+  };
+  if (c.width == 1 && c.places.begin == 0 && c.places.end == c.size) {
+    for (int64_t i = 0; i < c.count; ++i) {
+      float& to = c.out[placeOf(c.index[i * c.indexStep]) * c.outStep];
+      to = joined<kHow>(to, c.source[i * c.sourceStep]);
+    }
+    return;
+  }
   for (int64_t i = 0; i < c.count; ++i) {
     const int64_t* index = c.index + i * c.indexStep;
     const float* source = c.source + i * c.sourceStep;
-    auto placeOf = [&](int64_t at) {
-      // The interpreter does it again, and tells where it is.
-      if (at < 0 || at >= c.size) throw ExecutionError(ErrorKind::Model, "an index is out of range");
-      return at;
-    };
     if (c.indexNext == 0 && c.sourceNext == 1) {
       const int64_t at = placeOf(*index);
       if (at < c.places.begin || at >= c.places.end) continue;
@@ -130,6 +138,8 @@ void ScatterLayer::run(Frame& frame) const {
 
 namespace {
 
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
 void addScatter(ConvertCall& call, How how) {
   Tensor x = call.tensor(0), index = call.tensor(2);
   if (!isF32(x)) return convertToKernel(call, kNotF32);
@@ -161,9 +171,24 @@ void convertScatterAdd(ConvertCall& call) { addScatter(call, How::Add); }
 
 void convertScatterReduce(ConvertCall& call) {
   const std::string& how = call.text(4);
-  if (how == "mean") return convertToKernel(call, "it is a mean");
-  if (!call.flag(5)) return convertToKernel(call, "what was there is left out");
-  addScatter(call, how == "prod" ? How::Multiply : how == "amax" ? How::Max : how == "amin" ? How::Min : How::Add);
+  const bool isMean = how == "mean", keeps = call.flag(5);
+  if (!isMean && keeps)
+    return addScatter(call, how == "prod" ? How::Multiply : how == "amax" ? How::Max : how == "amin" ? How::Min : How::Add);
+  const Tensor x = call.tensor(0);
+  if (!isF32(x)) return convertToKernel(call, kNotF32);
+  if (x.numel() == 0 || call.tensor(2).numel() == 0) return convertToKernel(call, kEmpty);
+  // What something comes to begins with what changes nothing, if it is not to count itself; the rest is left as it is.
+  const IValue dim = call.argument(1), index = call.argument(2), one = 1.0, zero = 0.0;
+  const IValue untouched =
+      call.compute("aten::full", {intList(Dims(x.sizes())), keeps ? one : zero, static_cast<int64_t>(DType::Float32)});
+  const IValue counts = call.compute("aten::scatter.value_reduce", {untouched, dim, index, one, "add"});
+  const IValue start = how == "prod" ? one : how == "amax" ? -kInfinity : how == "amin" ? kInfinity : zero;
+  IValue result = call.argument(0);
+  if (!keeps)
+    result = call.compute("aten::where.ScalarSelf", {call.compute("aten::gt.Scalar", {counts, zero}), start, result});
+  result = call.compute("aten::scatter_reduce.two", {result, dim, index, call.argument(3), isMean ? IValue("sum") : how, true});
+  if (isMean) result = call.compute("aten::div.Tensor", {result, call.compute("aten::clamp_min", {counts, one})});
+  call.setResult(0, result);
 }
 
 }  // namespace tscompile

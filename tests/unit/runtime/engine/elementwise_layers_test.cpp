@@ -1,5 +1,6 @@
 // Which element-wise operators become one loop, alone, as chains and after products.
 #include "runtime/engine/engine.h"
+#include "runtime/reference/loops/copy.h"
 #include "runtime/registry.h"
 #include "tests/support/engine_case.h"
 
@@ -42,6 +43,31 @@ TEST(Engine, ChainsThatMeetAreOneLoop) {
   std::vector<IValue> inputs{floats({1, 2, 3}), floats({2, 2, 1}), floats({0.5f, 1, 2})};
   EXPECT_EQ(c.layers(inputs), "pointwise of 6");
   c.expectClose(inputs);
+}
+
+// Between floats, integers and bools; a strided argument too.
+TEST(Engine, ConversionsAreLayers) {
+  for (DType from : {DType::Float32, DType::Float64, DType::Int64, DType::Int32, DType::UInt8, DType::Bool})
+    for (DType to : {DType::Float32, DType::Float64, DType::Int64}) {
+      if (from == to) continue;
+      SCOPED_TRACE(fmt::format("{} to {}", pythonName(from), pythonName(to)));
+      EngineCase c(fmt::format(R"(graph(%x : Tensor):
+  %dtype : int = prim::Constant[value={}]()
+  %f : bool = prim::Constant[value=0]()
+  %none : NoneType = prim::Constant()
+  %zero : int = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %t : Tensor = aten::transpose(%x, %zero, %one)
+  %y : Tensor = aten::to(%t, %dtype, %f, %f, %none)
+  %z : Tensor = aten::to(%x, %dtype, %f, %f, %none)
+  return (%y, %z)
+)",
+                               static_cast<int>(to)));
+      const Tensor x = convertTensor(randn({300, 70}, 1), from == DType::UInt8 ? DType::Bool : from);
+      const std::vector<IValue> inputs{convertTensor(x, from)};
+      EXPECT_EQ(c.layers(inputs).find("kernel"), std::string::npos) << c.layers(inputs, true);
+      c.expectClose(inputs, 0);
+    }
 }
 
 TEST(Engine, OperatorsThatAreOneStep) {

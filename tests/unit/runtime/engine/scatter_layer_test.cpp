@@ -20,6 +20,8 @@ std::string graphOf(int dim, std::string_view op, std::string_view behind) {
   %least : str = prim::Constant[value="amin"]()
   %product : str = prim::Constant[value="prod"]()
   %add : str = prim::Constant[value="add"]()
+  %sum : str = prim::Constant[value="sum"]()
+  %mean : str = prim::Constant[value="mean"]()
   %t : bool = prim::Constant[value=1]()
   %v : float = prim::Constant[value=2.5]()
   %f : bool = prim::Constant[value=0]()
@@ -39,7 +41,9 @@ TEST(ScatterLayer, JoinsAsTheInterpreterDoes) {
       for (auto [op, behind] :
            {std::pair("scatter", "%s"), std::pair("scatter", "%v"), std::pair("scatter", "%s, %add"),
             std::pair("scatter_add", "%s"), std::pair("scatter_reduce", "%s, %how, %t"),
-            std::pair("scatter_reduce", "%s, %least, %t"), std::pair("scatter_reduce", "%s, %product, %t")}) {
+            std::pair("scatter_reduce", "%s, %least, %t"), std::pair("scatter_reduce", "%s, %product, %t"),
+            std::pair("scatter_reduce", "%s, %mean, %t"), std::pair("scatter_reduce", "%s, %mean, %f"),
+            std::pair("scatter_reduce", "%s, %how, %f"), std::pair("scatter_reduce", "%s, %sum, %f")}) {
         Dims of = sizes;
         if (expands)
           for (size_t d = 0; d < 3; ++d) of[d] = d == static_cast<size_t>(dim) ? sizes[d] : 1;
