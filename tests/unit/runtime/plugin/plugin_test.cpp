@@ -737,7 +737,7 @@ TEST(PluginCheck, FindsPlantedFaults) {
   expectFinding<Fault::Threads>("threads", "disturb each other");
   expectFinding<Fault::Parts>("parts", "the parts of its parallel_for");
   expectFinding<Fault::Prefix>("formats", "depends on tensors after it");
-#if !defined(__SANITIZE_ADDRESS__)
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   expectFinding<Fault::Leaks>("leaks", "leaves about");
 #endif
 }
