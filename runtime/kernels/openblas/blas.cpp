@@ -7,14 +7,47 @@
 #include <climits>
 #include <cstdlib>
 #include <dlfcn.h>
+#include <optional>
 #include <string>
+#include <string_view>
 
 namespace tscompile::blas {
 namespace {
 
 // The library is loaded at the first product: it costs milliseconds, and with more than one thread in force its idle
 // workers would spin.
+// A variable of the environment while it lives.
+class ScopedVariable {
+ public:
+  ScopedVariable(const char* name, const char* value) : name_(name) {
+    if (const char* before = std::getenv(name)) before_ = before;
+    setenv(name, value, 1);
+  }
+  ~ScopedVariable() { before_ ? setenv(name_, before_->c_str(), 1) : unsetenv(name_); }
+  ScopedVariable(const ScopedVariable&) = delete;
+
+ private:
+  const char* name_;
+  std::optional<std::string> before_;
+};
+
 struct Library {
+  static void* open() { return dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL); }
+
+  // What it should have taken the processor for, if it has chosen kernels without the vectors that are there.
+  const char* betterCore() const {
+    auto name = handle ? reinterpret_cast<const char* (*)()>(dlsym(handle, "openblas_get_corename")) : nullptr;
+    if (!name) return nullptr;
+    const std::string_view chosen = name();
+    for (std::string_view good : {"Haswell", "Zen", "Excavator", "SkylakeX", "Cooperlake", "SapphireRapids"})
+      if (chosen == good) return nullptr;
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")) return "SkylakeX";
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "Haswell";
+#endif
+    return nullptr;
+  }
+
   void* handle = nullptr;
   decltype(&cblas_sgemm) sgemm = nullptr;
   decltype(&cblas_dgemm) dgemm = nullptr;
@@ -22,14 +55,17 @@ struct Library {
   decltype(&cblas_zgemm) zgemm = nullptr;
 
   Library() {
-    const char* before = std::getenv("OPENBLAS_NUM_THREADS");
-    std::string saved = before ? before : "";
-    setenv("OPENBLAS_NUM_THREADS", "1", 1);
-    handle = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
-    if (before)
-      setenv("OPENBLAS_NUM_THREADS", saved.c_str(), 1);
-    else
-      unsetenv("OPENBLAS_NUM_THREADS");
+    {
+      const ScopedVariable threads("OPENBLAS_NUM_THREADS", "1");
+      handle = open();
+      // Processors that are newer than the library are taken for old ones, with a third of the speed.
+      const char* core = std::getenv("OPENBLAS_CORETYPE") ? nullptr : betterCore();
+      if (core) {
+        dlclose(handle);
+        const ScopedVariable type("OPENBLAS_CORETYPE", core);
+        handle = open();
+      }
+    }
     if (!handle) return;
     sgemm = reinterpret_cast<decltype(sgemm)>(dlsym(handle, "cblas_sgemm"));
     dgemm = reinterpret_cast<decltype(dgemm)>(dlsym(handle, "cblas_dgemm"));
