@@ -5,7 +5,7 @@
 
 namespace tscompile {
 
-inline constexpr int kMostTaps = 4;
+inline constexpr int kMostTaps = 16;
 inline constexpr int32_t kNoTap = -1;  // stands for an element that is 0
 
 // out[p] = sum over taps t of plane[index[t * stride + p]] * weights[t * stride + p], in this order.

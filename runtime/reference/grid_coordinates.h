@@ -43,4 +43,16 @@ struct GridCoordinates {
   T source(T v, int64_t size) const { return bounded(scaled(v, size), size); }
 };
 
+// The weights of four neighbours at distance t from the second.
+template <class T>
+void cubicWeights(T t, T* w) {
+  constexpr T a = T(-0.75);
+  auto near = [](T x) { return ((a + 2) * x - (a + 3)) * x * x + 1; };
+  auto far = [](T x) { return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a; };
+  w[0] = far(t + 1);
+  w[1] = near(t);
+  w[2] = near(1 - t);
+  w[3] = far(2 - t);
+}
+
 }  // namespace tscompile

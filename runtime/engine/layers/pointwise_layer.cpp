@@ -44,8 +44,7 @@ void convertCopy(ConvertCall& call) {
   const bool isLoop = isLoaded(x.dtype()) && isLoaded(spec.dtype);
   const ConvertLayer::Function convert =
       changes && !isLoop ? ConvertLayer::functionFor(x.dtype(), spec.dtype) : nullptr;
-  if (changes && !isLoop && !convert)
-    return convertToKernel(call, "no layer converts between these dtypes");
+  if (changes && !isLoop && !convert) return convertToKernel(call, "no layer converts between these dtypes");
   if (isQuantized(x.dtype())) return convertToKernel(call, "the elements are quantized");
   if (x.numel() == 0) return convertToKernel(call, "a tensor has no elements");
   TensorId from = call.operand(0);

@@ -1,4 +1,4 @@
-// Images read at the places that a grid tells, in f32.
+// Images and volumes read at the places that a grid tells, in f32.
 #pragma once
 
 #include "runtime/engine/network/convert_call.h"
@@ -7,7 +7,8 @@
 
 namespace tscompile {
 
-// Input 0 is [batch][channels][height][width], input 1 [batch][places][x, y]; both are contiguous.
+// Input 0 is [batch][channels][height][width], input 1 [batch][places][x, y]; both are contiguous. Volumes have a depth
+// before the height, and places a z behind y.
 class GridSamplerLayer : public Layer {
  public:
   using Layer::Layer;

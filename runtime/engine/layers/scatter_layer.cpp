@@ -40,7 +40,8 @@ template <How kHow>
 void joinColumn(const Column& c) {
   auto placeOf = [&](int64_t at) {
     // The interpreter does it again, and tells where it is.
-    if (at < 0 || at >= c.size) [[unlikely]] throw ExecutionError(ErrorKind::Model, "an index is out of range");
+    if (at < 0 || at >= c.size) [[unlikely]]
+      throw ExecutionError(ErrorKind::Model, "an index is out of range");
     return at;
   };
   if (c.width == 1 && c.places.begin == 0 && c.places.end == c.size) {
@@ -173,7 +174,10 @@ void convertScatterReduce(ConvertCall& call) {
   const std::string& how = call.text(4);
   const bool isMean = how == "mean", keeps = call.flag(5);
   if (!isMean && keeps)
-    return addScatter(call, how == "prod" ? How::Multiply : how == "amax" ? How::Max : how == "amin" ? How::Min : How::Add);
+    return addScatter(call, how == "prod"   ? How::Multiply
+                            : how == "amax" ? How::Max
+                            : how == "amin" ? How::Min
+                                            : How::Add);
   const Tensor x = call.tensor(0);
   if (!isF32(x)) return convertToKernel(call, kNotF32);
   if (x.numel() == 0 || call.tensor(2).numel() == 0) return convertToKernel(call, kEmpty);
@@ -186,7 +190,8 @@ void convertScatterReduce(ConvertCall& call) {
   IValue result = call.argument(0);
   if (!keeps)
     result = call.compute("aten::where.ScalarSelf", {call.compute("aten::gt.Scalar", {counts, zero}), start, result});
-  result = call.compute("aten::scatter_reduce.two", {result, dim, index, call.argument(3), isMean ? IValue("sum") : how, true});
+  result = call.compute("aten::scatter_reduce.two",
+                        {result, dim, index, call.argument(3), isMean ? IValue("sum") : how, true});
   if (isMean) result = call.compute("aten::div.Tensor", {result, call.compute("aten::clamp_min", {counts, one})});
   call.setResult(0, result);
 }

@@ -4,6 +4,7 @@
 #include "ir/support/text.h"
 #include "ir/values/size_expression.h"
 #include "runtime/call/kernel_call.h"
+#include "runtime/engine/layers/operands.h"
 #include "runtime/engine/layers/row_layers.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/dense.h"
@@ -329,6 +330,32 @@ void unpoolKernel(KernelCall& call) {
   out.store();
 }
 
+// Where the windows are all alike, and nobody asks for their places.
+template <size_t kSpatial>
+void convertAdaptiveMaxPool(ConvertCall& call) {
+  static constexpr std::string_view kPools[] = {"aten::max_pool1d", "aten::max_pool2d", "aten::max_pool3d"};
+  const Tensor x = call.tensor(0);
+  const Node* n = call.node();
+  const bool isAsked = !n || n->kind() != call.op().kind() || n->output(1)->useCount() > 0;
+  if (isAsked) return convertToKernel(call, "the places of its maxima are asked for");
+  if (!isF32OrHalf(x) || x.numel() == 0) return convertToKernel(call, "it is not float32, or empty");
+  const Dims& out = call.spec().sizes;
+  Dims window, dims, none(kSpatial, 0), ones(kSpatial, 1);
+  bool isWhole = true;
+  for (size_t d = out.size() - kSpatial; d < out.size(); ++d) {
+    const int64_t size = x.size(static_cast<int>(d));
+    if (size % out[d] != 0) return convertToKernel(call, "its windows are of several sizes");
+    window.push_back(size / out[d]);
+    dims.push_back(static_cast<int64_t>(d));
+    isWhole &= out[d] == 1;
+  }
+  const IValue sizes = intList(window);
+  call.setResult(0, isWhole
+                        ? call.compute("aten::amax", {x, intList(dims), true})
+                        : call.compute(kPools[kSpatial - 1], {x, sizes, sizes, intList(none), intList(ones), false}));
+  call.setResult(1, Tensor());
+}
+
 }  // namespace
 
 void registerPoolingOps(OpRegistry& ops) {
@@ -353,10 +380,12 @@ void registerPoolingOps(OpRegistry& ops) {
       convertAveragePool<1>);
   add("aten::avg_pool2d", inferAveragePool<2>, keepingFormat<averagePoolKernel<2>>, kAveraged, convertAveragePool<2>);
   add("aten::avg_pool3d", inferAveragePool<3>, averagePoolKernel<3>, kAveraged, convertAveragePoolVolume);
-  add("aten::adaptive_max_pool1d", inferAdaptivePool<1>, keepingFormatOfSeries<adaptiveMaxKernel<1>, 2>,
-      kFloatingTypes);
-  add("aten::adaptive_max_pool2d", inferAdaptivePool<2>, keepingFormat<adaptiveMaxKernel<2>, 2>, kFloatingTypes);
-  add("aten::adaptive_max_pool3d", inferAdaptivePool<3>, adaptiveMaxKernel<3>, kFloatingTypes);
+  add("aten::adaptive_max_pool1d", inferAdaptivePool<1>, keepingFormatOfSeries<adaptiveMaxKernel<1>, 2>, kFloatingTypes,
+      convertAdaptiveMaxPool<1>);
+  add("aten::adaptive_max_pool2d", inferAdaptivePool<2>, keepingFormat<adaptiveMaxKernel<2>, 2>, kFloatingTypes,
+      convertAdaptiveMaxPool<2>);
+  add("aten::adaptive_max_pool3d", inferAdaptivePool<3>, adaptiveMaxKernel<3>, kFloatingTypes,
+      convertAdaptiveMaxPool<3>);
   add("aten::adaptive_avg_pool1d", inferAdaptivePool<1>, keepingFormatOfSeries<adaptiveAverageKernel<1>>,
       kFloatingTypes, convertAdaptiveAveragePool<1>);
   for (const char* name : {"aten::adaptive_avg_pool2d", "aten::_adaptive_avg_pool2d"})

@@ -87,9 +87,15 @@ TEST(ComposedLayers, SoftmaxOverAnyDimension) {
 
 TEST(ComposedLayers, Grids) {
   Tensor x = randn({2, 3, 6, 5}, 1), grid = randn({2, 4, 100, 2}, 2);
+  const Tensor volume = randn({2, 3, 4, 6, 5}, 3), places = randn({2, 4, 10, 9, 3}, 4);
   grid.data<float>()[3] = NAN;
+  places.data<float>()[4] = NAN;
   for (const char* padding : {"%zero", "%one", "%two"})
     for (const char* mode : {"%zero", "%one"})
+      expectLayers(fmt::format("  %z : Tensor = aten::grid_sampler(%x, %y, {}, {}, %t)\n", mode, padding),
+                   "grid_sampler", {volume, places});
+  for (const char* padding : {"%zero", "%one", "%two"})
+    for (const char* mode : {"%zero", "%one", "%two"})
       expectLayers(fmt::format("  %g : Tensor = aten::grid_sampler(%x, %y, {}, {}, %f)\n"
                                "  %h : Tensor = aten::isnan(%g)\n  %z : Tensor = aten::masked_fill(%g, %h, %one)\n",
                                mode, padding),

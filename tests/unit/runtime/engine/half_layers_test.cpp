@@ -56,10 +56,11 @@ TEST(HalfLayers, RoundWhereOperatorsDo) {
     EXPECT_EQ(got.real(0), 0);
     for (int64_t i = 0; i < want.numel(); ++i) EXPECT_EQ(got.real(i), want.real(i));
 
-    const EngineCase casts(text("  %h : Tensor = aten::to(%x, %dtype, %f, %f, %none)\n"
-                                "  %float : int = prim::Constant[value=6]()\n"
-                                "  %r : Tensor = aten::to(%h, %float, %f, %f, %none)\n",
-                                "%r", static_cast<int>(dtype)));
+    const EngineCase casts(
+        text("  %h : Tensor = aten::to(%x, %dtype, %f, %f, %none)\n"
+             "  %float : int = prim::Constant[value=6]()\n"
+             "  %r : Tensor = aten::to(%h, %float, %f, %f, %none)\n",
+             "%r", static_cast<int>(dtype)));
     const Tensor x = randn({50}, 3), rounded = casts.run({x, IValue(floats({1}))})[0].toTensor();
     ASSERT_EQ(rounded.dtype(), DType::Float32);
     for (int64_t i = 0; i < x.numel(); ++i) EXPECT_EQ(rounded.real(i), halves(x, dtype).real(i));
@@ -68,10 +69,11 @@ TEST(HalfLayers, RoundWhereOperatorsDo) {
 
 // Numbers meet halves as halves, but as factors; what a dtype can hold is that of halves.
 TEST(HalfLayers, KnowTheirOwnDType) {
-  const EngineCase c(text("  %big : float = prim::Constant[value=100.04]()\n"
-                          "  %same : Tensor = aten::eq(%x, %big)\n"
-                          "  %r : Tensor = aten::nan_to_num(%x, %none, %none, %none)\n",
-                          "%same, %r", 5));
+  const EngineCase c(
+      text("  %big : float = prim::Constant[value=100.04]()\n"
+           "  %same : Tensor = aten::eq(%x, %big)\n"
+           "  %r : Tensor = aten::nan_to_num(%x, %none, %none, %none)\n",
+           "%same, %r", 5));
   const std::vector<IValue> inputs{halves(floats({100.0625f, INFINITY, -INFINITY, NAN}), DType::Float16),
                                    IValue(floats({1}))};
   const std::vector<IValue> got = c.run(inputs), want = c.interpret(inputs);

@@ -119,6 +119,12 @@ TEST(RearrangingLayers, Pooling) {
   expectLayer(window + "  %y : Tensor = aten::adaptive_avg_pool1d(%x, %p)\n", "global_avg_pool", {x, x, x});
   expectLayer("  %k : int[] = prim::Constant[value=[7]]()\n  %y : Tensor = aten::adaptive_avg_pool1d(%x, %k)\n",
               "resize", {x, x, x});
+  expectLayer(
+      "  %k : int[] = prim::Constant[value=[11]]()\n  %y : Tensor, %i : Tensor = aten::adaptive_max_pool1d(%x, %k)\n",
+      "max_pool2d", {x, x, x});
+  expectLayer(
+      "  %k : int[] = prim::Constant[value=[1, 1]]()\n  %y : Tensor, %i : Tensor = aten::adaptive_max_pool2d(%x, %k)\n",
+      "max", {image, x, x});
   expectLayer("  %k : int[] = prim::Constant[value=[4, 7]]()\n  %y : Tensor = aten::adaptive_avg_pool2d(%x, %k)\n",
               "resize", {image, x, x});
 }

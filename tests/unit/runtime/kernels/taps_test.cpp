@@ -11,7 +11,7 @@ TEST(EngineTaps, SumsInOrderAndNothingOutside) {
     std::vector<int32_t> index;
     for (int64_t i = 0; i < kMostTaps * kStride; ++i)
       index.push_back(i % 5 == 0 ? kNoTap : static_cast<int32_t>(i * 7 % 33));
-    for (int taps : {1, 4})
+    for (int taps : {1, 4, 8, 16})
       for (int64_t count : {1, 15, 16, 17, 70}) {
         std::vector<float> got(static_cast<size_t>(count + 1), 9.0f);
         std::vector<double> want;
