@@ -50,9 +50,9 @@ bool computesInFloats(const Operator& op, std::span<const IValue* const> argumen
     } else if (v.isList() && NetworkTensors::isSymbolic(v)) {
       for (const IValue& item : v.toList().items)
         if (const TensorImpl* t = tensorOf(item); !t || !fits(*t, i)) return false;
-    } else if (declared[i].name == "dtype" && !keeps && !v.isNone()) {
+    } else if (declared[i].name == "dtype" && !keeps && !v.isNone() && result != DType::Float32) {
       return false;
-    } else if (declared[i].name == "alpha" && v.isNumber() && v.toDouble() != 1) {
+    } else if (declared[i].name == "alpha" && isElementwise && v.isNumber() && v.toDouble() != 1) {
       return false;  // its product is rounded, too
     }
   }

@@ -406,6 +406,7 @@ void registerMatmulOps(OpRegistry& ops) {
            .kernel = groupedMmKernel,
            .convert = convertGroupedMatmul,
            .dtypes = kFloatingTypes,
+           .traits = {Trait::RoundsOnce},
            .cost = Cost::Product});
 }
 
