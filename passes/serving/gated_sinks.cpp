@@ -76,9 +76,7 @@ class GatedSinks {
 
   Value* joined(size_t result) {
     Formula f(softmax_, context_);
-    auto size = [&](int64_t dim) {
-      return f.builder().call(aten::size, {scores_, f.integer(dim)}, types().integer);
-    };
+    auto size = [&](int64_t dim) { return f.builder().call(aten::size, {scores_, f.integer(dim)}, types().integer); };
     Value* sizes = f.listOf({size(0), f.integer(-1), size(2), f.integer(1)});
     Value* column = f.op(aten::expand, {f.op(aten::unsqueeze, {sinks_, f.integer(-1)}), sizes, f.flag(false)});
     Value* all = f.op(aten::cat, {f.builder().list(std::initializer_list<Value*>{scores_, column}, types().tensor),

@@ -620,7 +620,8 @@ TEST_F(Decoders, CachesAmongInputsAndOutputsAreDropped) {
   // As a DynamicCache of transformers takes them.
   takes("%k.0 : Tensor, %v.0 : Tensor",
         "  %no.s : int[] = prim::Constant[value=[0]]()\n"
-        "  %empty : Tensor = aten::zeros(%no.s, %6, %none, %none, %none)\n  %minus2 : int = prim::Constant[value=-2]()\n"
+        "  %empty : Tensor = aten::zeros(%no.s, %6, %none, %none, %none)\n"
+        "  %minus2 : int = prim::Constant[value=-2]()\n"
         "  %k.from : Tensor[] = prim::ListConstruct(%empty, %k.0)\n  %k.past : Tensor = aten::cat(%k.from, %minus2)\n"
         "  %v.from : Tensor[] = prim::ListConstruct(%empty, %v.0)\n  %v.past : Tensor = aten::cat(%v.from, %minus2)\n");
 }
