@@ -17,6 +17,7 @@ constexpr int64_t kLaneBlock = 1024;     // elements whose extreme is found firs
 constexpr int64_t kTopBlock = 128;       // the same for the first few of a lane
 constexpr int64_t kParallel = 32 << 10;  // elements; less is done by one thread
 constexpr int64_t kMostPieces = 16;      // each with a workspace of its own
+constexpr int64_t kMostDistinct = 32;    // first of a lane that are kept in order while it is read
 constexpr int64_t kColumns = 256;        // neighbours that are taken together
 
 int64_t blocksOf(int64_t count) { return (count + kLaneBlock - 1) / kLaneBlock; }
@@ -74,6 +75,14 @@ void totalColumns(const LaneShape& s, int64_t begin, int64_t end, const In* in, 
 
 // ---- the first of each lane ----
 
+// A key in the order of the values, and a place.
+uint64_t keyed(float v, bool isDescending, int64_t place) {
+  const auto bits = std::bit_cast<uint32_t>(v + 0.0f);  // -0 becomes 0
+  constexpr uint32_t kSign = uint32_t{1} << 31;
+  const uint32_t key = v != v ? ~uint32_t{0} : bits & kSign ? ~bits : bits | kSign;
+  return uint64_t{isDescending ? ~key : key} << 32 | static_cast<uint64_t>(place);
+}
+
 struct Item {
   float value;
   int32_t place;
@@ -130,9 +139,44 @@ void selectFew(const float* run, int64_t n, int64_t k, Item* heap, float* best) 
 
 template <bool kLargest>
 void selectMany(const float* run, int64_t n, int64_t k, bool isSorted, Item* items) {
+  if (isSorted && k > 0 && k < n && k <= kMostDistinct && selectDistinct<kLargest>(run, n, k, items)) return;
   for (int64_t i = 0; i < n; ++i) items[i] = {run[i], static_cast<int32_t>(i)};
   std::nth_element(items, items + k - 1, items + n, before<kLargest>);
   if (isSorted) std::sort(items, items + k - 1, before<kLargest>);
+}
+
+// The first of a lane in order, if no two of them and the next one are equal: then there is one answer, whoever finds
+// it. `best` is the k + 1 first so far.
+template <bool kLargest>
+bool selectDistinct(const float* run, int64_t n, int64_t k, Item* items) {
+  constexpr int64_t kStep = 16;  // values that are passed over together
+  uint64_t best[kMostDistinct + 2];
+  std::fill_n(best, k + 2, ~uint64_t{0});
+  best[0] = 0;  // not after any item
+  float worst = 0;
+  // Also true of NaN, which `keyed` puts in its place.
+  auto counts = [&](float v) { return kLargest ? !(v <= worst) : !(v >= worst); };
+  for (int64_t i = 0; i < n; i += kStep) {
+    const int64_t end = std::min(n, i + kStep);
+    int any = i <= k;
+    for (int64_t j = i; j < end; ++j) any |= counts(run[j]);
+    if (!any) continue;
+    for (int64_t j = i; j < end; ++j) {
+      if (j > k && !counts(run[j])) continue;
+      const uint64_t item = keyed(run[j], kLargest, j);
+      if (item >= best[k + 1]) continue;
+      int64_t at = k + 1;
+      for (; best[at - 1] > item; --at) best[at] = best[at - 1];
+      best[at] = item;
+      if (j >= k) worst = run[best[k + 1] & UINT32_MAX];
+    }
+  }
+  for (int64_t i = 1; i <= k; ++i) {
+    if (best[i] >> 32 == best[i + 1] >> 32) return false;
+    const auto place = static_cast<int32_t>(best[i] & UINT32_MAX);
+    items[i - 1] = {run[place], place};
+  }
+  return true;
 }
 
 bool isFew(int64_t k, int64_t count) { return k * 64 <= count; }
@@ -144,14 +188,6 @@ size_t bytesToSelect(const LaneShape& s, int64_t k) {
 }
 
 // ---- orders ----
-
-// A key in the order of the values, and a place.
-uint64_t keyed(float v, bool isDescending, int64_t place) {
-  const auto bits = std::bit_cast<uint32_t>(v + 0.0f);  // -0 becomes 0
-  constexpr uint32_t kSign = uint32_t{1} << 31;
-  const uint32_t key = v != v ? ~uint32_t{0} : bits & kSign ? ~bits : bits | kSign;
-  return uint64_t{isDescending ? ~key : key} << 32 | static_cast<uint64_t>(place);
-}
 
 // By the keys, from the lowest byte to the highest; where the result is: `items` or `other`.
 uint64_t* radixSorted(uint64_t* items, uint64_t* other, int64_t n) {

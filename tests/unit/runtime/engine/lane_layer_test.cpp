@@ -71,6 +71,34 @@ TEST(LaneLayers, GiveWhatKernelsGive) {
       }
 }
 
+// Lanes without ties are selected from in another way: up to a first value that is equal to the next one.
+TEST(LaneLayers, SelectFromDistinctValues) {
+  const Dims sizes{40, 200};
+  Tensor x = Tensor::empty(DType::Float32, sizes);
+  std::mt19937_64 random(3);
+  for (int64_t lane = 0; lane < sizes[0]; ++lane) {
+    float* run = x.data<float>() + lane * sizes[1];
+    for (int64_t i = 0; i < sizes[1]; ++i) run[i] = static_cast<float>(i - 100);
+    if (lane > 0) std::shuffle(run, run + sizes[1], random);
+    if (lane % 4 == 1) run[random() % 200] = NAN;
+    if (lane % 4 == 2) run[random() % 200] = lane % 8 == 2 ? INFINITY : -INFINITY;
+    if (lane % 4 == 3) run[random() % 200] = run[0];
+  }
+  for (const char* largest : {"1", "0"})
+    for (int k : {4, 10, 19, 32, 33}) {
+      EngineCase c("graph(%x : Tensor):\n  %yes : bool = prim::Constant[value=1]()\n  %largest : bool = "
+                   "prim::Constant[value=" +
+                   std::string(largest) +
+                   "]()\n  %dim : int = prim::Constant[value=1]()\n  %k : int = "
+                   "prim::Constant[value=" +
+                   std::to_string(k) +
+                   "]()\n  %a : Tensor, %b : Tensor = aten::topk(%x, %k, %dim, %largest, %yes)\n  return (%a, %b)\n");
+      const std::vector<IValue> inputs{IValue(x)};
+      const std::vector<IValue> want = c.interpret(inputs), got = c.run(inputs, 2);
+      for (size_t i = 0; i < want.size(); ++i) EXPECT_TRUE(sameNumbers(got[i].toTensor(), want[i].toTensor())) << k;
+    }
+}
+
 // Masks become positions so: integers of several kinds are summed up as they are.
 TEST(LaneLayers, WholeNumbersAreSummedUp) {
   for (const char* dtype : {"bool", "i32", "i64"}) {
