@@ -44,6 +44,7 @@ KERNELS = {
     "amax_rows": ([R(4096, 1024)], lambda x: x.amax(1)),
     "max_rows": ([R(4096, 1024)], lambda x: x.max(1)),
     "argmax_rows": ([R(4096, 1024)], lambda x: x.argmax(1)),
+    "topk_rows": ([R(1024, 1024)], lambda x: x.topk(20, 1)[0]),
     "cumsum_rows": ([R(4096, 1024)], lambda x: x.cumsum(1)),
     "softmax": ([R(4096, 1024)], lambda x: x.softmax(1)),
     "softmax_columns": ([R(4096, 1024)], lambda x: x.softmax(0)),

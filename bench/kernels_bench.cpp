@@ -50,6 +50,10 @@ const Case kCases[] = {
     {"amax_rows", {{4096, 1024}}, "%l : int[] = prim::ListConstruct(%one)\n  %r : Tensor = aten::amax(%x, %l, %false)"},
     {"max_rows", {{4096, 1024}}, "%r : Tensor, %i : Tensor = aten::max(%x, %one, %false)"},
     {"argmax_rows", {{4096, 1024}}, "%r : Tensor = aten::argmax(%x, %one, %false)"},
+    {"topk_rows",
+     {{1024, 1024}},
+     "%k : int = prim::Constant[value=20]()\n"
+     "  %r : Tensor, %i : Tensor = aten::topk(%x, %k, %one, %true, %true)"},
     {"cumsum_rows", {{4096, 1024}}, "%r : Tensor = aten::cumsum(%x, %one, %none)"},
     {"softmax", {{4096, 1024}}, "%r : Tensor = aten::softmax(%x, %one, %none)"},
     {"softmax_columns", {{4096, 1024}}, "%r : Tensor = aten::softmax(%x, %zero, %none)"},
