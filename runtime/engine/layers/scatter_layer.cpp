@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 
 namespace tscompile {
@@ -137,10 +136,6 @@ void ScatterLayer::run(Frame& frame) const {
   });
 }
 
-namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 void addScatter(ConvertCall& call, How how) {
   Tensor x = call.tensor(0), index = call.tensor(2);
   if (!isF32(x)) return convertToKernel(call, kNotF32);
@@ -161,39 +156,11 @@ void addScatter(ConvertCall& call, How how) {
   layer.outputs = {output};
 }
 
-}  // namespace
-
 void convertScatter(ConvertCall& call) {
   if (call.size() <= 4) return addScatter(call, How::Assign);
   addScatter(call, call.text(4) == "add" ? How::Add : How::Multiply);
 }
 
 void convertScatterAdd(ConvertCall& call) { addScatter(call, How::Add); }
-
-void convertScatterReduce(ConvertCall& call) {
-  const std::string& how = call.text(4);
-  const bool isMean = how == "mean", keeps = call.flag(5);
-  if (!isMean && keeps)
-    return addScatter(call, how == "prod"   ? How::Multiply
-                            : how == "amax" ? How::Max
-                            : how == "amin" ? How::Min
-                                            : How::Add);
-  const Tensor x = call.tensor(0);
-  if (!isF32(x)) return convertToKernel(call, kNotF32);
-  if (x.numel() == 0 || call.tensor(2).numel() == 0) return convertToKernel(call, kEmpty);
-  // What something comes to begins with what changes nothing, if it is not to count itself; the rest is left as it is.
-  const IValue dim = call.argument(1), index = call.argument(2), one = 1.0, zero = 0.0;
-  const IValue untouched =
-      call.compute("aten::full", {intList(Dims(x.sizes())), keeps ? one : zero, static_cast<int64_t>(DType::Float32)});
-  const IValue counts = call.compute("aten::scatter.value_reduce", {untouched, dim, index, one, "add"});
-  const IValue start = how == "prod" ? one : how == "amax" ? -kInfinity : how == "amin" ? kInfinity : zero;
-  IValue result = call.argument(0);
-  if (!keeps)
-    result = call.compute("aten::where.ScalarSelf", {call.compute("aten::gt.Scalar", {counts, zero}), start, result});
-  result = call.compute("aten::scatter_reduce.two",
-                        {result, dim, index, call.argument(3), isMean ? IValue("sum") : how, true});
-  if (isMean) result = call.compute("aten::div.Tensor", {result, call.compute("aten::clamp_min", {counts, one})});
-  call.setResult(0, result);
-}
 
 }  // namespace tscompile

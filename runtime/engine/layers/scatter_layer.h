@@ -19,8 +19,9 @@ class ScatterLayer : public Layer {
   float value = 0;
 };
 
+// (self, dim, index, source or number, ..)
+void addScatter(ConvertCall& call, ScatterLayer::How how);
 void convertScatter(ConvertCall& call);
 void convertScatterAdd(ConvertCall& call);
-void convertScatterReduce(ConvertCall& call);
 
 }  // namespace tscompile

@@ -1,6 +1,7 @@
 // Elements picked one by one: gather, scatter and their kin, take, put.
 #include "ir/values/size_expression.h"
 #include "runtime/engine/layers/indexing_layer.h"
+#include "runtime/engine/layers/operands.h"
 #include "runtime/engine/layers/scatter_layer.h"
 #include "runtime/ops/call_op.h"
 #include "runtime/ops/ops.h"
@@ -9,6 +10,8 @@
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/loops/numbers.h"
 #include "runtime/reference/views.h"
+
+#include <limits>
 
 namespace tscompile {
 namespace {
@@ -232,6 +235,35 @@ void putKernel(KernelCall& call) {
   Tensor offsets = linearOffsets(call, self, index);
   updateBlocks(IndexedView(self, 0, self.rank()), asSpan(offsets), contiguous(source),
                call.flag(3) ? Update::Add : Update::Assign);
+}
+
+// ---- scatter_reduce in engines ----
+
+void convertScatterReduce(ConvertCall& call) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const std::string& how = call.text(4);
+  const bool isMean = how == "mean", keeps = call.flag(5);
+  if (!isMean && keeps)
+    return addScatter(call, how == "prod"   ? ScatterLayer::How::Multiply
+                            : how == "amax" ? ScatterLayer::How::Max
+                            : how == "amin" ? ScatterLayer::How::Min
+                                            : ScatterLayer::How::Add);
+  const Tensor x = call.tensor(0);
+  if (!isF32(x)) return convertToKernel(call, kNotF32);
+  if (x.numel() == 0 || call.tensor(2).numel() == 0) return convertToKernel(call, kEmpty);
+  // What something comes to begins with what changes nothing, if it is not to count itself; the rest is left as it is.
+  const IValue dim = call.argument(1), index = call.argument(2), one = 1.0, zero = 0.0;
+  const IValue untouched =
+      call.compute("aten::full", {intList(Dims(x.sizes())), keeps ? one : zero, static_cast<int64_t>(DType::Float32)});
+  const IValue counts = call.compute("aten::scatter.value_reduce", {untouched, dim, index, one, "add"});
+  const IValue start = how == "prod" ? one : how == "amax" ? -kInfinity : how == "amin" ? kInfinity : zero;
+  IValue result = call.argument(0);
+  if (!keeps)
+    result = call.compute("aten::where.ScalarSelf", {call.compute("aten::gt.Scalar", {counts, zero}), start, result});
+  result = call.compute("aten::scatter_reduce.two",
+                        {result, dim, index, call.argument(3), isMean ? IValue("sum") : how, true});
+  if (isMean) result = call.compute("aten::div.Tensor", {result, call.compute("aten::clamp_min", {counts, one})});
+  call.setResult(0, result);
 }
 
 }  // namespace
