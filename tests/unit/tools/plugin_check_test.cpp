@@ -103,10 +103,14 @@ std::vector<Fault> faults() {
 }
 
 TEST(PluginFaults, AreFoundAndNameThePlugin) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP()
+      << "under the thread sanitizer checks are not done in the time that they are given, and its heap tells less";
+#endif
   const std::string all = check("faulty_plugins", "--limit-time 2s", 1);
   size_t found = 0;
   for (const Fault& f : faults()) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(__SANITIZE_ADDRESS__)
     if (f.name == "leaks") continue;  // its heap does not tell how much is in use
 #endif
     const std::string out = f.isLibrary() ? check(f.name.substr(0, f.name.size() - 3), "--limit-time 2s", 1) : all;
@@ -119,7 +123,7 @@ TEST(PluginFaults, AreFoundAndNameThePlugin) {
     found += isFound;
   }
   EXPECT_EQ(all.find("constant_shape"), std::string::npos) << all;
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !defined(__SANITIZE_ADDRESS__)
   EXPECT_EQ(found, 33u);
 #endif
 }

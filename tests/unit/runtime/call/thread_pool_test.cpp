@@ -76,6 +76,9 @@ TEST(ThreadPool, StopsBetweenChunksWhenTheRunIsOver) {
 }
 
 TEST(ThreadPool, AChildOfForkHasThreadsOfItsOwn) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the thread sanitizer allows no threads in a child of fork";
+#endif
   std::atomic<bool> ends{false};
   std::thread busy([&] {
     while (!ends) checkOnce(64, 4);
