@@ -79,8 +79,8 @@ class GatedSinks {
     auto size = [&](int64_t dim) { return f.builder().call(aten::size, {scores_, f.integer(dim)}, types().integer); };
     Value* sizes = f.listOf({size(0), f.integer(-1), size(2), f.integer(1)});
     Value* column = f.op(aten::expand, {f.op(aten::unsqueeze, {sinks_, f.integer(-1)}), sizes, f.flag(false)});
-    Value* all = f.op(aten::cat, {f.builder().list(std::initializer_list<Value*>{scores_, column}, types().tensor),
-                                  f.integer(-1)});
+    Value* all = f.op(
+        aten::cat, {f.builder().list(std::initializer_list<Value*>{scores_, column}, types().tensor), f.integer(-1)});
     Value* weights = f.op(aten::softmax, {all, f.integer(-1), softmax_->input(2)});
     Value* kept = f.op(aten::slice, {weights, f.integer(-1), f.integer(0), f.integer(-1), f.integer(1)});
     softmax_->output()->replaceAllUsesWith(kept);

@@ -1,5 +1,5 @@
-// Layers as torch.export decomposes them become layers of texts again: products of the tokens of all texts in one matrix,
-// and of those of each text with a weight that is repeated for it.
+// Layers as torch.export decomposes them become layers of texts again: products of the tokens of all texts in one
+// matrix, and of those of each text with a weight that is repeated for it.
 #include "ir/values/aten.h"
 #include "passes/serving/serving_passes.h"
 #include "passes/serving/small_instance.h"

@@ -61,8 +61,8 @@ TEST_F(DecoderFiles, DecomposedLayersAreServedAsLayers) {
   EXPECT_EQ(served(9), expected(d, "ip", 9));
 }
 
-// Keys and values are repeated for the queries of a group, factors stand in front of views, and the weight of a layer is
-// repeated for each text.
+// Keys and values are repeated for the queries of a group, factors stand in front of views, and the weight of a layer
+// is repeated for each text.
 TEST_F(DecoderFiles, DecomposedGroupsKeepOneHeadOfKeys) {
   ASSERT_TRUE(buildsFile("exports/grouped_decomposed.pt2", {"kv_cache_type=paged"})) << messages();
   Result<BuiltModel> built = readBuiltModel(folder_, diagnostics_);

@@ -86,13 +86,14 @@ TEST(LaneLayers, SelectFromDistinctValues) {
   }
   for (const char* largest : {"1", "0"})
     for (int k : {4, 10, 19, 32, 33}) {
-      EngineCase c("graph(%x : Tensor):\n  %yes : bool = prim::Constant[value=1]()\n  %largest : bool = "
-                   "prim::Constant[value=" +
-                   std::string(largest) +
-                   "]()\n  %dim : int = prim::Constant[value=1]()\n  %k : int = "
-                   "prim::Constant[value=" +
-                   std::to_string(k) +
-                   "]()\n  %a : Tensor, %b : Tensor = aten::topk(%x, %k, %dim, %largest, %yes)\n  return (%a, %b)\n");
+      EngineCase c(
+          "graph(%x : Tensor):\n  %yes : bool = prim::Constant[value=1]()\n  %largest : bool = "
+          "prim::Constant[value=" +
+          std::string(largest) +
+          "]()\n  %dim : int = prim::Constant[value=1]()\n  %k : int = "
+          "prim::Constant[value=" +
+          std::to_string(k) +
+          "]()\n  %a : Tensor, %b : Tensor = aten::topk(%x, %k, %dim, %largest, %yes)\n  return (%a, %b)\n");
       const std::vector<IValue> inputs{IValue(x)};
       const std::vector<IValue> want = c.interpret(inputs), got = c.run(inputs, 2);
       for (size_t i = 0; i < want.size(); ++i) EXPECT_TRUE(sameNumbers(got[i].toTensor(), want[i].toTensor())) << k;
