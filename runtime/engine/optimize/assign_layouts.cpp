@@ -105,7 +105,7 @@ class LayoutAssigner {
   static int64_t areaOf(const NetTensor& t) { return t.numel / (t.sizes[0] * t.sizes[1]); }
   // In memory the dimensions behind the channels are one.
   bool isInBlocks(const NetTensor& part, const NetTensor& whole) const {
-    if (part.rank() < 3 || whole.rank() < 3 || areaOf(part) != areaOf(whole)) return false;
+    if (part.rank() < 3 || whole.rank() < 3 || part.numel == 0 || areaOf(part) != areaOf(whole)) return false;
     // Channels of several images in whole blocks are those of one. In other precisions lines hold several blocks.
     if (part.sizes[0] != whole.sizes[0])
       return options_.precision == DType::Float32 && part.numel == whole.numel && part.sizes[1] % kBlock == 0 &&
@@ -160,7 +160,7 @@ class LayoutAssigner {
     if (found == blockedWhole_.end() || t.rank() < 3 || !t.isFloat() || t.numel == 0) return std::nullopt;
     const NetTensor& whole = n_[found->second];
     const int64_t area = areaOf(whole), from = t.offset - whole.offset;
-    if (whole.rank() < 3 || t.sizes[0] != whole.sizes[0] || areaOf(t) != area || from < 0 || from % area != 0 ||
+    if (whole.rank() < 3 || t.numel == 0 || t.sizes[0] != whole.sizes[0] || areaOf(t) != area || from < 0 || from % area != 0 ||
         from / area + t.sizes[1] > whole.sizes[1] ||
         !walks(t, {{t.sizes[0], whole.sizes[1] * area}, {t.sizes[1], area}, {area, 1}}))
       return std::nullopt;

@@ -83,6 +83,28 @@ TEST(ConvLayer, TransposedOfOnePixelAreProducts) {
 }
 
 // One pixel of what lies in blocks is read where it is.
+// Of a result in blocks: no channels, no images, no pixels.
+TEST(ConvLayer, PartsWithoutElements) {
+  for (int dim : {0, 1, 3}) {
+    const std::string graph =
+        "graph(%x : Tensor):" + fmt::format(fmt::runtime(kNumbers), 1, 32, "32, 16, 3, 3") +
+        fmt::format(R"(  %s : int[] = prim::Constant[value=[1, 1]]()
+  %zero : int = prim::Constant[value=0]()
+  %dim : int = prim::Constant[value={}]()
+  %y : Tensor = aten::conv2d(%x, %w, %b, %s, %s, %s, %g)
+  %e : Tensor = aten::slice(%y, %dim, %zero, %zero, %one)
+  %r : Tensor = aten::relu(%e)
+  %parts : Tensor[] = prim::ListConstruct(%e, %y)
+  %c : Tensor = aten::cat(%parts, %dim)
+  %z : Tensor = aten::sigmoid(%c)
+  return (%r, %z)
+)",
+                    dim);
+    SCOPED_TRACE(graph);
+    EngineCase(graph).expectClose({randn({2, 16, 6, 6}, 1)}, 1e-4);
+  }
+}
+
 TEST(ConvLayer, OnePixelIsReadFromBlocks) {
   for (auto [channels, place, copies] : {std::tuple(32, -1, true), std::tuple(32, 3, true), std::tuple(20, 3, false)}) {
     const std::string graph =
