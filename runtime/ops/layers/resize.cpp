@@ -179,7 +179,7 @@ void addOverload(OpRegistry& ops, std::string_view schema) {
            .kernel = keepingFormat<resizeKernel<kOverload>>,
            .convert = [](ConvertCall& call) { convertToLayer(call, kOverload); },
            .dtypes = isNearest(kOverload.kind) ? kFloatingTypes | DTypeSet{DType::UInt8} : kFloatingTypes,
-           .traits = {Trait::RoundsOnce}});
+           .traits = isNearest(kOverload.kind) ? TraitSet{Trait::RoundsOnce} : TraitSet{}});
 }
 template <Interpolation kKind, size_t kSpatial>
 void addResize(OpRegistry& ops, std::string_view sized, std::string_view vec) {

@@ -5,6 +5,7 @@
 #include "runtime/engine/network/poison.h"
 #include "runtime/engine/network/tactics.h"
 #include "runtime/kernels/simd.h"
+#include "runtime/reference/loops/copy.h"
 #include "runtime/registry.h"
 #include "tests/support/network_checks.h"
 #include "tests/support/property.h"
@@ -116,7 +117,62 @@ bool checkRounded(const RandomNetwork& made, DType precision) {
   return true;
 }
 
+// The same network of tensors of 16 bits.
+void narrow(RandomNetwork& made, DType dtype) {
+  forEachNode(*made.graph, [&](Node* n) {
+    const IValue* value = n->kind() == sym::Constant ? n->attributeValue(sym::value) : nullptr;
+    if (value && value->isTensor() && value->toTensor().dtype() == DType::Float32)
+      n->setAttribute(sym::value, IValue(convertTensor(value->toTensor(), dtype)));
+  });
+  for (IValue& v : made.inputs)
+    if (v.isTensor() && v.toTensor().dtype() == DType::Float32) v = convertTensor(v.toTensor(), dtype);
+}
+
+bool isFinite(const Tensor& t) {
+  for (int64_t i = 0; i < t.numel(); ++i)
+    if (!std::isfinite(t.real(i))) return false;
+  return true;
+}
+
+// Whether both computed it. What is rounded at the same places differs where sums were added in another order.
+bool checkHalves(RandomNetwork& made, DType dtype) {
+  narrow(made, dtype);
+  Diagnostics d;
+  Result<std::shared_ptr<const Program>> program = Program::compile(*made.graph, allOps(), {}, d);
+  Result<std::vector<IValue>> want = program ? (*program)->run(made.inputs, {}, d) : Failed{};
+  std::optional<Refusal> refusal;
+  std::shared_ptr<Engine> engine = want ? Engine::make(*made.graph, allOps(), {}, {}, refusal) : nullptr;
+  if (!engine) return false;
+  RunOptions run;
+  RunContext context(run);
+  RunScope scope(context);
+  PoisonScope poison;
+  std::vector<IValue> got(want->size());
+  if (!engine->planFor(made.inputs, context, &refusal) || !engine->run(made.inputs, got, context)) return false;
+  for (size_t i = 0; i < got.size(); ++i) {
+    const Tensor g = got[i].toTensor(), w = (*want)[i].toTensor();
+    EXPECT_EQ(g.dtype(), w.dtype()) << "output " << i << " of\n" << graphText(*made.graph);
+    if (!isFinite(w)) continue;
+    const Signal s(g, w);
+    EXPECT_TRUE(s.signal < 1e-3 || s.noise * 100 <= s.signal)
+        << "output " << i << ", " << s.decibels() << " dB, of\n"
+        << graphText(*made.graph) << layersOf(*engine->planFor(made.inputs, context, &refusal));
+  }
+  return true;
+}
+
 }  // namespace
+
+TEST(NetworkProperty, EnginesOfHalvesRoundWhereKernelsDo) {
+  size_t networks = 0, ran = 0;
+  forEachSeed(300, [&](uint64_t seed) {
+    Choices c(seed);
+    ++networks;
+    RandomNetwork made = randomNetwork(c, allOps());
+    ran += checkHalves(made, seed % 2 ? DType::BFloat16 : DType::Float16);
+  });
+  EXPECT_GE(ran * 10, networks * 7) << ran << " of " << networks;
+}
 
 TEST(NetworkProperty, RoundedEnginesGiveNumbersThatDoNotDependOnThreads) {
   size_t networks = 0, ran = 0;
