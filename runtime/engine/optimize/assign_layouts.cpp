@@ -160,8 +160,8 @@ class LayoutAssigner {
     if (found == blockedWhole_.end() || t.rank() < 3 || !t.isFloat() || t.numel == 0) return std::nullopt;
     const NetTensor& whole = n_[found->second];
     const int64_t area = areaOf(whole), from = t.offset - whole.offset;
-    if (whole.rank() < 3 || t.numel == 0 || t.sizes[0] != whole.sizes[0] || areaOf(t) != area || from < 0 || from % area != 0 ||
-        from / area + t.sizes[1] > whole.sizes[1] ||
+    if (whole.rank() < 3 || t.numel == 0 || t.sizes[0] != whole.sizes[0] || areaOf(t) != area || from < 0 ||
+        from % area != 0 || from / area + t.sizes[1] > whole.sizes[1] ||
         !walks(t, {{t.sizes[0], whole.sizes[1] * area}, {t.sizes[1], area}, {area, 1}}))
       return std::nullopt;
     return Channels{found->second, from / area};

@@ -86,9 +86,8 @@ TEST(ConvLayer, TransposedOfOnePixelAreProducts) {
 // Of a result in blocks: no channels, no images, no pixels.
 TEST(ConvLayer, PartsWithoutElements) {
   for (int dim : {0, 1, 3}) {
-    const std::string graph =
-        "graph(%x : Tensor):" + fmt::format(fmt::runtime(kNumbers), 1, 32, "32, 16, 3, 3") +
-        fmt::format(R"(  %s : int[] = prim::Constant[value=[1, 1]]()
+    const std::string graph = "graph(%x : Tensor):" + fmt::format(fmt::runtime(kNumbers), 1, 32, "32, 16, 3, 3") +
+                              fmt::format(R"(  %s : int[] = prim::Constant[value=[1, 1]]()
   %zero : int = prim::Constant[value=0]()
   %dim : int = prim::Constant[value={}]()
   %y : Tensor = aten::conv2d(%x, %w, %b, %s, %s, %s, %g)
@@ -99,7 +98,7 @@ TEST(ConvLayer, PartsWithoutElements) {
   %z : Tensor = aten::sigmoid(%c)
   return (%r, %z)
 )",
-                    dim);
+                                          dim);
     SCOPED_TRACE(graph);
     EngineCase(graph).expectClose({randn({2, 16, 6, 6}, 1)}, 1e-4);
   }
