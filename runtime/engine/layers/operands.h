@@ -1,6 +1,7 @@
 // What converters ask of their arguments, and the reasons to call a kernel that many of them share.
 #pragma once
 
+#include "runtime/engine/layers/half_tensors.h"
 #include "runtime/engine/layers/pointwise_layer.h"
 #include "runtime/reference/loops/copy.h"
 
@@ -12,11 +13,9 @@ namespace tscompile {
 inline constexpr std::string_view kNotF32 = "an argument is not float32", kEmpty = "a tensor has no elements",
                                   kWeightUnknown = "the weight or the bias is an input, or not float32";
 
-// Of operators that are made of others, whose layers compute in f32: halves are rounded between them.
-inline bool isF32OrHalf(const Tensor& t) {
-  return t.dtype() == DType::Float32 || t.dtype() == DType::Float16 || t.dtype() == DType::BFloat16;
-}
 inline bool isF32(const Tensor& t) { return t.dtype() == DType::Float32; }
+// Of operators that are made of others, whose layers compute in f32: halves are rounded between them.
+inline bool isF32OrHalf(const Tensor& t) { return isF32(t) || isHalf(t.dtype()); }
 
 // Argument i as an operand whose elements lie in row-major order.
 inline TensorId contiguousOperand(ConvertCall& call, size_t i) {

@@ -3,6 +3,7 @@
 
 #include "runtime/call/kernel_call.h"
 #include "runtime/engine/layers/grouped_matmul_layer.h"
+#include "runtime/engine/layers/half_tensors.h"
 #include "runtime/engine/layers/matmul_layer.h"
 #include "runtime/ops/call_op.h"
 #include "runtime/ops/ops.h"
@@ -118,8 +119,6 @@ void inferAddProduct(InferCall& call) {
   requireExpandable(call, self.sizes, product);
   call.result(a.dtype, product);
 }
-
-bool isHalf(DType d) { return isFloating(d) && itemSize(d) == 2; }
 
 // out = beta * self + alpha * a @ b; `out` may be `self`.
 void addProduct(KernelCall& call, const Tensor& out, const Tensor& self, Tensor a, Tensor b, const IValue& alpha,
