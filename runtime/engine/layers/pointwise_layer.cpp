@@ -3,18 +3,15 @@
 #include "runtime/engine/layers/move_layers.h"
 #include "runtime/kernels/layout.h"
 
+#include <algorithm>
+
 namespace tscompile {
 
-namespace {
-
-// The strides with which a tensor walks through sizes that it is broadcast to.
 Dims broadcastStrides(const NetTensor& t, size_t rank) {
   Dims strides(rank, 0);
   for (size_t d = 0; d < t.sizes.size(); ++d) strides[rank - t.sizes.size() + d] = t.sizes[d] == 1 ? 0 : t.strides[d];
   return strides;
 }
-
-}  // namespace
 
 void addConversion(Network& network, const Node* node, TensorId from, TensorId to) {
   auto layer = std::make_unique<PointwiseLayer>(node);
@@ -121,12 +118,16 @@ bool PointwiseLayer::isCopy() const {
          program.values().front().type == program.outputs()[0].type;
 }
 
+std::string loopName(const PointwiseProgram& program) {
+  const auto steps =
+      std::ranges::count(program.values(), PointwiseProgram::Value::Kind::Step, &PointwiseProgram::Value::kind);
+  return steps == 1 ? "pointwise" : "pointwise of " + std::to_string(steps);
+}
+
 std::string PointwiseLayer::name() const {
-  size_t steps = 0;
-  for (const PointwiseProgram::Value& v : program.values()) steps += v.kind == PointwiseProgram::Value::Kind::Step;
   const PointwiseProgram::Value* only = onlyStep();
   if (only && only->op == PointwiseOp::Copy) return isCopy() ? "copy" : "convert";
-  return steps == 1 ? "pointwise" : "pointwise of " + std::to_string(steps);
+  return loopName(program);
 }
 
 bool PointwiseLayer::takesLines(const Network& network, const ProductPrecision&, TensorId tensor, DType dtype) const {

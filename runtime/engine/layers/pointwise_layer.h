@@ -33,6 +33,10 @@ class PointwiseLayer : public Layer, public LineLayer {
   void settle(const Network& network) override;
 };
 
+// What reports call such a loop: "pointwise of 3".
+std::string loopName(const PointwiseProgram& program);
+// The strides with which a tensor walks through sizes of so many dimensions that it is broadcast to.
+Dims broadcastStrides(const NetTensor& t, size_t rank);
 // Whether loops read and write elements of this dtype where the network has them.
 inline bool isPointwise(DType dtype) { return dtype == DType::Float32 || dtype == DType::Bool; }
 // Appends the steps of `from` to `to`, its inputs being the values `inputs` of `to`. Returns the value of its output.

@@ -1,5 +1,6 @@
 #include "runtime/engine/layers/reduction_layer.h"
 
+#include "runtime/call/thread_pool.h"
 #include "runtime/engine/layers/operands.h"
 #include "runtime/engine/layers/row_layers.h"
 
@@ -9,12 +10,33 @@
 namespace tscompile {
 
 std::string ReductionLayer::name() const {
-  return isMean ? "mean" : kind == RowReduction::Sum ? "sum" : kind == RowReduction::Max ? "max" : "min";
+  const std::string name = isMean                      ? "mean"
+                           : kind == RowReduction::Sum ? "sum"
+                           : kind == RowReduction::Max ? "max"
+                                                       : "min";
+  return steps.empty() ? name : loopName(program) + "+" + name;
 }
 
 void ReductionLayer::run(Frame& frame) const {
-  reduceMiddle(kind, outer, count, inner, isMean ? static_cast<float>(count) : 1.0f, frame.data<float>(inputs[0]),
-               frame.data<float>(outputs[0]), frame.threads());
+  const float divisor = isMean ? static_cast<float>(count) : 1.0f;
+  auto* to = frame.data<float>(outputs[0]);
+  if (steps.empty())
+    return reduceMiddle(kind, outer, count, inner, divisor, frame.data<float>(inputs[0]), to, frame.threads());
+  const int64_t rows = std::max<int64_t>(kMostFused / count, 1), pieces = (outer + rows - 1) / rows;
+  constexpr int64_t kParallel = 32 << 10;  // elements
+  parallelFor(pieces, outer * count < kParallel ? 1 : frame.threads(), [&](int64_t piece) {
+    const int64_t first = piece * rows, some = std::min(rows, outer - first);
+    alignas(64) float made[kMostFused];
+    SmallVector<PointwiseOperand, 8> operands;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const auto item = static_cast<int64_t>(itemSize(frame.network()[inputs[i]].dtype));
+      operands.push_back({frame.raw(inputs[i]) + first * steps[i][0] * item, steps[i]});
+    }
+    const int64_t dims[] = {some, count};
+    void* result = made;
+    runPointwise(program, dims, operands, std::span(&result, 1), 1);
+    reduceMiddle(kind, some, count, 1, divisor, made, to + first, 1);
+  });
 }
 
 namespace {

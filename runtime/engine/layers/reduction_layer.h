@@ -3,7 +3,11 @@
 
 #include "runtime/engine/network/convert_call.h"
 #include "runtime/engine/network/frame.h"
+#include "runtime/kernels/pointwise.h"
 #include "runtime/kernels/reductions.h"
+
+#include <array>
+#include <vector>
 
 namespace tscompile {
 
@@ -16,6 +20,13 @@ class ReductionLayer : public Layer {
   RowReduction kind = RowReduction::Sum;
   bool isMean = false;
   int64_t outer = 1, count = 1, inner = 1;
+
+  // What is reduced may be the result of a program (optimize/fuse_reductions.cpp), of at most so many elements in a
+  // row; the layer's inputs are its operands then, each with steps from row to row and along a row.
+  static constexpr int64_t kMostFused = 4096;
+  using Steps = std::array<int64_t, 2>;
+  PointwiseProgram program;
+  std::vector<Steps> steps;
 };
 
 // (self) or (self, dimensions, keepdim), with or without a dtype behind.

@@ -30,6 +30,7 @@ void optimize(Network& network, WeightStore& store, const EngineOptions& options
   fuseAttention(network);
   readThroughCopies(network);
   fusePointwise(network);
+  fuseReductions(network);
   removeCopies(network);
   assignLayouts(network, options);
   Calibration* measured = options.tactics ? options.tactics->calibration.get() : nullptr;

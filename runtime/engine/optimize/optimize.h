@@ -27,6 +27,8 @@ void fuseAttention(Network& network);
 void readThroughCopies(Network& network);
 // Element-wise layers become one loop.
 void fusePointwise(Network& network);
+// What is made for one reduction alone is made as it is reduced.
+void fuseReductions(Network& network);
 // Products of batches write their results in the order in which they are wanted.
 void removeCopies(Network& network);
 // Convolutions and what stands between them work on blocked activations; reorders where layouts meet.

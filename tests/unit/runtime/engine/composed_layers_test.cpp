@@ -49,7 +49,31 @@ TEST(ComposedLayers, Norms) {
   expectLayers(
       "  %d : int[] = prim::Constant[value=[-1]]()\n"
       "  %z : Tensor = aten::linalg_vector_norm(%x, %two, %d, %t, %none)\n",
-      "pointwise, sum, pointwise", {x, x});
+      "pointwise+sum, pointwise", {x, x});
+}
+
+// Operands may be whole, a row for all, a number for each row or a part of something larger; rows may be longer than
+// what is kept, or read twice.
+TEST(ComposedLayers, WhatIsReducedIsMadeAsItIs) {
+  const Tensor x = randn({40, 3, 70}, 1), rows = randn({40, 3, 1}, 2), row = randn({70}, 3);
+  const std::string body =
+      "  %d : int[] = prim::Constant[value=[-1]]()\n  %a : Tensor = aten::sub(%x, %y, %one)\n"
+      "  %b : Tensor = aten::mul(%a, %a)\n";
+  const std::string sum = "  %z : Tensor = aten::sum(%b, %d, %t, %none)\n",
+                    mean = "  %z : Tensor = aten::mean(%b, %d, %f, %none)\n",
+                    largest = "  %z : Tensor = aten::amax(%b, %d, %f)\n";
+  for (const Tensor& y : {x, rows, row, randn({1}, 4)}) {
+    expectLayers(body + sum, "pointwise of 2+sum", {x, y});
+    expectLayers(body + mean, "pointwise of 2+mean", {x, y});
+    expectLayers(body + largest, "pointwise of 2+max", {x, y});
+  }
+  expectLayers(body + "  %e : int[] = prim::Constant[value=[1, 2]]()\n  %z : Tensor = aten::sum(%b, %e, %f, %none)\n",
+               "pointwise of 2+sum", {x, x});
+  const Tensor long_ = randn({3, 5000}, 5);
+  expectLayers(body + sum, "pointwise of 2, sum", {long_, long_});
+  expectLayers("  %n : int = prim::Constant[value=3]()\n  %x0 : Tensor = aten::slice(%x, %last, %n, %none, %two)\n" +
+                   std::string("  %d : int[] = prim::Constant[value=[-1]]()\n  %b : Tensor = aten::exp(%x0)\n") + sum,
+               "pointwise+sum", {x, x});
 }
 
 TEST(ComposedLayers, PoolsOfVolumesAndWithoutBatch) {
