@@ -273,11 +273,11 @@ class LayoutAssigner {
     return to;
   }
 
-  // The tensor in row-major order.
-  TensorId plain(TensorId id) {
+  // The tensor in row-major order. Who has taken strides from it needs them as they are.
+  TensorId plain(TensorId id, bool keepsStrides = false) {
     auto whole = blockedWhole_.find(n_[id].buffer);
     if (whole == blockedWhole_.end()) return id;
-    if (!plainOf_.contains(whole->second))
+    if (!keepsStrides && !plainOf_.contains(whole->second))
       if (const std::optional<int64_t> pixel = pixelOf(n_[id], n_[whole->second]))
         return copyOfPixel(id, n_[whole->second], *pixel);
     auto [made, isNew] = plainOf_.try_emplace(whole->second);
@@ -310,7 +310,8 @@ class LayoutAssigner {
 
   void allPlain(Layer& layer) {
     current_ = layer.node;
-    for (TensorId& id : layer.inputs) id = plain(id);
+    const bool keepsStrides = !dynamic_cast<PointwiseLayer*>(&layer);
+    for (TensorId& id : layer.inputs) id = plain(id, keepsStrides);
   }
 
   // ---- layers ----

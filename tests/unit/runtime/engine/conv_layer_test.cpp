@@ -104,6 +104,24 @@ TEST(ConvLayer, PartsWithoutElements) {
   }
 }
 
+// Products read rows with the strides that they found.
+TEST(ConvLayer, OnePixelAsRowsOfAProduct) {
+  const std::string graph = "graph(%x : Tensor):" + fmt::format(fmt::runtime(kNumbers), 1, 32, "32, 16, 3") +
+                            R"(  %s : int[] = prim::Constant[value=[1]]()
+  %two : int = prim::Constant[value=2]()
+  %at : int = prim::Constant[value=3]()
+  %end : int = prim::Constant[value=4]()
+  %m : Float(20, 1) = prim::Constant[value={0}]()
+  %y : Tensor = aten::conv1d(%x, %w, %b, %s, %s, %s, %g)
+  %p : Tensor = aten::slice(%y, %two, %at, %end, %one)
+  %l : Tensor = aten::linear(%p, %m, %none)
+  %t : Tensor = aten::transpose(%p, %one, %two)
+  %q : Tensor = aten::matmul(%p, %t)
+  return (%l, %q)
+)";
+  EngineCase(graph).expectClose({randn({2, 16, 9}, 1)}, 1e-4);
+}
+
 TEST(ConvLayer, OnePixelIsReadFromBlocks) {
   for (auto [channels, place, copies] : {std::tuple(32, -1, true), std::tuple(32, 3, true), std::tuple(20, 3, false)}) {
     const std::string graph =
