@@ -18,8 +18,7 @@ namespace {
 constexpr int64_t kParallelBytes = 256 << 10;  // copies of less are done by one thread
 
 // Why a kernel runs instead of a layer.
-constexpr std::string_view kDiffer = "a tensor has another dtype or rank than the result",
-                           kStrided = "a tensor without elements does not lie in row-major order";
+constexpr std::string_view kDiffer = "a tensor has another dtype or rank than the result";
 
 }  // namespace
 
@@ -395,7 +394,7 @@ void convertCat(ConvertCall& call) {
       return convertToKernel(call, kDiffer);
     TensorId id = call.idOf(t);
     if (!call.network()[id].contiguous) {
-      if (t.numel() == 0) return convertToKernel(call, kStrided);
+      if (t.numel() == 0) return convertToKernel(call, kEmpty);
       id = addCopy(call, id);
     }
     inputs.push_back(id);

@@ -14,8 +14,6 @@
 namespace tscompile::blas {
 namespace {
 
-// The library is loaded at the first product: it costs milliseconds, and with more than one thread in force its idle
-// workers would spin.
 // A variable of the environment while it lives.
 class ScopedVariable {
  public:
@@ -31,6 +29,8 @@ class ScopedVariable {
   std::optional<std::string> before_;
 };
 
+// The library is loaded at the first product: it costs milliseconds, and with more than one thread in force its idle
+// workers would spin.
 struct Library {
   static void* open() { return dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL); }
 

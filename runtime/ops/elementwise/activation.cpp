@@ -227,7 +227,7 @@ void gluKernel(KernelCall& call) {
 // Its halves are views; the rest is element-wise.
 void convertGlu(ConvertCall& call) {
   Tensor t = call.tensor(0);
-  if (!isF32OrHalf(t) || t.numel() == 0) return convertToKernel(call, "it is not float32, or empty");
+  if (!isF32OrHalf(t) || t.numel() == 0) return convertToKernel(call, "it is neither float32 nor of 16 bits, or empty");
   const int64_t dim = call.dim(1, t.rank()), half = t.size(static_cast<int>(dim)) / 2;
   IValue gate = call.compute("aten::sigmoid", {narrowed(t, dim, half, half)});
   call.setResult(0, call.compute("aten::mul.Tensor", {narrowed(t, dim, 0, half), gate}));
@@ -238,7 +238,7 @@ void convertGlu(ConvertCall& call) {
 void convertPrelu(ConvertCall& call) {
   Tensor x = call.tensor(0), weight = call.tensor(1);
   if (!isF32OrHalf(x) || weight.dtype() != x.dtype() || x.numel() == 0)
-    return convertToKernel(call, "it is not float32, or empty");
+    return convertToKernel(call, "it is neither float32 nor of 16 bits, or empty");
   if (weight.rank() > 1 || (weight.numel() != 1 && (x.rank() < 2 || weight.numel() != x.size(1))))
     return convertToKernel(call, "there is not one weight for each channel");
   const std::optional<Tensor> known = constantVector(call, 1);

@@ -338,7 +338,7 @@ void convertAdaptiveMaxPool(ConvertCall& call) {
   const Node* n = call.node();
   const bool isAsked = !n || n->kind() != call.op().kind() || n->output(1)->useCount() > 0;
   if (isAsked) return convertToKernel(call, "the places of its maxima are asked for");
-  if (!isF32OrHalf(x) || x.numel() == 0) return convertToKernel(call, "it is not float32, or empty");
+  if (!isF32OrHalf(x) || x.numel() == 0) return convertToKernel(call, "it is neither float32 nor of 16 bits, or empty");
   const Dims& out = call.spec().sizes;
   Dims window, dims, none(kSpatial, 0), ones(kSpatial, 1);
   bool isWhole = true;
