@@ -109,7 +109,7 @@ bool Batcher::checkRequest(const Request& r, Diagnostics& diagnostics) const {
                      limits_.maxPromptLength));
   if (limits_.maxBeamWidth && r.sampling.beamWidth > limits_.maxBeamWidth)
     fail(fmt::format("beamWidth is {}, more than max_beam_width {}", r.sampling.beamWidth, limits_.maxBeamWidth));
-  if (r.sampling.beamWidth > limits_.maxBatchSize)
+  else if (r.sampling.beamWidth > limits_.maxBatchSize)
     fail(fmt::format("beamWidth is {}, but a step has at most {}", r.sampling.beamWidth,
                      counted(static_cast<uint64_t>(limits_.maxBatchSize), "row")),
          ErrorKind::Limit);
@@ -158,6 +158,7 @@ std::optional<RequestResult> Batcher::take(RequestId id) {
   if (found == requests_.end() || found->second->result.reason == FinishReason::None) return std::nullopt;
   RequestResult result = std::move(found->second->result);
   requests_.erase(found);
+  finished_.erase(id);
   return result;
 }
 
@@ -172,6 +173,7 @@ void Batcher::finish(State& s, FinishReason reason) {
   running_.erase(s.id);
   waiting_.erase(s.id);
   suspects_.erase(s.id);
+  finished_.insert(s.id);
 }
 
 void Batcher::fail(State& s, const Diagnostics& failure, Diagnostics& diagnostics) {

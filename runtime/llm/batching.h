@@ -140,6 +140,8 @@ class Batcher {
   const RequestResult* result(RequestId id) const;
   // The result of a finished request, which is forgotten; none of others.
   std::optional<RequestResult> take(RequestId id);
+  // Those to take, in the order of their arrival.
+  const std::set<RequestId>& finished() const { return finished_; }
 
   const KvBlocks& cache() const { return cache_; }
   const BatchCounters& counters() const { return counters_; }
@@ -179,7 +181,7 @@ class Batcher {
   Sampler sampler_;
   RequestId lastId_ = 0;
   std::map<RequestId, std::unique_ptr<State>> requests_;
-  std::set<RequestId> waiting_, running_;  // in the order of arrival
+  std::set<RequestId> waiting_, running_, finished_;  // in the order of arrival
   // Requests of a step that failed, and how many tokens each has in the cache when it is past that step.
   std::map<RequestId, int64_t> suspects_;
   std::vector<TokenEvent> events_;

@@ -13,6 +13,7 @@
 #include <fmt/core.h>
 
 #include <chrono>
+#include <map>
 
 namespace tscompile {
 namespace {
@@ -34,7 +35,8 @@ std::string idsText(TokenSpan tokens) {
 // A text on its way.
 struct Asked {
   TextRequest request;
-  SourceRange place;  // in the file that it comes from
+  SourcePtr source;   // that it comes from, if it is a file
+  SourceRange place;  // in it
   std::optional<RequestId> id;
   std::unique_ptr<StreamDecoder> decoder;
   std::unique_ptr<StopTexts> stop;
@@ -121,11 +123,14 @@ class Generation {
     if (!model_ || !openTokenizerFile(folder) || !findEndTokens(folder)) return session_.finish();
     batcher_ = Batcher::make(*model_, model_->cache(), model_->limits(), session_.diagnostics);
     if (!batcher_) return session_.finish();
-    streamsText_ = asked_.size() == 1 && !isJson() && asked_[0].request.sampling.beamWidth == 1;
-    for (size_t i = 0; i < asked_.size(); ++i) add(i);
+    streamsText_ = count_ == 1 && !isJson() && asked_[0].request.sampling.beamWidth == 1;
+    for (size_t i = 0; i < count_; ++i) add(i);
     Rates rates = serve(interrupts);
-    takeResults();
-    printResults();
+    for (auto& [index, a] : asked_) takeResult(a);
+    if (!command_.stream)
+      printResults();
+    else
+      while (!asked_.empty()) printLine(asked_.begin()->first);
     if (interrupts.signal()) return finishInterrupted(interrupts.signal());
     noteCut();
     if (generated_ == 0) return session_.finish();
@@ -155,11 +160,13 @@ class Generation {
   Rates serve(const InterruptScope& interrupts) {
     Rates rates;
     const BatchCounters& c = batcher_->counters();
-    for (bool more = true; more && !interrupts.signal();) {
+    for (bool more = true; (more || mayCome()) && !interrupts.signal();) {
+      if (lines_) takeLines(!more);
       BatchCounters before = c;
       auto begin = Clock::now();
       Diagnostics told;  // again with each result
       more = batcher_->step(told);
+      if (command_.stream) printFinished();
       session_.out.flush();
       int64_t prompt = c.contextTokens - before.contextTokens;
       Rate& rate = prompt ? rates.prompts : rates.rest;
@@ -173,16 +180,22 @@ class Generation {
 
   // ---- what is asked for ----
 
+  Asked& append() {
+    Asked& a = asked_[count_++];
+    a.request = command_.settings;
+    return a;
+  }
+
   bool readRequests() {
-    for (const std::string& ids : command_.promptIds) {
-      asked_.emplace_back().request = command_.settings;
-      asked_.back().request.promptIds = parseIds("--prompt-ids", ids);
+    for (const std::string& ids : command_.promptIds) append().request.promptIds = parseIds("--prompt-ids", ids);
+    for (const std::string& text : command_.prompts) append().request.prompt = text;
+    if (command_.promptFile == "-" && command_.stream) {
+      Result<InputLines> lines = session_.readLines();
+      if (!lines) return false;
+      lines_ = std::move(*lines);
+    } else if (!command_.promptFile.empty() && !readLines()) {
+      return false;
     }
-    for (const std::string& text : command_.prompts) {
-      asked_.emplace_back().request = command_.settings;
-      asked_.back().request.prompt = text;
-    }
-    if (!command_.promptFile.empty() && !readLines()) return false;
     if (asked_.empty() && command_.promptFile.empty())
       throw UsageError{"generate needs --prompt, --prompt-ids or --prompts"};
     return true;
@@ -193,24 +206,49 @@ class Generation {
     Result<std::string> read = session_.read(command_.promptFile);
     if (!read) return false;
     SourcePtr source = SourceFile::make(command_.promptFile == "-" ? "<stdin>" : command_.promptFile, std::move(*read));
-    session_.diagnostics.keepAlive(source);
     std::string_view text = source->text();
     for (size_t begin = 0, end; begin < text.size(); begin = end + 1) {
       end = std::min(text.find('\n', begin), text.size());
       if (trim(text.substr(begin, end - begin)).empty()) continue;
-      Asked& a = asked_.emplace_back();
-      a.request = command_.settings;
-      a.place = {source.get(), static_cast<uint32_t>(begin), static_cast<uint32_t>(end)};
-      Diagnostics wrong;
-      Result<JsonTree> tree = JsonTree::parse(source, begin, end, wrong);
-      if (!tree || !readRequest(tree->root(), a.request, wrong)) fail(a, wrong);
+      readLine(source, begin, end);
     }
     return true;
+  }
+
+  void readLine(const SourcePtr& source, size_t begin, size_t end) {
+    Asked& a = append();
+    a.source = source;
+    a.place = {source.get(), static_cast<uint32_t>(begin), static_cast<uint32_t>(end)};
+    Diagnostics wrong;
+    Result<JsonTree> tree = JsonTree::parse(source, begin, end, wrong);
+    if (!tree || !readRequest(tree->root(), a.request, wrong)) fail(a, wrong);
+  }
+
+  // Whether standard input may bring more.
+  bool mayCome() const { return lines_ && !lines_->ended(); }
+
+  // Adds what standard input has; `wait` waits for it. Not more than can begin soon: the rest waits outside.
+  void takeLines(bool wait) {
+    constexpr size_t kMostWaiting = 64;
+    for (; batcher_->waiting() < kMostWaiting; wait = false) {
+      const std::optional<std::string> line = lines_->next(wait);
+      if (!line) break;
+      ++lineNumber_;
+      if (trim(*line).empty()) continue;
+      // Its place in the input is told as long as such reports are kept.
+      const size_t before = session_.diagnostics.full() ? 0 : lineNumber_ - 1;
+      SourcePtr source = SourceFile::make("<stdin>", std::string(before, '\n') + *line);
+      readLine(source, before, before + line->size());
+      add(count_ - 1);
+    }
+    if (!mayCome() && !lines_->failure().empty() && !session_.diagnostics.hasErrors())
+      session_.diagnostics.fileError("<stdin>", {}, lines_->failure(), ErrorKind::Io);
   }
 
   // Ends a request before it has begun.
   void fail(Asked& a, const Diagnostics& wrong) {
     a.result.reason = FinishReason::Failed;
+    if (a.source && !session_.diagnostics.full()) session_.diagnostics.keepAlive(a.source);
     for (Diagnostic d : wrong.list()) {
       if (a.failed.empty()) a.failed = d.message;
       if (!d.range.valid() && d.path.empty()) d.range = a.place;
@@ -219,25 +257,24 @@ class Generation {
   }
 
   bool needsTokenizer() const {
-    return std::any_of(asked_.begin(), asked_.end(), [](const Asked& a) {
-      return a.request.prompt || !a.request.stop.empty() || !a.request.badWords.empty();
-    });
+    return std::any_of(asked_.begin(), asked_.end(), [](const auto& a) { return needsTokenizer(a.second.request); });
   }
+  static bool needsTokenizer(const TextRequest& r) { return r.prompt || !r.stop.empty() || !r.badWords.empty(); }
 
   bool openTokenizerFile(const std::string& folder) {
     std::optional<std::string> own = tokenizerIn(folder);
     if (!command_.tokenizer.empty())
       tokenizer_ = openTokenizer(command_.tokenizer, session_.diagnostics);
-    else if (!needsTokenizer())
+    else if (!needsTokenizer() && !lines_)
       return true;
     else if (own)
       tokenizer_ = openTokenizer(*own, session_.diagnostics);
     else if (model_->vocabularySize() == 256)
       tokenizer_ = makeByteTokenizer();
+    else if (!needsTokenizer())
+      return true;
     else
-      session_.diagnostics.error(
-          fmt::format("the model has {} tokens: a prompt in text needs --tokenizer", model_->vocabularySize()),
-          ErrorKind::Input);
+      reportNoTokenizer(session_.diagnostics);
     if (tokenizer_ && tokenizer_->vocabularySize() > model_->vocabularySize()) {
       session_.diagnostics.error(fmt::format("the tokenizer has {} tokens, but the model {}",
                                              tokenizer_->vocabularySize(), model_->vocabularySize()),
@@ -245,6 +282,12 @@ class Generation {
       return false;
     }
     return tokenizer_ != nullptr;
+  }
+
+  void reportNoTokenizer(Diagnostics& diagnostics) const {
+    diagnostics.error(
+        fmt::format("the model has {} tokens: a prompt in text needs --tokenizer", model_->vocabularySize()),
+        ErrorKind::Input);
   }
 
   bool findEndTokens(const std::string& folder) {
@@ -258,6 +301,10 @@ class Generation {
 
   Result<Request> requestOf(const Asked& a, Diagnostics& diagnostics) const {
     const TextRequest& asked = a.request;
+    if (needsTokenizer(asked) && !tokenizer_) {
+      reportNoTokenizer(diagnostics);
+      return Failed{};
+    }
     Request request;
     request.sampling = asked.sampling;
     request.maxNewTokens = asked.maxNewTokens;
@@ -296,7 +343,14 @@ class Generation {
 
   void add(size_t index) {
     Asked& a = asked_[index];
-    if (a.result.reason == FinishReason::Failed) return;
+    if (a.result.reason != FinishReason::Failed) begin(index, a);
+    if (a.id)
+      indexOf_[*a.id] = index;
+    else if (command_.stream)
+      printLine(index);
+  }
+
+  void begin(size_t index, Asked& a) {
     Diagnostics wrong;
     Result<Request> request = requestOf(a, wrong);
     if (!request) return fail(a, wrong);
@@ -333,39 +387,50 @@ class Generation {
            static_cast<int64_t>(a.result.tokens.size()) < a.request.maxNewTokens;
   }
   void noteCut() {
-    const auto count = static_cast<uint64_t>(std::count_if(asked_.begin(), asked_.end(), isCut));
-    if (count)
+    if (cut_)
       session_.note(fmt::format("{} ended at max_seq_len, {} with the prompt, before --max-new-tokens",
-                                counted(count, "text"),
+                                counted(cut_, "text"),
                                 counted(static_cast<uint64_t>(model_->config().maxSeqLen), "token")));
   }
 
   bool hasStopped(const Asked& a) const { return a.stop && a.stop->found(); }
 
-  // Of those that are not done, what they have.
-  void takeResults() {
-    for (Asked& a : asked_) {
-      if (!a.id) continue;
-      if (batcher_->cancel(*a.id)) ++unfinished_;
-      a.result = *batcher_->take(*a.id);
-      generated_ += a.result.tokens.size();
-      if (a.result.failure && a.result.failure->kind != ErrorKind::Interrupted) {
-        Diagnostics wrong;
-        wrong.add(*a.result.failure);
-        fail(a, wrong);
-      } else if (a.result.failure) {
-        a.result.reason = FinishReason::Cancelled;
-        ++unfinished_;
-      }
-      std::string rest = a.decoder ? a.decoder->finish() : "";
-      if (a.stop) rest = a.stop->push(rest), rest += a.stop->finish();
-      if (streamsText_ && a.decoder) session_.out << rest;
-      a.text = a.stop ? a.text + rest : a.decoder ? tokenizer_->decode(a.result.tokens) : "";
+  // Of one that is not done, what it has.
+  void takeResult(Asked& a) {
+    if (!a.id) return;
+    if (batcher_->cancel(*a.id)) ++unfinished_;
+    a.result = *batcher_->take(*a.id);
+    indexOf_.erase(*a.id);
+    generated_ += a.result.tokens.size();
+    if (a.result.failure && a.result.failure->kind != ErrorKind::Interrupted) {
+      Diagnostics wrong;
+      wrong.add(*a.result.failure);
+      fail(a, wrong);
+    } else if (a.result.failure) {
+      a.result.reason = FinishReason::Cancelled;
+      ++unfinished_;
     }
+    if (isCut(a)) ++cut_;
+    std::string rest = a.decoder ? a.decoder->finish() : "";
+    if (a.stop) rest = a.stop->push(rest), rest += a.stop->finish();
+    if (streamsText_ && a.decoder) session_.out << rest;
+    a.text = a.stop ? a.text + rest : a.decoder ? tokenizer_->decode(a.result.tokens) : "";
   }
 
-  ResultFields fieldsOf(size_t index) const {
-    const Asked& a = asked_[index];
+  // The lines of those that have ended, which are forgotten.
+  void printFinished() {
+    while (!batcher_->finished().empty()) {
+      const size_t index = indexOf_.at(*batcher_->finished().begin());
+      takeResult(asked_[index]);
+      printLine(index);
+    }
+  }
+  void printLine(size_t index) {
+    writeJson(session_.out, fieldsOf(index, asked_[index]));
+    asked_.erase(index);
+  }
+
+  ResultFields fieldsOf(size_t index, const Asked& a) const {
     auto textOf = [&](TokenSpan tokens) {
       return tokenizer_ ? std::optional(tokenizer_->decode(tokens)) : std::nullopt;
     };
@@ -384,16 +449,12 @@ class Generation {
   }
 
   void printResults() {
-    if (command_.stream) {
-      for (size_t i = 0; i < asked_.size(); ++i) writeJson(session_.out, fieldsOf(i));
-      return;
-    }
     if (session_.common.json) {
       ResultList list;
-      for (size_t i = 0; i < asked_.size(); ++i) list.results.push_back(fieldsOf(i));
+      for (const auto& [index, a] : asked_) list.results.push_back(fieldsOf(index, a));
       return writeJson(session_.out, list);
     }
-    for (const Asked& a : asked_) printText(a);
+    for (const auto& [index, a] : asked_) printText(a);
   }
 
   // A line for each text that is finished; of beams the best ones with their scores.
@@ -415,7 +476,7 @@ class Generation {
   int finishInterrupted(int signal) {
     session_.out.flush();
     session_.diagnostics.error(
-        fmt::format("interrupted: {} of {} are not finished", unfinished_, counted(asked_.size(), "text")),
+        fmt::format("interrupted: {} of {} are not finished", unfinished_, counted(count_, "text")),
         ErrorKind::Interrupted);
     session_.finish();
     return 128 + signal;
@@ -427,9 +488,13 @@ class Generation {
   std::unique_ptr<Tokenizer> tokenizer_;
   std::unique_ptr<Batcher> batcher_;
   std::vector<TokenId> endIds_;
-  std::vector<Asked> asked_;
+  std::map<size_t, Asked> asked_;  // by number, those whose lines are not printed
+  std::map<RequestId, size_t> indexOf_;
+  size_t count_ = 0;
+  std::optional<InputLines> lines_;  // that come while others are served
+  size_t lineNumber_ = 0;
   bool streamsText_ = false;
-  size_t generated_ = 0, unfinished_ = 0;
+  size_t generated_ = 0, unfinished_ = 0, cut_ = 0;
 };
 
 TextRequest& settingsOf(Options& o) { return o.own.of<GenerateCommand>().settings; }
@@ -445,7 +510,9 @@ OptionSpecs generateOptions() {
              {"--tokenizer", "FILE",
               "tokenizer.json, vocab.json or a plain vocabulary; without it the one in the folder, or bytes",
               [](Options& o, const std::string& v) { o.own.of<GenerateCommand>().tokenizer = v; }},
-             {"--stream", "", "a line of JSON for each token as it comes, then one for each text",
+             {"--stream", "",
+              "a line of JSON for each token as it comes, and for each text when it ends; with --prompts - also while "
+              "more requests come",
               [](Options& o, const std::string&) { o.own.of<GenerateCommand>().stream = true; }},
          } +
          generationOptions(settingsOf) +

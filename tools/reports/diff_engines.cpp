@@ -6,7 +6,9 @@
 #include "api/input_range.h"
 #include "ir/support/text.h"
 #include "ir/values/literal.h"
+#include "runtime/engine/network/calibration.h"
 
+#include <algorithm>
 #include <map>
 
 namespace tscompile {
@@ -20,6 +22,19 @@ void addNamed(const std::string& what, const std::string& text, Texts& into) {
   into[what + " of %" + text.substr(0, equal)] = text.substr(equal + 1);
 }
 
+// The rows of a cache below its first: "layer: tactic", and "range …: low..high" of what examples have shown.
+void addTactics(std::string_view cache, Texts& into) {
+  while (!cache.empty()) {
+    const size_t end = std::min(cache.find('\n'), cache.size());
+    const std::string row(cache.substr(0, end));
+    cache.remove_prefix(std::min(end + 1, cache.size()));
+    const size_t colon = row.rfind(": ");
+    if (colon == std::string::npos) continue;
+    const bool isRange = Calibration::isRange(row);
+    into[(isRange ? "calibrated " : "tactic of ") + row.substr(0, colon)] = row.substr(colon + 2);
+  }
+}
+
 Texts textsOf(const Module& module) {
   const EngineInfo& info = *module.engineInfo();
   Texts out;
@@ -27,6 +42,7 @@ Texts textsOf(const Module& module) {
   for (const ExportedInput& input : info.exported) addNamed("exported sizes", exportedInputText(input), out);
   for (const auto& [name, value] : module.defaults())
     out["default of %" + name] = abbreviate(valueText(value, LiteralStyle::Plain), 200);
+  addTactics(info.tactics, out);
   out["precision"] = precisionName(info.precision);
   out["half inputs"] = info.takesHalf ? "taken for f32" : "taken as they are";
   out["sums of rows"] = info.roundsRows ? "rounded" : "in f32";

@@ -19,6 +19,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <iostream>
+#include <unistd.h>
 
 namespace tscompile {
 
@@ -71,6 +73,13 @@ Result<std::string> Session::read(const std::string& path) {
     return Failed{};
   }
   return text;
+}
+
+Result<InputLines> Session::readLines() {
+  if (&in_ == &std::cin) return InputLines(STDIN_FILENO, common.limits.textBytes);
+  Result<std::string> text = read("-");
+  if (!text) return Failed{};
+  return InputLines(std::move(*text));
 }
 
 Result<std::string> Session::readInput(uint64_t most) {

@@ -5,6 +5,7 @@
 #include "frontend/text/parse.h"
 #include "ir/support/diagnostics.h"
 #include "tools/options/options.h"
+#include "tools/session/input_lines.h"
 #include "tools/session/progress.h"
 
 #include <istream>
@@ -31,6 +32,8 @@ class Session {
 
   // The bytes of a file, or of standard input for "-".
   Result<std::string> read(const std::string& path);
+  // Lines of standard input as they come.
+  Result<InputLines> readLines();
   // The same for a file that must hold graph text: files of another kind are refused by their name. Of an engine file
   // its graph.
   Result<SourcePtr> readGraphText(const std::string& path);

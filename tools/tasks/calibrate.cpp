@@ -95,6 +95,8 @@ bool calibrate(const Module& module, const std::shared_ptr<Calibration>& calibra
     if (!runOn(files, *method, spec, session)) return false;
   }
   calibration->tell(*spec.engine.tactics);
+  if (!spec.engine.tactics->isOfOneEngine())
+    session.note("--calibrate changes nothing: no engine has a value between convolutions");
   return true;
 }
 

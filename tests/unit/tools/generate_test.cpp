@@ -8,6 +8,7 @@
 
 #include <csignal>
 #include <cstdio>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 namespace tscompile::test {
@@ -138,6 +139,49 @@ TEST_F(Generate, InterruptsPrintWhatIsFinished) {
   EXPECT_EQ(WEXITSTATUS(status), 128 + SIGINT) << readText(err);
   EXPECT_NE(readText(err).find("interrupted: "), std::string::npos) << readText(err);
   EXPECT_NE(readText(err).find(" of 3001 texts are not finished"), std::string::npos) << readText(err);
+}
+
+// A program that asks again once it has read an answer, and asks for something wrong in between.
+TEST_F(Generate, AnswersWhileRequestsCome) {
+  const std::string answers = folder_ / "answers", err = folder_ / "err";
+  ASSERT_EQ(mkfifo(answers.c_str(), 0600), 0);
+  FILE* in = popen((std::string(TSCOMPILE_TOOL) + " generate " + (folder_ / "built") +
+                    " -q --max-new-tokens 2 --stream --prompts - >" + answers + " 2>" + err)
+                       .c_str(),
+                   "w");
+  ASSERT_TRUE(in);
+  FILE* out = std::fopen(answers.c_str(), "r");
+  ASSERT_TRUE(out);
+  auto ask = [&](const std::string& lines) { std::fputs(lines.c_str(), in), std::fflush(in); };
+  auto answer = [&] {
+    char line[4096];
+    Json read;
+    do {
+      if (!std::fgets(line, sizeof line, out)) return Json();
+      read = parseJson(line);
+    } while (read["finished"].text.empty());
+    return read;
+  };
+  auto first = [](const Json& result) { return result["tokens"].items.at(0).number; };
+  const double expected = first(json({"--prompt-ids", "1,2,3"})["results"].items.at(0));
+  ask("{\"prompt_ids\": [1, 2, 3]}\n{\"prompt_");  // half of a line waits for the rest
+  Json one = answer();
+  EXPECT_EQ(one["prompt"].number, 0);
+  EXPECT_EQ(first(one), expected);
+  ask("ids\": [9]}\n");
+  EXPECT_EQ(answer()["prompt"].number, 1);
+  ask("\n{\"prompt_ids\": [999]}\n{\"prompt_idz\": [9]}\n");
+  EXPECT_EQ(answer()["finished"].text, "failed");
+  EXPECT_EQ(answer()["finished"].text, "failed");
+  ask("{\"prompt_ids\": [1, 2, 3]}");  // the last line needs no end
+  const int status = pclose(in);  // its answers fit into the pipe
+  EXPECT_EQ(WEXITSTATUS(status), 3) << "requests were wrong";
+  Json last = answer();
+  EXPECT_EQ(last["prompt"].number, 4);
+  EXPECT_EQ(first(last), expected);
+  EXPECT_TRUE(answer()["finished"].text.empty());
+  std::fclose(out);
+  EXPECT_NE(readText(err).find("<stdin>:5:"), std::string::npos) << readText(err);
 }
 
 }  // namespace
