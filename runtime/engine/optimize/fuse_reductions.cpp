@@ -27,8 +27,13 @@ std::optional<int64_t> stepOver(const Dims& sizes, const Dims& strides, size_t f
 // How an operand of the loop is walked through as rows of what is reduced.
 std::optional<Steps> stepsOf(const NetTensor& operand, const Dims& sizes, int64_t count) {
   size_t split = sizes.size();
-  for (int64_t inner = 1; inner < count && split > 0;) inner *= sizes[--split];
+  int64_t inner = 1;
+  while (inner < count && split > 0) inner *= sizes[--split];
   const Dims strides = broadcastStrides(operand, sizes.size());
+  if (inner != count) {  // rows of another shape, which end within a dimension of this one
+    const std::optional<int64_t> step = stepOver(sizes, strides, 0, sizes.size());
+    return step ? std::optional(Steps{*step * count, *step}) : std::nullopt;
+  }
   const std::optional<int64_t> row = stepOver(sizes, strides, 0, split),
                                column = stepOver(sizes, strides, split, sizes.size());
   return row && column ? std::optional(Steps{*row, *column}) : std::nullopt;

@@ -76,6 +76,22 @@ TEST(ComposedLayers, WhatIsReducedIsMadeAsItIs) {
                "pointwise+sum", {x, x});
 }
 
+// Rows of another shape than that of what is made, which may end within its dimensions.
+TEST(ComposedLayers, WhatIsReducedMayHaveAnotherShape) {
+  const Tensor x = randn({12, 3, 10}, 1);
+  auto body = [](int row) {
+    return fmt::format(
+        "  %shape : int[] = prim::Constant[value=[-1, {}]]()\n  %d : int[] = prim::Constant[value=[-1]]()\n"
+        "  %a : Tensor = aten::minimum(%x, %y)\n  %b : Tensor = aten::reshape(%a, %shape)\n"
+        "  %z : Tensor = aten::mean(%b, %d, %t, %none)\n",
+        row);
+  };
+  for (int row : {2, 5, 15, 30, 60, 90}) expectLayers(body(row), "pointwise+mean", {x, randn({1}, 2)});
+  for (int row : {2, 15, 90}) expectLayers(body(row), "pointwise, mean", {x, randn({10}, 3)});
+  expectLayers(body(10), "pointwise+mean", {x, randn({10}, 3)});
+  expectLayers(body(30), "pointwise, mean", {x, randn({3, 1}, 3)});
+}
+
 TEST(ComposedLayers, PoolsOfVolumesAndWithoutBatch) {
   std::string lists =
       "  %k : int[] = prim::Constant[value=[2, 3, 2]]()\n  %s : int[] = prim::Constant[value=[2, 2, 1]]()\n"
