@@ -477,7 +477,9 @@ class Tracer : private OperatorTracer {
     for (size_t i = 0; i < c.arguments.size(); ++i) wide.push_back(halves_.inFloats(node(), c.op, c.arguments, i));
     Call inFloats{c.op, {}, c.resultCount};
     for (const IValue& v : wide) inFloats.take(v);
+    const size_t first = network_->layers.size();
     layers(inFloats, results);
+    halves_.tellDType(c.op, c.arguments, first);
     for (size_t i = 0; i < infer.resultCount(); ++i)
       if (const DType dtype = infer.inferred(i).tensor.dtype; isHalf(dtype))
         results[i] = halves_.narrowed(node(), dtype, results[i].toTensor());

@@ -4,6 +4,7 @@
 #include "runtime/kernels/simd.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cfloat>
 #include <cmath>
 #include <iterator>
@@ -606,9 +607,19 @@ void runLineTiles(const Product& p, const RowTile* tiles, int64_t tileCount, int
 
 namespace tscompile {
 
+namespace {
+std::atomic<bool> takesSlowProducts{false};
+}
+void takeSlowLineProducts() { takesSlowProducts = true; }
+
 bool hasLineProducts(WeightStorage storage) {
-  static const bool brains = __builtin_cpu_supports("avx512bf16"), bytes = __builtin_cpu_supports("avx512vnni");
-  return simdLevel() >= SimdLevel::Avx512 && (storage == WeightStorage::BF16 ? brains : bytes);
+  static const bool brains = __builtin_cpu_supports("avx512bf16"), bytes = __builtin_cpu_supports("avx512vnni"),
+                    // Intel's begin a vector of bf16 every two cycles, and two of f32 in each.
+                    isSlow = __builtin_cpu_is("intel");
+  const SimdLevel level = simdLevel();
+  if (level < SimdLevel::Avx512) return false;
+  if (storage != WeightStorage::BF16) return bytes;
+  return brains && (level == SimdLevel::Amx || !isSlow || takesSlowProducts);
 }
 double lineSpeed() { return simdLevel() == SimdLevel::Amx ? 4 : 1.5; }
 int maxLineRows() { return simdLevel() == SimdLevel::Amx ? 16 : 14; }
@@ -619,6 +630,7 @@ int maxLineRows() { return simdLevel() == SimdLevel::Amx ? 16 : 14; }
 
 namespace tscompile {
 
+void takeSlowLineProducts() {}
 bool hasLineProducts(WeightStorage) { return false; }
 double lineSpeed() { return 1; }
 int maxLineRows() { return 1; }

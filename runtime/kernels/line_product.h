@@ -10,8 +10,11 @@
 
 namespace tscompile {
 
-// Whether this machine multiplies them: BF16, Bytes, or I8, of which rows are brought to bytes by a scale.
+// Whether this machine multiplies them, and faster than f32: BF16, Bytes, or I8, of which rows are brought to bytes by
+// a scale.
 bool hasLineProducts(WeightStorage storage);
+// For tests: from now on those as well that are slower.
+void takeSlowLineProducts();
 // How many times as fast as products of f32 they are, roughly.
 double lineSpeed();
 

@@ -2,6 +2,7 @@
 
 #include "ir/values/encoded.h"
 #include "runtime/engine/layers/pointwise_layer.h"
+#include "runtime/engine/layers/product_layer.h"
 #include "runtime/reference/loops/copy.h"
 
 #include <algorithm>
@@ -74,6 +75,13 @@ IValue HalfTensors::inFloats(const Node* node, const Operator& op, std::span<con
   const bool isElement = (v.isInt() || v.isFloat()) && op.has(Trait::Elementwise) && !op.has(Trait::RoundsOnce);
   const DType dtype = isElement ? halfAmong(arguments) : DType::Undefined;
   return dtype == DType::Undefined ? wide(v) : numberOf(elementOf(v, dtype));
+}
+
+void HalfTensors::tellDType(const Operator& op, std::span<const IValue* const> arguments, size_t first) {
+  if (!op.has(Trait::RoundsOnce) || halfAmong(arguments) != DType::BFloat16) return;
+  const Network& network = tensors_.network();
+  for (size_t i = first; i < network.layers.size(); ++i)
+    if (auto* product = dynamic_cast<ProductLayer*>(network.layers[i].get())) product->setIsOfBrains();
 }
 
 Tensor HalfTensors::widened(const Node* node, const Tensor& half) {

@@ -24,6 +24,8 @@ class HalfTensors {
   IValue inFloats(const Node* node, const Operator& op, std::span<const IValue* const> arguments, size_t i);
   // A tensor of 16 bits as f32, the same each time.
   Tensor widened(const Node* node, const Tensor& half);
+  // What was added to a network for a call in f32, layers from `first` on, is told what it multiplies.
+  void tellDType(const Operator& op, std::span<const IValue* const> arguments, size_t first);
   // The tensor of 16 bits that one of f32 is rounded to.
   Tensor narrowed(const Node* node, DType dtype, const Tensor& exact);
 

@@ -2,6 +2,7 @@
 
 #include "ir/values/encoded.h"
 #include "runtime/kernels/layout.h"
+#include "runtime/kernels/line_product.h"
 
 #include <algorithm>
 
@@ -13,6 +14,11 @@ WeightStorage PackedLayer::fitting(WeightStorage wanted, FunctionRef<Tensor()> w
   if (weight.storage()->encoding()) return wanted;  // they were held before
   const DType dtype = wanted == WeightStorage::F16 ? DType::Float16 : DType::BFloat16;
   return keepsDigits(weight, dtype) ? wanted : WeightStorage::F32;
+}
+
+ProductPrecision ProductLayer::precisionFor(const ProductPrecision& wanted) const {
+  const bool isExact = isOfBrains_ && !scale_.defined() && hasLineProducts(WeightStorage::BF16);
+  return isExact && wanted.weights == WeightStorage::F32 ? ProductPrecision{WeightStorage::BF16, true} : wanted;
 }
 
 Epilogue ProductLayer::epilogueOf(const Frame& frame) const {

@@ -18,6 +18,8 @@ class PackedLayer : public Layer {
   using Layer::Layer;
   // Packs the weights.
   virtual void prepare(WeightStore& store, const ProductPrecision& precision) = 0;
+  // In which precision it multiplies where others do in the one that is wanted.
+  virtual ProductPrecision precisionFor(const ProductPrecision& wanted) const { return wanted; }
 
  protected:
   // F32 if 16 bits do not hold the weights.
@@ -42,6 +44,9 @@ class ProductLayer : public PackedLayer {
   // Multiplies the columns (channels) by `scale` and adds `shift`; f32, contiguous, as many as columns. Before packing.
   void scaleColumns(const Tensor& scale, const Tensor& shift);
   virtual int64_t columns() const = 0;
+  // bf16 holds its input and its weights as they are: where processors multiply that, nothing is lost.
+  void setIsOfBrains() { isOfBrains_ = true; }
+  ProductPrecision precisionFor(const ProductPrecision& wanted) const override;
 
  protected:
   Epilogue epilogueOf(const Frame& frame) const;
@@ -53,6 +58,9 @@ class ProductLayer : public PackedLayer {
   Tensor biasOfBytes(float least, FunctionRef<double(int64_t)> sum) const;
 
   Tensor scale_;  // of the columns, applied when the weights are packed; may be undefined
+
+ private:
+  bool isOfBrains_ = false;
 };
 
 }  // namespace tscompile

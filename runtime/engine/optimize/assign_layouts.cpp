@@ -344,7 +344,7 @@ class LayoutAssigner {
   void takePixels(ConvLayer& layer, Layers& layers) {
     const ConvShape& s = layer.shape();
     if (!layer.tactic().takesPixels || !layer.tactic().takesPixels(s) || layer.inputs.size() != 1 ||
-        layer.holdsIntegers() || options_.precision != DType::Float32)
+        layer.holdsIntegers() || optionsFor(layer).precision != DType::Float32)
       return;
     auto isImages = [&](const NetTensor& t, int64_t channels) {
       return t.rank() > 2 && t.sizes[0] == s.batch && t.sizes[1] == channels;
@@ -363,12 +363,22 @@ class LayoutAssigner {
     layers[copy].reset();
   }
 
+  // Of a layer that multiplies in a precision of its own, which is that of bf16.
+  EngineOptions optionsFor(const ConvLayer& layer) const {
+    const ProductPrecision wanted = productPrecision(options_), own = layer.precisionFor(wanted);
+    EngineOptions options = options_;
+    options.roundsRows = own.roundsRows;
+    if (own.weights != wanted.weights) options.precision = DType::BFloat16;
+    return options;
+  }
+
   void chooseTactic(ConvLayer& layer) {
-    const int threads = options_.threads > 0 ? options_.threads : defaultThreads();
+    const EngineOptions options = optionsFor(layer);
+    const int threads = options.threads > 0 ? options.threads : defaultThreads();
     layer.dropIdleTaps();
-    layer.setRoundsInputs(options_.roundsRows);
+    layer.setRoundsInputs(options.roundsRows);
     layer.setTactic(layer.holdsIntegers() ? exactTactic(layer.shape(), layer.exactArithmetic())
-                                          : chooseConvTactic(layer.shape(), options_, threads));
+                                          : chooseConvTactic(layer.shape(), options, threads));
   }
 
   void convolution(ConvLayer& layer, Layers& layers) {

@@ -39,7 +39,8 @@ void optimize(Network& network, WeightStore& store, const EngineOptions& options
   writeInPlace(network);
   roundAttention(network, productPrecision(options));
   for (const auto& layer : network.layers)
-    if (auto* packed = dynamic_cast<PackedLayer*>(layer.get())) packed->prepare(store, productPrecision(options));
+    if (auto* packed = dynamic_cast<PackedLayer*>(layer.get()))
+      packed->prepare(store, packed->precisionFor(productPrecision(options)));
 }
 
 }  // namespace tscompile
