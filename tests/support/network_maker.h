@@ -161,6 +161,9 @@ class NetworkMaker {
   const OpRegistry& registry_;
   std::unique_ptr<Graph> graph_;
   Builder b_;
+  using Make = void (NetworkMaker::*)();
+  std::vector<Make> kinds_;  // of layers, if not all
+  bool isBegun_ = false;
   size_t left_;
   bool hidden_ = false;  // values may be minus infinity: scores of attention that nobody sees
   std::vector<Known> known_;

@@ -2,6 +2,7 @@
 #include "tests/support/network_maker.h"
 
 #include <limits>
+#include <utility>
 
 namespace tscompile::test {
 
@@ -175,7 +176,6 @@ const Known* NetworkMaker::twin(const Known& k) {
 
 void NetworkMaker::layer() {
   const size_t before = known_.size();
-  using Make = void (NetworkMaker::*)();
   static constexpr Make kLayers[] = {
       &NetworkMaker::convolution, &NetworkMaker::convolution, &NetworkMaker::convolution, &NetworkMaker::convolution,
       &NetworkMaker::pool,        &NetworkMaker::pool,        &NetworkMaker::adaptive,    &NetworkMaker::norm,
@@ -188,7 +188,10 @@ void NetworkMaker::layer() {
       &NetworkMaker::softmax,     &NetworkMaker::einsum,      &NetworkMaker::norms,       &NetworkMaker::sample,
       &NetworkMaker::resizeOther, &NetworkMaker::masked,      &NetworkMaker::elements,    &NetworkMaker::indexed,
       &NetworkMaker::windows,     &NetworkMaker::grouped,     &NetworkMaker::sums};
-  (this->*c_.oneOf(kLayers))();
+  // Most networks are of a few kinds, which so meet more often.
+  if (!std::exchange(isBegun_, true) && !c_.oneIn(3))
+    for (int64_t count = between(2, 6); count > 0; --count) kinds_.push_back(c_.oneOf(kLayers));
+  (this->*(kinds_.empty() ? c_.oneOf(kLayers) : kinds_[c_.below(kinds_.size())]))();
   left_ -= std::min(left_, known_.size() - before);
 }
 
