@@ -69,18 +69,6 @@ HWY_INLINE V expReduced(D d, V x, V& n) {
   return hn::MulAdd(hn::Mul(tail, r), r, r);
 }
 
-template <class D, class V>
-HWY_INLINE V exp(D d, V x) {
-  // Past these bounds the result is infinite or zero; two factors reach the subnormal numbers.
-  V bounded = atMost(d, 89.0f, atLeast(d, -104.0f, x));
-  V n;
-  V r = expReduced(d, bounded, n);
-  V half = hn::Floor(hn::Mul(n, hn::Set(d, 0.5f)));
-  // NaN has no whole part: it comes back through r.
-  V value = hn::Add(r, hn::Set(d, 1.0f));
-  return hn::Mul(hn::Mul(value, powerOfTwo(d, half)), powerOfTwo(d, hn::Sub(n, half)));
-}
-
 inline constexpr float kLeastExponent = -87.3f;  // results of less are below the normal numbers
 
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
@@ -131,6 +119,26 @@ HWY_INLINE V expOfMiddle(D d, V x) {
   const V r = expReduced(d, x, n), scale = powerOfTwo(d, n);
   return hn::MulAdd(r, scale, scale);
 #endif
+}
+
+template <class D, class V>
+HWY_INLINE V expOfAny(D d, V x) {
+  // Past these bounds the result is infinite or zero; two factors reach the subnormal numbers.
+  V bounded = atMost(d, 89.0f, atLeast(d, -104.0f, x));
+  V n;
+  V r = expReduced(d, bounded, n);
+  V half = hn::Floor(hn::Mul(n, hn::Set(d, 0.5f)));
+  // NaN has no whole part: it comes back through r.
+  V value = hn::Add(r, hn::Set(d, 1.0f));
+  return hn::Mul(hn::Mul(value, powerOfTwo(d, half)), powerOfTwo(d, hn::Sub(n, half)));
+}
+
+template <class D, class V>
+HWY_INLINE V exp(D d, V x) {
+  const auto isMiddle = hn::Le(hn::Abs(x), hn::Set(d, -kLeastExponent));
+  const V middle = expOfMiddle(d, x);
+  if (HWY_LIKELY(hn::AllTrue(d, isMiddle))) return middle;
+  return hn::IfThenElse(isMiddle, middle, expOfAny(d, x));
 }
 
 // exp(x) for x <= 87.3; results below the normal numbers are zero.
