@@ -20,7 +20,10 @@ constexpr double kPi = std::numbers::pi;
 // ---- signs ----
 
 double absolute(C128 x) { return std::abs(x); }
-int64_t absolute(int64_t x) { return x < 0 ? wrapNeg(x) : x; }
+int64_t absolute(int64_t x) {  // without a branch, which signs in no order would make slow
+  const auto sign = static_cast<uint64_t>(x >> 63);
+  return static_cast<int64_t>((static_cast<uint64_t>(x) ^ sign) - sign);
+}
 template <std::floating_point T>
 T absolute(T x) {
   return std::abs(x);
