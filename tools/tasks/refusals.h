@@ -8,7 +8,7 @@
 
 namespace tscompile {
 
-// One sentence for each engine. The graphs of the engines must be there still.
+// One sentence for each reason. The graphs of the engines must be there still.
 std::vector<std::string> refusalTexts(const RefusalWatch& watch);
 
 }  // namespace tscompile
