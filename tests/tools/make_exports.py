@@ -309,7 +309,12 @@ def without_traces(graph):
                 without_traces(argument["arg"]["as_graph"]["graph"])
 
 
-def write(program, path):
+class Examples(nn.Module):
+    def forward(self, x, pair, *, scale, keys):
+        return (x + pair[0] * pair[1]) * scale + keys["first"]
+
+
+def write(program, path, keeps_examples=False):
     """The archive without examples and traces; tensors stay as they are, stored. `program` may be several by name."""
     whole = io.BytesIO()
     if isinstance(program, dict):
@@ -319,7 +324,7 @@ def write(program, path):
     with zipfile.ZipFile(whole) as old, zipfile.ZipFile(path, "w") as new:
         for info in old.infolist():
             name, data = info.filename, old.read(info)
-            if "/sample_inputs/" in name or name.endswith("/serialization_id"):
+            if ("/sample_inputs/" in name and not keeps_examples) or name.endswith("/serialization_id"):
                 continue
             if "/models/" in name:
                 program = json.loads(data)
@@ -336,6 +341,12 @@ def main():
         programs = {"first": torch.export.export(half, (x22,), dynamic_shapes=({0: Dim("n", min=2, max=9)},)),
                     "second": torch.export.export(double, (x22,))}
         write(programs, os.path.join(folder, "several.pt2"))
+    if not names or "examples" in names:
+        x, n = torch.tensor([[1.0, 2.0], [3.0, 4.0]]), Dim("n", max=9)
+        program = torch.export.export(Examples(), (x, [x * 10, x]), {"scale": 2, "keys": {"first": torch.ones(2, 2)}},
+                                      dynamic_shapes={"x": {0: n}, "pair": [{0: n}, {0: n}], "scale": None,
+                                                      "keys": {"first": {0: n}}})
+        write(program, os.path.join(folder, "..", "examples.pt2"), keeps_examples=True)
     if not names or "untold" in names:
         write(torch.export.export(Untold(), (x22, x22), strict=True), os.path.join(folder, "untold.pt2"))
     for name, (module, args, kwargs, dynamic, decomposed) in SCENES.items():

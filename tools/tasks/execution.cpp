@@ -1,8 +1,10 @@
 #include "tools/tasks/execution.h"
 
+#include "api/binding/foreign_values.h"
 #include "api/compile.h"
 #include "api/engine_file.h"
 #include "api/model_file.h"
+#include "frontend/export/sample_inputs.h"
 #include "ir/graph/node_text.h"
 #include "ir/support/diagnostic_printer.h"
 #include "ir/support/remedy.h"
@@ -190,10 +192,52 @@ CutText cutOfEngines(const Graph& graph) {
 
 }  // namespace
 
+namespace {
+
+bool holdsTensors(const IValue& v) {
+  bool any = v.isTensor();
+  if (v.isDict()) v.toDict().forEach([&](const IValue&, const IValue& item) { any |= holdsTensors(item); });
+  if (v.isList() || v.isTuple())
+    for (const IValue& item : v.isList() ? v.toList().items : v.toTuple().items) any |= holdsTensors(item);
+  return any;
+}
+
+// The arguments that an exported program comes with; none unless there is one of its type for each input.
+std::map<std::string, IValue> samplesFor(const std::string& path, const std::string& method,
+                                         std::span<const ValueInfo> inputs, const Limits& limits) {
+  std::optional<SampleInputs> samples = readSampleInputs(path, method, limits);
+  if (!samples) return {};
+  std::vector<std::pair<std::string, IValue>> given;
+  for (IValue& v : samples->args) given.emplace_back("", std::move(v));
+  given.insert(given.end(), samples->kwargs.begin(), samples->kwargs.end());
+  // Exporting makes constants of the others.
+  if (given.size() != inputs.size()) std::erase_if(given, [](const auto& v) { return !holdsTensors(v.second); });
+  if (given.size() != inputs.size()) return {};
+  std::map<std::string, IValue> out;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    auto named = std::ranges::find(given, inputs[i].name, [](const auto& v) { return v.first; });
+    const IValue& value = named == given.end() ? given[i].second : named->second;
+    std::optional<IValue> fit = fitted(value, inputs[i].type);
+    if (!fit) return {};
+    out.emplace(inputs[i].name, std::move(*fit));
+  }
+  return out;
+}
+
+}  // namespace
+
 Result<std::vector<IValue>> readInputs(const Executable& given, const Options& options, bool makes, Session& session) {
   Result<std::vector<std::string>> texts = givenInputs(options.run, session);
   if (!texts) return Failed{};
-  InputReader reader(given.method.inputs(), session, given.defaults);
+  std::map<std::string, IValue> defaults = given.defaults;
+  const std::string& path = options.arguments[0];
+  if (texts->empty() && options.partition.spec.shapes.empty() && modelFileOf(path) == ModelFile::Export) {
+    std::map<std::string, IValue> samples =
+        samplesFor(path, options.run.method, given.method.inputs(), session.common.limits);
+    if (!samples.empty()) session.note("the inputs are those that the program was exported with");
+    defaults.merge(samples);
+  }
+  InputReader reader(given.method.inputs(), session, std::move(defaults));
   if (!makes) return reader.read(*texts);
   CompileSpec spec = compileSpecOf(options.partition, session.common.limits);
   if (const Graph* entry = given.module.graph(options.run.method)) checkShapes(spec, *entry);

@@ -174,7 +174,7 @@ TEST_F(Generate, AnswersWhileRequestsCome) {
   EXPECT_EQ(answer()["finished"].text, "failed");
   EXPECT_EQ(answer()["finished"].text, "failed");
   ask("{\"prompt_ids\": [1, 2, 3]}");  // the last line needs no end
-  const int status = pclose(in);  // its answers fit into the pipe
+  const int status = pclose(in);       // its answers fit into the pipe
   EXPECT_EQ(WEXITSTATUS(status), 3) << "requests were wrong";
   Json last = answer();
   EXPECT_EQ(last["prompt"].number, 4);

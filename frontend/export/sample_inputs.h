@@ -1,0 +1,24 @@
+// The arguments that a program was exported with, which torch.export.save keeps beside it.
+#pragma once
+
+#include "ir/support/limits.h"
+#include "ir/values/ivalue.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tscompile {
+
+struct SampleInputs {
+  std::vector<IValue> args;  // lists, tuples and dicts as Python has them, of no particular type
+  std::vector<std::pair<std::string, IValue>> kwargs;
+};
+
+// Of the program with this method of the module; nothing if the file has none, or what it has is not made of tensors,
+// numbers, texts, lists, tuples and dicts. Reports nothing.
+std::optional<SampleInputs> readSampleInputs(const std::string& path, const std::string& method,
+                                             const Limits& limits = {});
+
+}  // namespace tscompile
