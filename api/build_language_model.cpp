@@ -20,6 +20,7 @@
 #include "passes/serving/layer_offers.h"
 #include "passes/serving/marked_ids.h"
 #include "passes/serving/serving.h"
+#include "passes/serving/static_caches.h"
 #include "runtime/interpreter/evaluator.h"
 #include "runtime/plugin/plugin_operators.h"
 #include "runtime/trtllm/attention/params.h"
@@ -250,6 +251,7 @@ class LanguageModelBuild {
   bool open() {
     // The sizes of a trace are those of its example.
     lowering_.query = Query().including({"default", "any_sizes"});
+    if (!withWholeTexts()) return false;
     lowered_ = given_.lowered(lowering_, diagnostics_);
     if (!lowered_ || !lowered_->prepare(diagnostics_)) return false;  // reports weights that are missing
     if (!withoutMemory()) return false;
@@ -272,6 +274,18 @@ class LanguageModelBuild {
       if (input.sizes.size() == 2 && std::ranges::find(entrance_->names, input.name) != entrance_->names.end())
         most = std::min(most, input.sizes[entrance_->tokensFirst ? 0 : 1].most);
     return most;
+  }
+
+  // A model that writes keys and values into tensors of a fixed length is one of whole texts, which begin with them as
+  // they are.
+  bool withWholeTexts() {
+    const bool isExported = !given_.exportedSizes(*given_.graph()).empty();  // a graph without calls
+    Result<Module> flat = isExported ? given_ : given_.lowered(lowering_, diagnostics_);
+    if (!flat) return false;
+    std::unique_ptr<Graph> graph = cloneGraph(*flat->graph());
+    const StaticCaches caches = readWholeTexts(*graph, given_.registry());
+    if (caches != StaticCaches::None) given_ = flat->withGraph(std::move(graph), caches == StaticCaches::OneByOne);
+    return true;
   }
 
   // A model that takes keys and values of earlier tokens is taken for one of whole texts, without any. So is one that

@@ -1,0 +1,21 @@
+// Caches of a fixed length: tensors that a model keeps, or is given, and writes at the places of the tokens of a call.
+#pragma once
+
+#include "ir/graph/graph.h"
+#include "ir/operators/op_registry.h"
+
+namespace tscompile {
+
+// What became of a graph that writes such tensors.
+enum class StaticCaches : uint8_t {
+  None,       // there are none; the graph is as it was
+  WholeText,  // it takes all tokens of a text, whose caches begin as they are in the model
+  OneByOne,   // it takes them as well, and runs what it was, a graph for one token, for one after the other
+};
+
+// Makes a graph that is called with new tokens, and with the places of these in one dimension if it asks for them, one
+// of whole texts: the places count from 0, and each call begins with tensors as they are in the model, zeros where a
+// caller gives them.
+StaticCaches readWholeTexts(Graph& graph, const OpRegistry& registry);
+
+}  // namespace tscompile
