@@ -4,17 +4,21 @@
 #include "ir/graph/builder.h"
 #include "ir/graph/clone.h"
 #include "ir/values/aten.h"
+#include "passes/rewrite/rewrite.h"
 #include "passes/serving/entrance.h"
 #include "passes/serving/input_roles.h"
+#include "passes/serving/lookups.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <vector>
 
 namespace tscompile {
 namespace {
 
-const Symbol kIndexCopy = Symbol::of("aten::index_copy"), kIndexCopyInPlace = Symbol::of("aten::index_copy_");
+const Symbol kIndexCopy = Symbol::of("aten::index_copy"), kIndexCopyInPlace = Symbol::of("aten::index_copy_"),
+             kIndexPut = Symbol::of("aten::index_put"), kIndexPutInPlace = Symbol::of("aten::index_put_");
 
 const TensorFacts* factsOf(const Value* v) { return v->type()->isTensor() ? &v->type()->tensor() : nullptr; }
 
@@ -32,8 +36,12 @@ class WholeTexts {
     if (!ids_ || !logitsOf(graph_) || !findCaches()) return StaticCaches::None;
     const bool isOneByOne = hasOneToken();
     if (isOneByOne && inputs_.size() > (places_ ? 2 : 1) + given_.size()) return StaticCaches::None;
-    for (Node* n : attributes_) kept_.push_back(copyOf(n->output(), n->next()));
-    for (Value* input : given_) beginWithZeros(input);
+    for (Node* n : attributes_) {
+      Value* anew = writtenAnew(n->output());
+      kept_.push_back({copyOf(n->output(), n->next()), anew});
+    }
+    if (isOneByOne && !findReturned()) return StaticCaches::None;
+    for (size_t i = 0; i < given_.size(); ++i) beginWithZeros(given_[i], i < returned_.size() ? returned_[i] : nullptr);
     if (isOneByOne)
       loopOverTokens();
     else if (places_)
@@ -59,31 +67,78 @@ class WholeTexts {
     return f && f->hasRank && f->sizes.size() == 2 && f->sizes[1] == 1;
   }
 
-  // Places of one dimension are those that tensors are written at.
+  // Places of one dimension are those that a dimension of a tensor is written or read at.
   static bool isRow(const Value* v) {
     const TensorFacts* f = factsOf(v);
     if (f->hasRank) return f->sizes.size() == 1;
-    for (const Use& u : v->uses())
-      if ((u.user->kind() == kIndexCopy || u.user->kind() == kIndexCopyInPlace) && u.index() == 2) return true;
+    for (const Use& u : v->uses()) {
+      const Node* n = u.user;
+      if ((n->kind() == kIndexCopy || n->kind() == kIndexCopyInPlace) && u.index() == 2) return true;
+      if (n->kind() != sym::ListConstruct || n->inputCount() < 2) continue;
+      for (const Use& list : n->output()->uses()) {
+        const Symbol k = list.user->kind();
+        const bool isIndexed = k == kIndex || k == kIndexPut || k == kIndexPutInPlace;
+        if (isIndexed && list.index() == 1 && isOnlyTensor(n, u.index())) return true;
+      }
+    }
     return false;
+  }
+
+  static bool isOnlyTensor(const Node* list, size_t at) {
+    for (size_t i = 0; i < list->inputCount(); ++i)
+      if (i != at && !GraphFacts::isNone(list->input(i))) return false;
+    return true;
   }
 
   // Attributes and inputs that calls write. Each call begins with copies of attributes of its own.
   bool findCaches() {
+    if (!mergeReads()) return false;
     const AliasAnalysis alias(graph_, registry_);
-    if (!alias.graphHasWrites()) return false;
     for (Node* n : graph_.block()->nodes()) {
-      if (n->kind() == sym::GetAttr && n->output()->type()->isTensor() && alias.isWritten(n->output()))
+      if (n->kind() == sym::GetAttr && n->output()->type()->isTensor() &&
+          (alias.isWritten(n->output()) || writtenAnew(n->output())))
         attributes_.push_back(n);
       // Programs of torch.export copy what they write.
-      if (n->kind() == aten::clone && isAttribute(n->input(0)) && alias.isWritten(n->output())) kept_.push_back(n);
+      if (n->kind() == aten::clone && isAttribute(n->input(0)) && alias.isWritten(n->output())) kept_.push_back({n});
     }
-    for (Value* v : inputs_)
-      if (v != ids_ && v != places_ && alias.isWritten(v)) {
-        if (!hasKnownSizes(v)) return false;
-        given_.push_back(v);
-      }
-    return !kept_.empty() || !attributes_.empty() || !given_.empty();
+    for (Value* v : inputs_) {
+      if (v == ids_ || v == places_ || !hasKnownSizes(v)) continue;
+      const bool isCache = isFloating(factsOf(v)->dtype) && factsOf(v)->sizes.size() > 2;
+      if (alias.isWritten(v) || isCache) given_.push_back(v);
+    }
+    return !kept_.empty() || !attributes_.empty() || (places_ && (!given_.empty() || !hasOneToken()));
+  }
+
+  // What becomes of a tensor that is left as it is: it with the new tokens at their places, made for nothing else.
+  Value* writtenAnew(const Value* v) const {
+    Value* out = nullptr;
+    for (const Use& u : v->uses()) {
+      const Symbol k = u.user->kind();
+      if (k == aten::size) continue;
+      if ((k != kIndexCopy && k != kIndexPut) || u.index() != 0 || out || !places_) return nullptr;
+      out = u.user->output();
+    }
+    return out;
+  }
+
+  // An attribute is read once, before it is written. False if it becomes another tensor.
+  bool mergeReads() {
+    std::map<std::pair<const Value*, std::string>, Node*> first;
+    std::vector<Node*> reads;
+    bool areReplaced = false;
+    forEachNode(graph_, [&](Node* n) {
+      areReplaced |= n->kind() == sym::SetAttr;
+      if (n->kind() == sym::GetAttr && n->inputCount() == 1 && n->attributeValue(sym::name)) reads.push_back(n);
+    });
+    if (areReplaced) return false;
+    for (Node* n : reads) {
+      auto [at, isNew] =
+          first.try_emplace({n->input(0), std::string(n->attributeValue(sym::name)->toString())}, n);
+      if (isNew || at->second->block() != graph_.block()) continue;
+      n->output()->replaceAllUsesWith(at->second->output());
+      n->destroy();
+    }
+    return true;
   }
 
   static bool isAttribute(const Value* v) {
@@ -99,12 +154,37 @@ class WholeTexts {
     return copy;
   }
 
-  void beginWithZeros(Value* input) {
+  // Among what is returned beside logits, in the order of the inputs, unless these are written themselves.
+  bool findReturned() {
+    const AliasAnalysis alias(graph_, registry_);
+    if (std::ranges::all_of(given_, [&](const Value* v) { return alias.isWritten(v); })) return true;
+    std::vector<Value*> all;
+    for (const Use& u : graph_.outputs()) addTensors(u.value, all);
+    size_t next = 1;
+    for (const Value* v : given_) {
+      while (next < all.size() && !hasFormOf(all[next], v)) ++next;
+      if (next == all.size()) return false;
+      returned_.push_back(all[next++]);
+    }
+    return true;
+  }
+  static void addTensors(Value* v, std::vector<Value*>& out) {
+    if (v->type()->isTensor()) return out.push_back(v);
+    const Node* n = v->node();
+    if (!n || (n->kind() != sym::TupleConstruct && n->kind() != sym::ListConstruct && n->kind() != sym::DictConstruct))
+      return;
+    for (const Use& u : n->inputs()) addTensors(u.value, out);
+  }
+  static bool hasFormOf(const Value* a, const Value* b) {
+    return hasKnownSizes(a) && factsOf(a)->dtype == factsOf(b)->dtype && factsOf(a)->sizes == factsOf(b)->sizes;
+  }
+
+  void beginWithZeros(Value* input, Value* returned) {
     Builder b(graph_, graph_.block()->first());
     Value* constant = b.constant(IValue(Tensor::zeros(factsOf(input)->dtype, factsOf(input)->sizes)));
     Node* first = constant->node()->next();
     input->replaceAllUsesWith(constant);
-    kept_.push_back(copyOf(constant, first));
+    kept_.push_back({copyOf(constant, first), returned});
     eraseInput(input);
   }
 
@@ -130,11 +210,11 @@ class WholeTexts {
   void loopOverTokens() {
     std::vector<Node*> body;
     for (Node* n : graph_.block()->nodes())
-      if (n->kind() != sym::Constant && n->kind() != sym::GetAttr && std::ranges::find(kept_, n) == kept_.end()) body.push_back(n);
+      if (n->kind() != sym::Constant && n->kind() != sym::GetAttr && !isCopy(n)) body.push_back(n);
     Builder b(graph_);
     Value *rows = b.list({}, types().tensor), *yes = b.constant(IValue(true));
     std::vector<Value*> begin{tokens(b, ids_), yes, b.constant(IValue(Tensor::zeros(DType::Int64, Dims{1})))};
-    for (const Node* cache : kept_) begin.push_back(cache->input(0));
+    for (const Kept& cache : kept_) begin.push_back(cache.copy->input(0));
     Node* loop = b.insert(sym::Loop, begin, 1 + kept_.size());
     Block* turn = loop->addBlock();
     Value* at = turn->addParameter(types().integer);
@@ -146,12 +226,14 @@ class WholeTexts {
                           types().tensor);
     if (places_) values[places_] = placeLike(place, b);
     std::vector<Value*> left;
-    for (Node* cache : kept_) {
+    for (const Kept& cache : kept_) {
       Value* own = turn->addParameter(types().tensor);
       left.push_back(b.call(aten::clone, {own, none(b)}, types().tensor));
-      values[cache->output()] = left.back();
+      values[cache.copy->output()] = left.back();
     }
     for (const Node* n : body) cloneNode(*n, graph_, values)->insertBefore(turn->returnNode());
+    for (size_t i = 0; i < kept_.size(); ++i)
+      if (kept_[i].anew) left[i] = values.at(kept_[i].anew);
     Value* logits = logitsOf(graph_);
     const TensorFacts& facts = logits->type()->tensor();
     const bool isRow = facts.hasRank && facts.sizes.size() == 2;
@@ -165,7 +247,7 @@ class WholeTexts {
     while (graph_.outputs().size() > 0) graph_.returnNode()->removeInput(graph_.outputs().size() - 1);
     graph_.addOutput(all);
     for (size_t i = body.size(); i-- > 0;) body[i]->destroy();
-    for (Node* cache : kept_) cache->destroy();
+    for (const Kept& cache : kept_) cache.copy->destroy();
   }
 
   // [1], in the form of the input.
@@ -179,12 +261,22 @@ class WholeTexts {
     return b.call(aten::to, {place, number(b, static_cast<int64_t>(f.dtype)), no, no, none(b)}, types().tensor);
   }
 
+  // A copy, which a call writes, or what becomes of it.
+  struct Kept {
+    Node* copy;
+    Value* anew = nullptr;
+  };
+  bool isCopy(const Node* n) const {
+    return std::ranges::any_of(kept_, [n](const Kept& k) { return k.copy == n; });
+  }
+
   Graph& graph_;
   const OpRegistry& registry_;
   Value *ids_ = nullptr, *places_ = nullptr;
   std::vector<Value*> inputs_, given_;  // tensors; those that are written
   std::vector<Node*> attributes_;       // that are written
-  std::vector<Node*> kept_;             // copies, which a call writes
+  std::vector<Value*> returned_;        // what becomes of those that are given
+  std::vector<Kept> kept_;
 };
 
 }  // namespace
