@@ -267,14 +267,16 @@ class LanguageModelBuild {
     return settle(config_, shape_, tokensExportedFor(), diagnostics_);
   }
 
-  // How many tokens a program of torch.export takes at most.
-  int64_t tokensExportedFor() const {
+  // How many tokens or texts a program of torch.export takes at most, by the dimension of its inputs.
+  int64_t mostExportedFor(size_t dim) const {
     int64_t most = std::numeric_limits<int64_t>::max();
     for (const ExportedInput& input : given_.exportedSizes(*given_.graph()))
       if (input.sizes.size() == 2 && std::ranges::find(entrance_->names, input.name) != entrance_->names.end())
-        most = std::min(most, input.sizes[entrance_->tokensFirst ? 0 : 1].most);
+        most = std::min(most, input.sizes[dim].most);
     return most;
   }
+  int64_t tokensExportedFor() const { return mostExportedFor(entrance_->tokensFirst ? 0 : 1); }
+  int64_t textsExportedFor() const { return mostExportedFor(entrance_->tokensFirst ? 1 : 0); }
 
   // A model that writes keys and values into tensors of a fixed length is one of whole texts, which begin with them as
   // they are.
@@ -437,10 +439,18 @@ class LanguageModelBuild {
     Result<IncrementalModel> made = makeIncremental(*graph, given_.registry(), *evaluator_, *entrance_,
                                                     shape_.vocabulary, config_.maxSeqLen, diagnostics);
     if (!made) return false;
+    const int64_t asked = config_.maxBatchSize, texts = std::min(asked, textsExportedFor());
     const bool mayShare =
-        config_.maxBatchSize > 1 && std::ranges::all_of(made->states, [](const KeptState& s) { return s.batch >= 0; });
+        texts > 1 && std::ranges::all_of(made->states, [](const KeptState& s) { return s.batch >= 0; });
     Diagnostics ignored;
-    return (mayShare && withStates(*made, config_.maxBatchSize, ignored)) || withStates(*made, 1, diagnostics);
+    config_.maxBatchSize = mayShare ? texts : asked;
+    if (mayShare && withStates(*made, texts, ignored)) {
+      if (texts < asked)
+        diagnostics_.remark({}, fmt::format("max_batch_size is {}: the program was exported for so many texts", texts));
+      return true;
+    }
+    config_.maxBatchSize = asked;
+    return withStates(*made, 1, diagnostics);
   }
 
   // For steps of so many texts together.
@@ -542,8 +552,12 @@ class LanguageModelBuild {
   bool tryLongest(int64_t tokens, Diagnostics& failure) {
     failure.clear();
     longest_.ids.clear();
-    for (int64_t i = 0; i < tokens; ++i)
-      longest_.ids.push_back(drawnId(random::bits(1, static_cast<uint64_t>(i)), shape_.vocabulary, entrance_->marked));
+    std::vector<TokenId> plain;  // ids that mean something may take no row of a table
+    for (uint64_t i = 0; i < static_cast<uint64_t>(tokens); ++i) {
+      longest_.ids.push_back(drawnId(random::bits(1, i), shape_.vocabulary, entrance_->marked));
+      plain.push_back(plainId(random::bits(1, i), shape_.vocabulary, entrance_->marked));
+    }
+    if (plain != longest_.ids && !given_.forward(inputsOfText(*entrance_, plain), failure)) return false;
     Result<std::vector<IValue>> out = given_.forward(inputsOfText(*entrance_, longest_.ids), failure);
     if (out) longest_.logits = logitsOf(*out);
     return out.ok();
