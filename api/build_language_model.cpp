@@ -251,9 +251,8 @@ class LanguageModelBuild {
   bool open() {
     // The sizes of a trace are those of its example.
     lowering_.query = Query().including({"default", "any_sizes"});
-    if (!withWholeTexts()) return false;
     lowered_ = given_.lowered(lowering_, diagnostics_);
-    if (!lowered_ || !lowered_->prepare(diagnostics_)) return false;  // reports weights that are missing
+    if (!lowered_ || !withWholeTexts() || !lowered_->prepare(diagnostics_)) return false;  // reports weights that are missing
     if (!withoutMemory()) return false;
     graph_ = cloneGraph(*lowered_->graph());
     evaluator_ = makeEvaluator(given_.registry());
@@ -281,13 +280,14 @@ class LanguageModelBuild {
   // A model that writes keys and values into tensors of a fixed length is one of whole texts, which begin with them as
   // they are.
   bool withWholeTexts() {
-    const bool isExported = !given_.exportedSizes(*given_.graph()).empty();  // a graph without calls
-    Result<Module> flat = isExported ? given_ : given_.lowered(lowering_, diagnostics_);
-    if (!flat) return false;
-    std::unique_ptr<Graph> graph = cloneGraph(*flat->graph());
+    const bool isExported = !given_.exportedSizes(*given_.graph()).empty();  // has no calls, and knows what it writes
+    const Module& flat = isExported ? given_ : *lowered_;
+    std::unique_ptr<Graph> graph = cloneGraph(*flat.graph());
     const StaticCaches caches = readWholeTexts(*graph, given_.registry());
-    if (caches != StaticCaches::None) given_ = flat->withGraph(std::move(graph), caches == StaticCaches::OneByOne);
-    return true;
+    if (caches == StaticCaches::None) return true;
+    given_ = Module(flat).withGraph(std::move(graph), caches == StaticCaches::OneByOne);
+    lowered_ = given_.lowered(lowering_, diagnostics_);
+    return lowered_.ok();
   }
 
   // A model that takes keys and values of earlier tokens is taken for one of whole texts, without any. So is one that

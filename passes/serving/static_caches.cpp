@@ -36,11 +36,11 @@ class WholeTexts {
     if (!ids_ || !logitsOf(graph_) || !findCaches()) return StaticCaches::None;
     const bool isOneByOne = hasOneToken();
     if (isOneByOne && inputs_.size() > (places_ ? 2 : 1) + given_.size()) return StaticCaches::None;
+    if (isOneByOne && !findReturned()) return StaticCaches::None;
     for (Node* n : attributes_) {
       Value* anew = writtenAnew(n->output());
       kept_.push_back({copyOf(n->output(), n->next()), anew});
     }
-    if (isOneByOne && !findReturned()) return StaticCaches::None;
     for (size_t i = 0; i < given_.size(); ++i) beginWithZeros(given_[i], i < returned_.size() ? returned_[i] : nullptr);
     if (isOneByOne)
       loopOverTokens();

@@ -8,7 +8,7 @@ namespace tscompile {
 
 // What became of a graph that writes such tensors.
 enum class StaticCaches : uint8_t {
-  None,       // there are none; the graph is as it was
+  None,       // there are none; the graph computes what it did
   WholeText,  // it takes all tokens of a text, whose caches begin as they are in the model
   OneByOne,   // it takes them as well, and runs what it was, a graph for one token, for one after the other
 };
