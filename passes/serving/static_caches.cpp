@@ -18,7 +18,7 @@ namespace tscompile {
 namespace {
 
 const Symbol kIndexCopy = Symbol::of("aten::index_copy"), kIndexCopyInPlace = Symbol::of("aten::index_copy_"),
-             kIndexPut = Symbol::of("aten::index_put"), kIndexPutInPlace = Symbol::of("aten::index_put_");
+             kNumberOf = Symbol::of("aten::Int"), kIndexPut = Symbol::of("aten::index_put"), kIndexPutInPlace = Symbol::of("aten::index_put_");
 
 const TensorFacts* factsOf(const Value* v) { return v->type()->isTensor() ? &v->type()->tensor() : nullptr; }
 
@@ -46,14 +46,21 @@ class WholeTexts {
       loopOverTokens();
     else if (places_)
       places_->replaceAllUsesWith(countedFrom0(Builder(graph_, graph_.block()->first())));
+    for (Value* start : starts_) {
+      Builder b(graph_, graph_.block()->first() ? graph_.block()->first() : graph_.returnNode());
+      start->replaceAllUsesWith(number(b, 0));
+      eraseInput(start);
+    }
     if (places_) eraseInput(places_);
     return isOneByOne ? StaticCaches::OneByOne : StaticCaches::WholeText;
   }
 
  private:
   void findInputs() {
-    for (Value* v : graph_.inputs())
+    for (Value* v : graph_.inputs()) {
       if (v->type()->isTensor()) inputs_.push_back(v);
+      if (v->type()->is(TypeKind::Int) && roleByName(v) == ServingInput::Positions) starts_.push_back(v);
+    }
     for (Value* v : inputs_)
       if (roleByName(v) == ServingInput::Ids && !ids_) ids_ = v;
     for (Value* v : inputs_)
@@ -225,6 +232,7 @@ class WholeTexts {
                                         number(b, 1)},
                           types().tensor);
     if (places_) values[places_] = placeLike(place, b);
+    for (Value* start : starts_) values[start] = b.call(kNumberOf, {place}, types().integer);
     std::vector<Value*> left;
     for (const Kept& cache : kept_) {
       Value* own = turn->addParameter(types().tensor);
@@ -274,6 +282,7 @@ class WholeTexts {
   const OpRegistry& registry_;
   Value *ids_ = nullptr, *places_ = nullptr;
   std::vector<Value*> inputs_, given_;  // tensors; those that are written
+  std::vector<Value*> starts_;          // numbers: places of the first of the tokens
   std::vector<Node*> attributes_;       // that are written
   std::vector<Value*> returned_;        // what becomes of those that are given
   std::vector<Kept> kept_;

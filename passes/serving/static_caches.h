@@ -13,8 +13,8 @@ enum class StaticCaches : uint8_t {
   OneByOne,   // it takes them as well, and runs what it was, a graph for one token, for one after the other
 };
 
-// Makes a graph that is called with new tokens, and with the places of these in one dimension if it asks for them, one
-// of whole texts: the places count from 0, and each call begins with tensors as they are in the model, zeros where a
+// Makes a graph that is called with new tokens, and with the places of these in one dimension, or the place of the first
+// of them, if it asks for them, one of whole texts: the places count from 0, and each call begins with tensors as they are in the model, zeros where a
 // caller gives them.
 StaticCaches readWholeTexts(Graph& graph, const OpRegistry& registry);
 
