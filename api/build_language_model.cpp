@@ -283,7 +283,7 @@ class LanguageModelBuild {
     const bool isExported = !given_.exportedSizes(*given_.graph()).empty();  // has no calls, and knows what it writes
     const Module& flat = isExported ? given_ : *lowered_;
     std::unique_ptr<Graph> graph = cloneGraph(*flat.graph());
-    const StaticCaches caches = readWholeTexts(*graph, given_.registry());
+    const StaticCaches caches = readWholeTexts(*graph, given_.registry(), &placesInCaches_);
     if (caches == StaticCaches::None) return true;
     given_ = Module(flat).withGraph(std::move(graph), caches == StaticCaches::OneByOne);
     lowered_ = given_.lowered(lowering_, diagnostics_);
@@ -526,7 +526,11 @@ class LanguageModelBuild {
     if (knowsLongest_) return true;
     Diagnostics failure;
     int64_t fails = config_.maxSeqLen, runs = 0;
+    // A cache of a fixed length tells where to look.
+    if (!asked_ && placesInCaches_ > 0 && placesInCaches_ < fails && !tryLongest(placesInCaches_ + 1, failure))
+      fails = placesInCaches_;
     bool isFound = tryLongest(fails, failure);
+    if (isFound) bound(fails);
     while (!isFound && !asked_ && fails > kShortest && runs == 0)
       (tryLongest(fails / 2, failure) ? runs : fails) = fails / 2;
     while (runs != 0 && fails - runs > 1) {
@@ -542,11 +546,15 @@ class LanguageModelBuild {
       return false;
     }
     if (!isFound) {
-      config_.maxSeqLen = runs;
-      config_.maxInputLen = std::min(config_.maxInputLen, config_.maxSeqLen);
+      bound(runs);
       if (!tryLongest(runs, failure)) return false;
     }
     return knowsLongest_ = true;
+  }
+
+  void bound(int64_t tokens) {
+    config_.maxSeqLen = tokens;
+    config_.maxInputLen = std::min(config_.maxInputLen, tokens);
   }
 
   bool tryLongest(int64_t tokens, Diagnostics& failure) {
@@ -633,7 +641,8 @@ class LanguageModelBuild {
   Result<Entrance> entrance_ = Failed{};
   std::vector<LayerOffer> offers_;
   std::string noAttention_ = "kv_cache_type asks for no blocks";
-  int64_t asked_ = 0;  // max_seq_len, before it was settled
+  int64_t asked_ = 0;           // max_seq_len, before it was settled
+  int64_t placesInCaches_ = 0;  // of a fixed length; 0: there are none, or it is not known
   KnownText longest_;
   bool knowsLongest_ = false;
   LanguageModelShape shape_;

@@ -27,6 +27,27 @@ bool hasKnownSizes(const Value* v) {
   return f && f->hasRank && f->dtype != DType::Undefined && std::ranges::all_of(f->sizes, [](int64_t s) { return s >= 0; });
 }
 
+// Of the longest tensor that is written at places of one of its dimensions.
+int64_t placesInCaches(const Graph& graph) {
+  int64_t most = 0;
+  for (const Node* n : graph.block()->nodes()) {
+    const TensorFacts* f = n->outputCount() == 1 ? factsOf(n->output()) : nullptr;
+    if (!f || !f->hasRank) continue;
+    std::optional<int64_t> dim;
+    const Node* list = n->inputCount() > 1 ? n->input(1)->node() : nullptr;
+    const IValue* number = n->inputCount() > 1 ? GraphFacts::constant(n->input(1)) : nullptr;
+    if ((n->kind() == kIndexCopy || n->kind() == kIndexCopyInPlace) && number && number->isInt())
+      dim = number->toInt();
+    if ((n->kind() == kIndexPut || n->kind() == kIndexPutInPlace) && list && list->kind() == sym::ListConstruct)
+      for (size_t i = 0; i < list->inputCount(); ++i)
+        if (!GraphFacts::isNone(list->input(i))) dim = static_cast<int64_t>(i);
+    if (dim && *dim < 0) dim = *dim + static_cast<int64_t>(f->sizes.size());
+    if (dim && *dim >= 0 && static_cast<size_t>(*dim) < f->sizes.size())
+      most = std::max(most, f->sizes[static_cast<size_t>(*dim)]);
+  }
+  return most;
+}
+
 class WholeTexts {
  public:
   WholeTexts(Graph& graph, const OpRegistry& registry) : graph_(graph), registry_(registry) {}
@@ -290,6 +311,9 @@ class WholeTexts {
 
 }  // namespace
 
-StaticCaches readWholeTexts(Graph& graph, const OpRegistry& registry) { return WholeTexts(graph, registry).run(); }
+StaticCaches readWholeTexts(Graph& graph, const OpRegistry& registry, int64_t* tokens) {
+  if (tokens) *tokens = placesInCaches(graph);
+  return WholeTexts(graph, registry).run();
+}
 
 }  // namespace tscompile
