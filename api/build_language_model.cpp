@@ -20,6 +20,7 @@
 #include "passes/serving/layer_offers.h"
 #include "passes/serving/marked_ids.h"
 #include "passes/serving/serving.h"
+#include "passes/serving/static_caches.h"
 #include "runtime/interpreter/evaluator.h"
 #include "runtime/plugin/plugin_operators.h"
 #include "runtime/trtllm/attention/params.h"
@@ -251,7 +252,7 @@ class LanguageModelBuild {
     // The sizes of a trace are those of its example.
     lowering_.query = Query().including({"default", "any_sizes"});
     lowered_ = given_.lowered(lowering_, diagnostics_);
-    if (!lowered_ || !lowered_->prepare(diagnostics_)) return false;  // reports weights that are missing
+    if (!lowered_ || !withWholeTexts() || !lowered_->prepare(diagnostics_)) return false;  // reports weights that are missing
     if (!withoutMemory()) return false;
     graph_ = cloneGraph(*lowered_->graph());
     evaluator_ = makeEvaluator(given_.registry());
@@ -265,13 +266,28 @@ class LanguageModelBuild {
     return settle(config_, shape_, tokensExportedFor(), diagnostics_);
   }
 
-  // How many tokens a program of torch.export takes at most.
-  int64_t tokensExportedFor() const {
+  // How many tokens or texts a program of torch.export takes at most, by the dimension of its inputs.
+  int64_t mostExportedFor(size_t dim) const {
     int64_t most = std::numeric_limits<int64_t>::max();
     for (const ExportedInput& input : given_.exportedSizes(*given_.graph()))
       if (input.sizes.size() == 2 && std::ranges::find(entrance_->names, input.name) != entrance_->names.end())
-        most = std::min(most, input.sizes[entrance_->tokensFirst ? 0 : 1].most);
+        most = std::min(most, input.sizes[dim].most);
     return most;
+  }
+  int64_t tokensExportedFor() const { return mostExportedFor(entrance_->tokensFirst ? 0 : 1); }
+  int64_t textsExportedFor() const { return mostExportedFor(entrance_->tokensFirst ? 1 : 0); }
+
+  // A model that writes keys and values into tensors of a fixed length is one of whole texts, which begin with them as
+  // they are.
+  bool withWholeTexts() {
+    const bool isExported = !given_.exportedSizes(*given_.graph()).empty();  // has no calls, and knows what it writes
+    const Module& flat = isExported ? given_ : *lowered_;
+    std::unique_ptr<Graph> graph = cloneGraph(*flat.graph());
+    const StaticCaches caches = readWholeTexts(*graph, given_.registry(), &placesInCaches_);
+    if (caches == StaticCaches::None) return true;
+    given_ = Module(flat).withGraph(std::move(graph), caches == StaticCaches::OneByOne);
+    lowered_ = given_.lowered(lowering_, diagnostics_);
+    return lowered_.ok();
   }
 
   // A model that takes keys and values of earlier tokens is taken for one of whole texts, without any. So is one that
@@ -423,10 +439,18 @@ class LanguageModelBuild {
     Result<IncrementalModel> made = makeIncremental(*graph, given_.registry(), *evaluator_, *entrance_,
                                                     shape_.vocabulary, config_.maxSeqLen, diagnostics);
     if (!made) return false;
+    const int64_t asked = config_.maxBatchSize, texts = std::min(asked, textsExportedFor());
     const bool mayShare =
-        config_.maxBatchSize > 1 && std::ranges::all_of(made->states, [](const KeptState& s) { return s.batch >= 0; });
+        texts > 1 && std::ranges::all_of(made->states, [](const KeptState& s) { return s.batch >= 0; });
     Diagnostics ignored;
-    return (mayShare && withStates(*made, config_.maxBatchSize, ignored)) || withStates(*made, 1, diagnostics);
+    config_.maxBatchSize = mayShare ? texts : asked;
+    if (mayShare && withStates(*made, texts, ignored)) {
+      if (texts < asked)
+        diagnostics_.remark({}, fmt::format("max_batch_size is {}: the program was exported for so many texts", texts));
+      return true;
+    }
+    config_.maxBatchSize = asked;
+    return withStates(*made, 1, diagnostics);
   }
 
   // For steps of so many texts together.
@@ -502,7 +526,11 @@ class LanguageModelBuild {
     if (knowsLongest_) return true;
     Diagnostics failure;
     int64_t fails = config_.maxSeqLen, runs = 0;
+    // A cache of a fixed length tells where to look.
+    if (!asked_ && placesInCaches_ > 0 && placesInCaches_ < fails && !tryLongest(placesInCaches_ + 1, failure))
+      fails = placesInCaches_;
     bool isFound = tryLongest(fails, failure);
+    if (isFound) bound(fails);
     while (!isFound && !asked_ && fails > kShortest && runs == 0)
       (tryLongest(fails / 2, failure) ? runs : fails) = fails / 2;
     while (runs != 0 && fails - runs > 1) {
@@ -518,18 +546,26 @@ class LanguageModelBuild {
       return false;
     }
     if (!isFound) {
-      config_.maxSeqLen = runs;
-      config_.maxInputLen = std::min(config_.maxInputLen, config_.maxSeqLen);
+      bound(runs);
       if (!tryLongest(runs, failure)) return false;
     }
     return knowsLongest_ = true;
   }
 
+  void bound(int64_t tokens) {
+    config_.maxSeqLen = tokens;
+    config_.maxInputLen = std::min(config_.maxInputLen, tokens);
+  }
+
   bool tryLongest(int64_t tokens, Diagnostics& failure) {
     failure.clear();
     longest_.ids.clear();
-    for (int64_t i = 0; i < tokens; ++i)
-      longest_.ids.push_back(drawnId(random::bits(1, static_cast<uint64_t>(i)), shape_.vocabulary, entrance_->marked));
+    std::vector<TokenId> plain;  // ids that mean something may take no row of a table
+    for (uint64_t i = 0; i < static_cast<uint64_t>(tokens); ++i) {
+      longest_.ids.push_back(drawnId(random::bits(1, i), shape_.vocabulary, entrance_->marked));
+      plain.push_back(plainId(random::bits(1, i), shape_.vocabulary, entrance_->marked));
+    }
+    if (plain != longest_.ids && !given_.forward(inputsOfText(*entrance_, plain), failure)) return false;
     Result<std::vector<IValue>> out = given_.forward(inputsOfText(*entrance_, longest_.ids), failure);
     if (out) longest_.logits = logitsOf(*out);
     return out.ok();
@@ -605,7 +641,8 @@ class LanguageModelBuild {
   Result<Entrance> entrance_ = Failed{};
   std::vector<LayerOffer> offers_;
   std::string noAttention_ = "kv_cache_type asks for no blocks";
-  int64_t asked_ = 0;  // max_seq_len, before it was settled
+  int64_t asked_ = 0;           // max_seq_len, before it was settled
+  int64_t placesInCaches_ = 0;  // of a fixed length; 0: there are none, or it is not known
   KnownText longest_;
   bool knowsLongest_ = false;
   LanguageModelShape shape_;

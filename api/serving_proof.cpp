@@ -173,7 +173,7 @@ class Proof {
     StepBatch batch = batchOf(blocks, rows);
     Diagnostics failure;
     Result<Tensor> logits = model.step(batch, failure);
-    if (!logits) return cannot(failure, "this model cannot be served: ");
+    if (!logits) return cannotStep(texts_[rows[0]], failure);
     const float* row = logits->data<float>();
     for (size_t i : rows) {
       Text& t = texts_[i];
@@ -263,23 +263,35 @@ class Proof {
     return false;
   }
 
+  // A step may fail for what only all tokens of a text, and no others, should have part in.
+  bool cannotStep(const Text& text, const Diagnostics& failure) {
+    const Node* node = failure.firstErrorKind() == ErrorKind::Model ? firstDifference(text) : nullptr;
+    if (!node) return cannot(failure, "this model cannot be served: ");
+    reportDifference(node).note("a step fails with them: " + failure.list().front().message);
+    return false;
+  }
+
   bool differs(const Text& text, int64_t count, double off) {
     if (std::isnan(off)) {
       reportNoNumbers(entrance_, count, diagnostics_);
       return false;
     }
     const Node* node = firstDifference(text);
-    Diagnostic& d = diagnostics_.error(
+    Diagnostic& d = reportDifference(node);
+    d.note(
+        fmt::format("the logits of token {} of a text of random ids are off by {:.2g} times their spread", count, off));
+    noteRounding(d);
+    return false;
+  }
+
+  Diagnostic& reportDifference(const Node* node) {
+    return diagnostics_.error(
         node ? node->range : SourceRange{},
         steps_.packed ? fmt::format("this model cannot be served: tokens that come piece by piece get other {} than in "
                                     "the whole text",
                                     node ? "numbers here" : "logits")
                       : "this model cannot be served: what was compiled gives other logits than the model as it is",
         ErrorKind::Unsupported);
-    d.note(
-        fmt::format("the logits of token {} of a text of random ids are off by {:.2g} times their spread", count, off));
-    noteRounding(d);
-    return false;
   }
 
   // Settings that cost accuracy may be all that is in the way.

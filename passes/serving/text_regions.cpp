@@ -425,7 +425,7 @@ std::vector<CarriedInput> TextRegions::candidates(const TextRegion& region) cons
     size_t next = 0;
     auto match = [&](const Value* given, size_t slot, std::optional<size_t> element) {
       Tensor t = tensor(given, 0);
-      if (!t.defined() || !isFloating(t.dtype()) || t.rank() == 0 || !isAlike(given)) return;
+      if (!t.defined() || !isAlike(given)) return;
       for (size_t o = next; o < n->outputCount(); ++o) {
         Tensor left = tensor(n->output(o), 0);
         bool fits = left.defined() && dims(n->output(o)).empty() && left.dtype() == t.dtype() &&

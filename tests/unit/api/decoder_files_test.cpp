@@ -125,6 +125,31 @@ TEST_F(DecoderFiles, ExportsSayHowLongTextsMayBe) {
   EXPECT_NE(messages().find("torch.export takes dynamic_shapes="), std::string::npos) << messages();
 }
 
+// What PyTorch generates with them, one token a call: tests/tools/make_static_caches.py. The cache has 24 tokens.
+TEST_F(DecoderFiles, CachesOfAFixedLengthAreThoseOfTexts) {
+  const std::vector<std::vector<TokenId>> tokens{
+      {5, 6, 11, 0, 6, 0, 4, 6, 3}, {3, 6, 10, 5, 6, 3, 0, 6, 3}, {11, 0, 6, 11, 3, 5, 6, 4, 5}};
+  for (const auto& [name, longest] : {std::pair("static_buffers.pt", 24), std::pair("static_buffers.pt2", 23),
+                                      std::pair("static_one.pt2", 24), std::pair("static_given.pt2", 24)}) {
+    ASSERT_TRUE(buildsFile(std::string("language/") + name)) << name << "\n" << messages();
+    EXPECT_EQ(readBuiltModel(folder_, diagnostics_)->config.maxSeqLen, longest) << name;
+    EXPECT_EQ(served(9), tokens) << name;
+  }
+}
+
+// Ids that are padding take no row of the table of positions. A step has no more texts than the program takes.
+TEST_F(DecoderFiles, TextsOfAStepAreThoseOfAnExport) {
+  ASSERT_TRUE(buildsFile("language/padded_batch.pt2")) << messages();
+  Result<BuiltModel> built = readBuiltModel(folder_, diagnostics_);
+  EXPECT_EQ(built->config.kvCacheType, KvCacheType::State);
+  EXPECT_EQ(built->config.maxBatchSize, 4);
+  EXPECT_NE(messages().find("max_batch_size is 4: the program was exported for so many texts"), std::string::npos)
+      << messages();
+  EXPECT_TRUE(std::ranges::all_of(built->states, [](const KeptState& s) { return s.batch >= 0; }));
+  EXPECT_EQ(served(9), (std::vector<std::vector<TokenId>>{
+                           {1, 7, 0, 11, 1, 7, 1, 11, 0}, {3, 6, 10, 5, 6, 3, 0, 6, 3}, {12, 4, 4, 2, 1, 2, 1, 11, 1}}));
+}
+
 TEST_F(DecoderFiles, TextsAreAsLongAsTheModelRunsToTheToken) {
   const Decoder d = decoderOfUncountedPlaces();
   ASSERT_TRUE(builds(d)) << messages();

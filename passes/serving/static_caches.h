@@ -1,0 +1,21 @@
+// Caches of a fixed length: tensors that a model keeps, or is given, and writes at the places of the tokens of a call.
+#pragma once
+
+#include "ir/graph/graph.h"
+#include "ir/operators/op_registry.h"
+
+namespace tscompile {
+
+// What became of a graph that writes such tensors.
+enum class StaticCaches : uint8_t {
+  None,       // there are none; the graph computes what it did
+  WholeText,  // it takes all tokens of a text, whose caches begin as they are in the model
+  OneByOne,   // it takes them as well, and runs what it was, a graph for one token, for one after the other
+};
+
+// Makes a graph that is called with new tokens, and with the places of these in one dimension, or the place of the first
+// of them, if it asks for them, one of whole texts: the places count from 0, and each call begins with tensors as they are in the model, zeros where a
+// caller gives them. `tokens`: that the longest one has a place for; 0 if that is not told.
+StaticCaches readWholeTexts(Graph& graph, const OpRegistry& registry, int64_t* tokens = nullptr);
+
+}  // namespace tscompile

@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""Writes decoders into tests/data/language whose caches have a fixed length, and one whose positions count tokens that
+are no padding, exported for 4 texts at most; prints their greedy tokens, one token a call where there is a cache.
+
+    make_static_caches.py DIR
+
+Wants PyTorch 2.8 or later.
+"""
+import os
+import sys
+from typing import Tuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.export import Dim
+
+from make_exports import write
+
+PROMPTS = ([3, 11, 7, 1], [0, 12, 5, 5, 2, 9, 4], [8])
+LONGEST = 24
+
+
+class Decoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.places = nn.Embedding(13, 8), nn.Embedding(LONGEST, 8)
+        self.qkv, self.o, self.head = (nn.Linear(8, n, bias=False) for n in (24, 8, 13))
+        self.register_buffer("seen", torch.ones(LONGEST, LONGEST, dtype=torch.bool).tril())
+        with torch.no_grad():
+            for p in self.parameters():
+                p.mul_(2)
+
+    def heads(self, ids: Tensor, places: Tensor) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
+        x = self.words(ids) + self.places(places)
+        q, k, v = self.qkv(x).view(ids.size(0), ids.size(1), 3, 2, 4).permute(2, 0, 3, 1, 4).unbind(0)
+        return x, q, k, v
+
+    def logits(self, x: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        return self.head(x + self.o(y.transpose(1, 2).flatten(2)))
+
+
+class Buffers(Decoder):
+    """Reads what it wrote again, as attributes."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("keys", torch.zeros(1, 2, LONGEST, 4))
+        self.register_buffer("values", torch.zeros(1, 2, LONGEST, 4))
+
+    def forward(self, ids: Tensor, input_pos: Tensor) -> Tensor:
+        x, q, k, v = self.heads(ids, input_pos)
+        self.keys.index_copy_(2, input_pos, k)
+        self.values[:, :, input_pos] = v
+        return self.logits(x, q, self.keys, self.values, self.seen[None, None, input_pos])
+
+
+class Counting(Buffers):
+    """Knows how many tokens there were."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("count", torch.zeros((), dtype=torch.long))
+
+    def forward(self, ids: Tensor) -> Tensor:
+        places = torch.arange(ids.size(1)) + self.count
+        self.count.add_(ids.size(1))
+        return super().forward(ids, places)
+
+
+class Given(Decoder):
+    def forward(self, ids: Tensor, input_pos: Tensor, keys: Tensor, values: Tensor):
+        x, q, k, v = self.heads(ids, input_pos)
+        keys, values = keys.index_copy(2, input_pos, k), values.index_copy(2, input_pos, v)
+        return self.logits(x, q, keys, values, self.seen[None, None, input_pos]), keys, values
+
+
+class Padded(Decoder):
+    def forward(self, ids: Tensor) -> Tensor:
+        there = (ids != 12).long()
+        x, q, k, v = self.heads(ids, there.cumsum(1) * there)
+        return self.logits(x, q, k, v, self.seen[: ids.size(1), : ids.size(1)])
+
+
+def greedy(step):
+    for prompt in PROMPTS:
+        call, ids = step(), list(prompt)
+        for n in range(len(prompt) + 8):
+            logits = call(ids[: n + 1])
+            if n + 1 == len(ids):
+                ids.append(int(logits[0, -1].argmax()))
+        print("   ", ids[len(prompt):])
+
+
+def main():
+    folder = sys.argv[1]
+    torch.manual_seed(0)
+    weights = Decoder().state_dict()
+
+    def made(kind):
+        model = kind().eval()
+        model.load_state_dict(weights, strict=False)
+        return model
+
+    def export(name, model, args, shapes=None, decomposed=False):
+        program = torch.export.export(model, args, dynamic_shapes=shapes)
+        write(program.run_decompositions() if decomposed else program, os.path.join(folder, name))
+
+    one, three, caches = torch.tensor([[5]]), torch.tensor([[5, 9, 2]]), [torch.zeros(1, 2, LONGEST, 4) for _ in "kv"]
+    with torch.no_grad():
+        torch.jit.save(torch.jit.script(made(Buffers)), os.path.join(folder, "static_buffers.pt"))
+        tokens = Dim("tokens", max=LONGEST - 1)
+        export("static_buffers.pt2", made(Buffers), (three, torch.arange(3)), ({1: tokens}, {0: tokens}))
+        export("static_one.pt2", made(Counting), (one,))
+        export("static_given.pt2", made(Given), (one, torch.arange(1), *caches), decomposed=True)
+        export("padded_batch.pt2", made(Padded), (three.repeat(2, 1),), ({0: Dim("texts", max=4), 1: tokens},))
+
+        def buffers():
+            model = made(Buffers)
+            return lambda ids: model(torch.tensor([ids[-1:]]), torch.tensor([len(ids) - 1]))
+
+        print("caches")
+        greedy(buffers)
+        print("positions that count tokens that are no padding")
+        greedy(lambda: lambda ids: made(Padded)(torch.tensor([ids])))
+
+
+if __name__ == "__main__":
+    main()
