@@ -250,6 +250,57 @@ TEST(ConvLayer, SequencesStayInBlocksAndTakeTheirMargins) {
   c.expectClose({x}, 1e-4);
 }
 
+// What is cut off behind a padded convolution, as causal ones have it, is not computed: other margins are what is left.
+TEST(ConvLayer, ResultsThatAreCutOffAreMargins) {
+  struct Cut {
+    std::string weight;  // sizes
+    int64_t stride, padding, first, last, dim;
+    std::string body;  // of %c to %y
+    std::string layers;
+  };
+  const std::string relu = "  %y : Tensor = aten::relu(%c)\n";
+  const std::string copied = "  %k : Tensor = aten::contiguous(%c, %n)\n  %y : Tensor = aten::relu(%k)\n";
+  const std::string turned = "  %m : Tensor = aten::transpose(%c, %two, %one)\n  %y : Tensor = aten::silu(%m)\n";
+  const std::string padded = "reorder, conv direct+relu, reorder", image = "reorder, conv winograd+relu, reorder",
+                    kept = "reorder, conv direct, reorder, pointwise";
+  for (const Cut& c : {Cut{"16, 16, 3", 1, 4, 0, -4, 2, relu, padded},
+                       {"16, 16, 3", 1, 4, 0, -4, 2, copied, padded},
+                       {"16, 16, 3", 1, 4, 0, -4, 2, turned, "reorder, conv direct+silu, reorder"},
+                       {"16, 16, 3", 1, 4, 4, 99, 2, relu, padded},
+                       {"16, 16, 3", 1, 4, 3, -1, 2, relu, padded},
+                       {"16, 16, 3", 1, 0, 0, -4, 2, relu, kept},
+                       {"16, 16, 3", 1, 1, 2, -3, 2, relu, kept},
+                       {"16, 16, 3", 2, 4, 1, -1, 2, relu, padded},
+                       {"16, 16, 3", 3, 4, 0, -2, 2, relu, kept},
+                       {"16, 16, 3", 3, 4, 1, 99, 2, relu, padded},
+                       {"16, 16, 3, 3", 1, 2, 0, -2, 3, relu, image},
+                       {"16, 16, 3, 3", 1, 2, 1, -1, 2, relu, image},
+                       {"16, 16, 3", 1, 4, 0, 9, 1, relu, kept}}) {
+    const int64_t rank = c.weight.size() > 9 ? 4 : 3;
+    auto each = [&](int64_t i) { return rank == 3 ? fmt::format("{}", i) : fmt::format("{0}, {0}", i); };
+    const std::string graph = "graph(%x : Tensor):" + fmt::format(fmt::runtime(kNumbers), 1, 16, c.weight) +
+                              fmt::format(R"(  %s : int[] = prim::Constant[value=[{}]]()
+  %p : int[] = prim::Constant[value=[{}]]()
+  %d : int[] = prim::Constant[value=[{}]]()
+  %first : int = prim::Constant[value={}]()
+  %last : int = prim::Constant[value={}]()
+  %dim : int = prim::Constant[value={}]()
+  %n : int = prim::Constant[value=0]()
+  %two : int = prim::Constant[value=2]()
+  %a : Tensor = aten::{}(%x, %w, %b, %s, %p, %d, %g)
+  %c : Tensor = aten::slice(%a, %dim, %first, %last, %one)
+)",
+                                          each(c.stride), each(c.padding), each(rank == 3 && c.stride == 1 ? 2 : 1),
+                                          c.first, c.last, c.dim, rank == 3 ? "conv1d" : "conv2d") +
+                              c.body + "  return (%y)\n";
+    SCOPED_TRACE(graph);
+    EngineCase made(graph);
+    const Tensor x = randn(rank == 3 ? Dims{2, 16, 20} : Dims{2, 16, 6, 20}, 1);
+    EXPECT_EQ(made.layers({x}), c.layers);
+    made.expectClose({x}, 1e-4);
+  }
+}
+
 // What scales the channels of each image (squeeze-excite) is read along the blocks of the images.
 TEST(ConvLayer, ScalesOfChannelsLeaveImagesInBlocks) {
   for (int64_t channels : {32, 24}) {
