@@ -156,6 +156,8 @@ void PointwiseLayer::run(Frame& frame) const {
     auto add = [&](const Dims& each) { strides.append(each.begin(), each.end()); };
     if (!blocked)
       add(broadcastStrides(t, dims.size()));
+    else if (t.blocked && t.numel == out.numel && !t.contiguous)  // some channels of each image
+      add(Dims{t.strides[0], dims[2] * unit, unit, 1});
     else if (t.blocked)
       add(t.numel == out.numel ? contiguousStrides(dims) : Dims{dims[1] * unit, unit, 0, 1});
     else if (t.numel == 1)

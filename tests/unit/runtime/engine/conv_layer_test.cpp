@@ -350,6 +350,38 @@ TEST(ConvLayer, PartsOfChannelsStayInBlocks) {
 }
 
 // A norm over the channels of each pixel between convolutions: what lies pixel by pixel is reordered once each way.
+// Halves of the channels that gate each other are read where they are, in each of several images.
+TEST(ConvLayer, HalvesOfBlocksAreReadInPlace) {
+  for (int64_t channels : {16, 48, 24}) {
+    const std::string sizes = fmt::format("{}, {}, 3", 2 * channels, channels);
+    const std::string graph = "graph(%x : Tensor):" + fmt::format(fmt::runtime(kNumbers), 1, 2 * channels, sizes) +
+                              fmt::format(R"(  %half_w : Float({0}, {0}, 1) = prim::Constant[value={{0}}]()
+  %half_n : int = prim::Constant[value={0}]()
+)",
+                                          channels) +
+                              R"(  %n : int = prim::Constant[value=0]()
+  %all : int = prim::Constant[value=1000]()
+  %s : int[] = prim::Constant[value=[1]]()
+  %z : int[] = prim::Constant[value=[0]]()
+  %y : Tensor = aten::conv1d(%x, %w, %b, %s, %s, %s, %g)
+  %a : Tensor = aten::slice(%y, %one, %n, %half_n, %one)
+  %c : Tensor = aten::slice(%y, %one, %half_n, %all, %one)
+  %d : Tensor = aten::tanh(%a)
+  %e : Tensor = aten::sigmoid(%c)
+  %m : Tensor = aten::mul(%d, %e)
+  %i : Tensor = aten::add(%m, %c, %one)
+  %o : Tensor = aten::conv1d(%i, %half_w, %none, %s, %z, %s, %g)
+  return (%o)
+)";
+    SCOPED_TRACE(graph);
+    EngineCase c(graph);
+    const Tensor x = randn({3, channels, 9}, 1);
+    const std::string halved = channels == 24 ? "reorder, pointwise of 4, reorder" : "pointwise of 4";
+    EXPECT_EQ(c.layers({x}), "reorder, conv direct, " + halved + ", conv direct, reorder");
+    c.expectClose({x}, 1e-4);
+  }
+}
+
 TEST(ConvLayer, PixelsAreReorderedOnce) {
   const std::string graph = "graph(%x : Tensor):" + fmt::format(fmt::runtime(kNumbers), 1, 24, "24, 24, 1, 1") + R"(
   %s : int[] = prim::Constant[value=[1, 1]]()
