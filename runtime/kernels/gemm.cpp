@@ -5,6 +5,7 @@
 #include "runtime/kernels/gemm.h"
 
 #include "runtime/call/thread_pool.h"
+#include "runtime/kernels/few_columns.h"
 #include "runtime/kernels/fixed_rows.h"
 #include "runtime/kernels/integer_product.h"
 #include "runtime/kernels/line_product.h"
@@ -25,6 +26,8 @@ constexpr int64_t kMostTileRows = 16;       // on any instruction set
 constexpr int64_t kCachedMatrix = 1 << 20;  // bytes of packed B that stay in a core's cache beside rows of A
 constexpr int64_t kFewestRows = 48;         // of a piece that keeps to its own rows
 constexpr int64_t kFewestPieces = 4;        // that are worth it
+constexpr int64_t kNarrow = 64;             // of results: more vectors would hardly be fewer together
+constexpr double kActivationCost = 0.5e-3;  // microseconds
 constexpr int64_t kSameLines = 1024;        // floats between places that share lines of the nearest cache
 
 int64_t roundUp(int64_t v, int64_t unit) { return (v + unit - 1) / unit * unit; }
@@ -41,6 +44,11 @@ void blockRows(const float* a, int64_t lda, int64_t rows, int64_t k, int64_t dep
       std::fill_n(out + count, kBlock - count, T(0));
     }
   }
+}
+
+// Results still have to be changed where they lie.
+bool isActivatedLater(const Epilogue& e) {
+  return !e.factors && e.activation != Activation::None && !isClamp(e.activation);
 }
 
 // Microseconds that one thread needs, roughly.
@@ -75,16 +83,22 @@ bool wantsLines(int64_t m, const PackedMatrix& b) {
          hasLineProducts(b.storage);
 }
 
+// What fills up the last block of rows of f32 that lie where they are is not multiplied.
+bool isCutShort(const PackedMatrix& b) {
+  constexpr int64_t kDeepest = 1024;  // of a step
+  return b.storage == WeightStorage::F32 && b.k > 0 && b.k < kDeepest && b.k % kBlock != 0;
+}
 // Rows of floats, with nothing to fill up.
 bool areWhole(int64_t m, const PackedMatrix& b) {
-  return b.k == packedDepth(b.k, b.storage) && b.storage != WeightStorage::Integers && !wantsLines(m, b);
+  return isCutShort(b) ||
+         (b.k == packedDepth(b.k, b.storage) && b.storage != WeightStorage::Integers && !wantsLines(m, b));
 }
 bool isBlockedAsItIs(int64_t m, const PackedMatrix& b) { return m == 1 && areWhole(m, b); }
 // Whether rows are read where they lie. Many columns read them so often that the copy gains more than it costs; rows
 // that share lines of the cache push each other out.
 bool liesWell(int64_t m, const PackedMatrix& b, int64_t lda) {
-  constexpr int64_t kFewColumns = 384;
-  return areWhole(m, b) && (m == 1 || (b.n <= kFewColumns && lda % kSameLines != 0));
+  constexpr int64_t kMostColumns = 384;
+  return areWhole(m, b) && (m == 1 || (b.n <= kMostColumns && lda % kSameLines != 0));
 }
 
 // Pieces of the rows, each times all of B: many rows and a small B. What a core reads of A is then what it reads next
@@ -128,34 +142,16 @@ std::vector<RowTile> tilesOf(int64_t m, int64_t count, int64_t lda, int64_t size
   return tiles;
 }
 
-// Rows shorter than a block, as when heads or coordinates are mixed: what fills up the panels is not multiplied.
-bool isShallow(int64_t m, const PackedMatrix& b) {
-  return m > 1 && b.storage == WeightStorage::F32 && b.k > 0 && b.k < kBlock;
-}
-
-void gemmOfShallow(int64_t m, const float* a, int64_t lda, const PackedMatrix& b, float* c, int64_t ldc,
-                   const Epilogue& epilogue, int threads) {
-  const int64_t tileCount = (m + maxTileRows() - 1) / maxTileRows(), step = 0;
-  const std::vector<RowTile> tiles = tilesOf(m, tileCount, lda, 0, ldc);
-  Product whole = productOf(b, c, ldc, epilogue);
-  whole.a = a;
-  whole.rowStride = lda;
-  whole.steps = &step;
-  whole.stepCount = 1;
-  whole.depth = b.k;
-  const double cost = 4 * gemmCost(m, b.n, b.k);
-  const int64_t pieces = std::clamp<int64_t>(static_cast<int64_t>(cost / 10), 1, std::min<int64_t>(64, tileCount));
-  parallelFor(pieces, cost < 20 ? 1 : threads, [&](int64_t i) {
-    const Piece rows = pieceOf(tileCount, pieces, i);
-    for (int64_t column = 0; column < b.n; column += kBlock) {
-      Product p = whole;
-      p.b = static_cast<const float*>(p.b) + column * kBlock;
-      p.c += column;
-      p.columns -= column;
-      if (p.epilogue.bias) p.epilogue.bias += column;
-      if (p.epilogue.residual) p.epilogue.residual += column;
-      runTiles(p, tiles.data() + rows.begin, rows.end - rows.begin, 0, 1);
-    }
+void gemmOfFewColumns(int64_t m, const float* a, int64_t lda, const PackedMatrix& b, float* c, int64_t ldc,
+                      const Epilogue& epilogue, double cost, int threads) {
+  const FewColumns columns(static_cast<const float*>(b.data), b.k, b.n);
+  const int64_t most = std::clamp<int64_t>(m / kFewestRows, 1, 64);
+  const int64_t pieces = std::clamp<int64_t>(static_cast<int64_t>(cost / 10), 1, most);
+  parallelFor(pieces, threads, [&](int64_t i) {
+    const Piece rows = pieceOf(m, pieces, i);
+    Epilogue e = epilogue;
+    if (e.residual) e.residual += rows.begin * ldc;
+    columns.run(rows.end - rows.begin, a + rows.begin * lda, lda, c + rows.begin * ldc, ldc, e);
   });
 }
 
@@ -181,6 +177,8 @@ class TiledGemm {
     tiles_ = tilesOf(m, tileCount_, inPlace_ ? lda : 0, distance_ * (lines_ ? padded_ / unit_ : padded_), ldc);
     if (lines_ && b.storage == WeightStorage::I8) rowScales_.resize(static_cast<size_t>(m));
     describe(c, epilogue);
+    activatesRows_ = ldc == b.n && b.n < kNarrow && b.n % kBlock != 0 && isActivatedLater(epilogue);
+    activation_ = activatesRows_ ? std::exchange(p_.epilogue.activation, Activation::None) : Activation::None;
   }
 
   void run(double cost, int threads) {
@@ -210,6 +208,11 @@ class TiledGemm {
     p_.steps = steps_.data();
     p_.stepCount = static_cast<int64_t>(steps_.size());
     p_.depth = unit_;
+    if (inPlace_ && isCutShort(b_)) {
+      p_.stepCount = 1;
+      p_.depth = b_.k;
+      p_.panelDepth = padded_;
+    }
     if (lines_ && b_.k % unit_ != 0) {
       p_.tailSteps = 1;
       p_.tailDepth = b_.k % unit_;
@@ -238,12 +241,23 @@ class TiledGemm {
     }
   }
 
+  // Rows that are no whole vectors are activated as one, once all of their columns are there.
+  void activate(const Piece& tiles) {
+    if (!activatesRows_) return;
+    const int64_t first = pieceOf(m_, tileCount_, tiles.begin).begin, end = pieceOf(m_, tileCount_, tiles.end - 1).end;
+    Product p = p_;
+    p.c += first * ldc_;
+    p.epilogue.activation = activation_;
+    activateColumns(p, end - first, 0, b_.n);
+  }
+
   // Each thread brings rows together and multiplies them with all panels.
   void runRows(int64_t pieces, int threads) {
     parallelFor(pieces, threads, [&](int64_t i) {
       const Piece rows = pieceOf(tileCount_, pieces, i);
       for (int64_t tile = inPlace_ ? rows.end : rows.begin; tile < rows.end; ++tile) blockTile(tile);
       runTiles(p_, tiles_.data() + rows.begin, rows.end - rows.begin, 0, panelsOf(b_.n), kNoPanel);
+      activate(rows);
     });
   }
 
@@ -264,6 +278,7 @@ class TiledGemm {
       const int64_t following = next.begin != group.begin ? next.begin * 4 : kNoPanel;
       runTiles(p_, tiles_.data() + rows.begin, rows.end - rows.begin, group.begin * 4, std::min(panels, group.end * 4),
                following);
+      activate(rows);  // if there are so few columns that they are one group
     });
   }
 
@@ -278,14 +293,18 @@ class TiledGemm {
   std::vector<RowTile> tiles_;
   std::vector<float> rowScales_;
   std::vector<int64_t> steps_;
+  bool activatesRows_ = false;
+  Activation activation_ = Activation::None;
   Product p_;
 };
 
 void gemmBlock(int64_t m, const float* a, int64_t lda, const PackedMatrix& b, float* c, int64_t ldc,
                const Epilogue& epilogue, float* blocked, int threads) {
-  if (isShallow(m, b)) return gemmOfShallow(m, a, lda, b, c, ldc, epilogue, threads);
   if (gemmOfFixedRows(m, a, lda, b, c, ldc, epilogue, blocked, threads)) return;
-  const double cost = gemmCost(m, b.n, b.k);
+  double cost = gemmCost(m, b.n, b.k);
+  if (isActivatedLater(epilogue)) cost += kActivationCost * static_cast<double>(m * b.n);
+  if (b.storage == WeightStorage::F32 && wantsFewColumns(m, b.n, b.k))
+    return gemmOfFewColumns(m, a, lda, b, c, ldc, epilogue, cost, cost < 20 ? 1 : threads);
   TiledGemm(m, a, lda, b, c, ldc, epilogue, blocked).run(cost, cost < 20 ? 1 : threads);
 }
 

@@ -18,13 +18,13 @@ constexpr int64_t kChunkTiles = 16;
 struct View {
   const char* data;
   DType type;
-  std::vector<int64_t> strides;
+  SmallVector<int64_t, 6> strides;
   bool contiguous, constant;
 };
 
 struct Run {
   const PointwiseProgram& program;
-  std::vector<int64_t> dims;  // merged
+  SmallVector<int64_t, 6> dims;  // merged
   std::vector<View> inputs;
   std::span<void* const> outputs;
   int64_t count = 1;
@@ -44,7 +44,7 @@ void mergeDims(Run& run, std::span<const int64_t> dims, std::span<const Pointwis
     else
       run.dims.push_back(dims[d]);
     for (size_t i = 0; i < inputs.size(); ++i) {
-      std::vector<int64_t>& strides = run.inputs[i].strides;
+      SmallVector<int64_t, 6>& strides = run.inputs[i].strides;
       if (merges)
         strides.back() = inputs[i].strides[d];
       else
@@ -134,14 +134,29 @@ void loadFourRows(const float* from, int64_t step, int64_t length, float* to) {
     for (int64_t r = 0; r < 4; ++r) to[r * length + x] = from[x * step + r];
 }
 
+// One element for each row, of another type, side by side: such as masks of edges, which features do not have.
+bool isRepeatedMask(const Run& run, const View& view) {
+  const size_t rank = run.dims.size();
+  return view.type != DType::Float32 && run.dims[rank - 1] <= kShortRow && view.strides[rank - 1] == 0 &&
+         view.strides[rank - 2] == 1;
+}
+
 // Loads as many whole rows as it can at once from `from` on, at most `rows`; how many that were.
-int64_t loadRowsAtOnce(const Run& run, const View& view, const float* from, int64_t rows, float* to) {
+int64_t loadRowsAtOnce(const Run& run, const View& view, const char* data, int64_t rows, float* to) {
+  const auto* from = reinterpret_cast<const float*>(data);
   const size_t last = run.dims.size() - 1;
   const int64_t length = run.dims[last], step = view.strides[last];
   if (isTransposed(run, view)) {
     const int64_t whole = rows / 4 * 4;
     for (int64_t r = 0; r < whole; r += 4) loadFourRows(from + r, step, length, to + r * length);
     return whole;
+  }
+  if (isRepeatedMask(run, view)) {
+    // Behind its place, where no row is written before its element was read.
+    float* elements = to + rows * (length - 1);
+    loadPointwise(view.type, data, rows, elements);
+    loadShortRows<true>(elements, rows, 1, length, to);
+    return rows;
   }
   if (!hasShortRows(run, view) || view.strides[last - 1] == 0) return 0;
   (step == 0 ? loadShortRows<true> : loadShortRows<false>)(from, rows, view.strides[last - 1], length, to);
@@ -163,8 +178,8 @@ void gather(const Run& run, const View& view, int64_t begin, int64_t count, floa
   const int64_t bytes = static_cast<int64_t>(itemSize(view.type));
   while (count > 0) {
     int64_t length = std::min(count, run.dims[rank - 1] - index[rank - 1]), atOnce = 0;
-    if (rank > 1 && view.type == DType::Float32 && length == run.dims[rank - 1])
-      atOnce = loadRowsAtOnce(run, view, reinterpret_cast<const float*>(view.data) + offset,
+    if (rank > 1 && length == run.dims[rank - 1])
+      atOnce = loadRowsAtOnce(run, view, view.data + offset * bytes,
                               std::min(run.dims[rank - 2] - index[rank - 2], count / length), to);
     if (atOnce > 0) {
       offset += (atOnce - 1) * view.strides[rank - 2];
@@ -198,16 +213,17 @@ class TileRunner {
  public:
   TileRunner(const Run& run, float* buffers) : run_(run), buffers_(buffers), at_(run.program.values().size()) {
     const auto& values = run.program.values();
+    const int64_t most = std::min(kTile, run.count);
     functions_.resize(values.size());
     for (size_t v = 0; v < values.size(); ++v) {
       const auto& value = values[v];
       at_[v] = buffer(value.slot);
       if (value.kind == Kind::Step) functions_[v] = pointwiseFunction(value.op);
-      if (value.kind == Kind::Constant) std::fill_n(buffer(value.slot), kTile, value.alpha);
+      if (value.kind == Kind::Constant) std::fill_n(buffer(value.slot), most, value.alpha);
       if (value.kind == Kind::Input) {
         const View& view = run.inputs[static_cast<size_t>(value.index)];
         if (view.constant) gather(run, view, 0, 1, buffer(value.slot));
-        if (view.constant) std::fill_n(buffer(value.slot), kTile, *buffer(value.slot));
+        if (view.constant) std::fill_n(buffer(value.slot), most, *buffer(value.slot));
       }
     }
     // The last step writes where its result belongs.

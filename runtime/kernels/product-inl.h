@@ -265,8 +265,9 @@ inline void runProduct(const Product& p, const RowTile* tiles, int64_t tileCount
   int mostRows = 0;
   for (int64_t i = 0; i < tileCount; ++i) mostRows = std::max(mostRows, tiles[i].rows);
   const int group = tilePanels(mostRows);
-  const int64_t panelFloats = p.depthOf() * kBlock, fullSteps = p.stepCount - p.tailSteps;
-  const int64_t distance = panelBytes(p.depthOf(), p.storage);
+  const int64_t panelRows = p.panelDepth ? p.panelDepth : p.depthOf();
+  const int64_t panelFloats = panelRows * kBlock, fullSteps = p.stepCount - p.tailSteps;
+  const int64_t distance = panelBytes(panelRows, p.storage);
   const int64_t depthChunk = p.storage == WeightStorage::F32 ? kDepthChunk : kConvertChunk;
   for (int64_t panel = firstPanel; panel < endPanel;) {
     ProductPart part{};

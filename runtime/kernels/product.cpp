@@ -1,5 +1,6 @@
 #include "runtime/kernels/product.h"
 
+#include "runtime/kernels/few_columns.h"
 #include "runtime/kernels/integer_product.h"
 #include "runtime/kernels/line_product.h"
 #include "runtime/kernels/simd.h"
@@ -29,6 +30,61 @@ void finishOfRows(const Product& p, float* c, int rows, int64_t panel, int64_t l
 
 void activationOfColumns(const Product& p, int64_t rows, int64_t first, int64_t end) {
   activateRows(p.c + first, p.cRow, rows, end - first, p.epilogue.activation, p.epilogue.alpha, p.epilogue.beta);
+}
+
+// ---- few columns ----
+
+// kRows rows at a time, so that sums do not wait for each other.
+template <int kColumns, int kRows>
+void sumsOfRows(const FewColumns& f, const float* a, int64_t lda, float* c, int64_t ldc, const Epilogue& e) {
+  const hn::ScalableTag<float> d;
+  using V = hn::Vec<decltype(d)>;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), whole = f.k / lanes * lanes;
+  const auto rest = hn::FirstN(d, static_cast<size_t>(f.k - whole));
+  V sum[kRows][kColumns];
+  for (auto& row : sum)
+    for (V& s : row) s = hn::Zero(d);
+  auto add = [&](int64_t at, auto&& load) HWY_ATTR {
+    V columns[kColumns];
+#pragma GCC unroll 4
+    for (int j = 0; j < kColumns; ++j) columns[j] = load(f.columns.data() + j * f.k + at);
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) {
+      const V x = load(a + r * lda + at);
+#pragma GCC unroll 4
+      for (int j = 0; j < kColumns; ++j) sum[r][j] = hn::MulAdd(x, columns[j], sum[r][j]);
+    }
+  };
+  for (int64_t at = 0; at < whole; at += lanes) add(at, [&](const float* from) HWY_ATTR { return hn::LoadU(d, from); });
+  if (whole < f.k) add(whole, [&](const float* from) HWY_ATTR { return hn::MaskedLoad(rest, d, from); });
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 4
+    for (int j = 0; j < kColumns; ++j) {
+      float result = hn::GetLane(hn::SumOfLanes(d, sum[r][j]));
+      if (e.bias) result += e.bias[j];
+      if (e.residual) result += e.residual[r * ldc + j];
+      c[r * ldc + j] = result;
+    }
+}
+
+template <int kColumns>
+void rowsOfColumns(const FewColumns& f, int64_t m, const float* a, int64_t lda, float* c, int64_t ldc, Epilogue e) {
+  constexpr int kRows = kColumns > 2 ? 2 : 4;  // sums for the registers of all instruction sets
+  for (int64_t r = 0; r < m;) {
+    const int64_t rows = r + kRows <= m ? kRows : 1;
+    (rows > 1 ? sumsOfRows<kColumns, kRows> : sumsOfRows<kColumns, 1>)(f, a + r * lda, lda, c + r * ldc, ldc, e);
+    if (e.residual) e.residual += rows * ldc;
+    r += rows;
+  }
+  if (e.activation != Activation::None) activateRows(c, ldc, m, kColumns, e.activation, e.alpha, e.beta);
+}
+
+void runColumns(const FewColumns& f, int64_t m, const float* a, int64_t lda, float* c, int64_t ldc, const Epilogue& e) {
+  static constexpr void (*kTable[kFewColumns])(const FewColumns&, int64_t, const float*, int64_t, float*, int64_t,
+                                               Epilogue) = {rowsOfColumns<1>, rowsOfColumns<2>, rowsOfColumns<3>,
+                                                            rowsOfColumns<4>};
+  kTable[f.n - 1](f, m, a, lda, c, ldc, e);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -89,6 +145,15 @@ void finishRows(const Product& p, float* c, int rows, int64_t panel, int64_t lan
 
 void activateColumns(const Product& p, int64_t rows, int64_t first, int64_t end) {
   TS_SIMD(activationOfColumns)(p, rows, first, end);
+}
+
+FewColumns::FewColumns(const float* panel, int64_t k, int64_t n) : k(k), n(n), columns(static_cast<size_t>(k * n)) {
+  for (int64_t j = 0; j < n; ++j)
+    for (int64_t i = 0; i < k; ++i) columns[static_cast<size_t>(j * k + i)] = panel[i * kBlock + j];
+}
+
+void FewColumns::run(int64_t m, const float* a, int64_t lda, float* c, int64_t ldc, const Epilogue& epilogue) const {
+  TS_SIMD(runColumns)(*this, m, a, lda, c, ldc, epilogue);
 }
 
 }  // namespace tscompile

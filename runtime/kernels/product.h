@@ -47,6 +47,7 @@ struct Product {
   const int64_t* steps;
   int64_t stepCount, depth, tailSteps, tailDepth;
   const void* b;
+  int64_t panelDepth;  // rows that a panel of B has, the last of which may be left out; 0: depthOf()
   WeightStorage storage;
   const float* scales;     // I8: one a column, in full panels
   const int32_t* sums;     // I8, lines: of the weights of a column, in full panels

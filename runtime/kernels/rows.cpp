@@ -102,11 +102,55 @@ void softmaxColumns(const float* in, float* out, int64_t count, int64_t stride, 
     }
   }
 }
+
+// All columns of `count` rows of `width`, of which several fit into a vector: as many rows as do are one row, and what
+// they have in the same column is brought together at last.
+template <bool kLogarithm>
+void softmaxShortRows(const float* in, float* out, int64_t count, int64_t width) {
+  const hn::ScalableTag<float> d;
+  using V = hn::Vec<decltype(d)>;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), used = lanes / width * width, total = count * width;
+  auto some = [&](int64_t at) HWY_ATTR { return hn::FirstN(d, static_cast<size_t>(std::min(used, total - at))); };
+  auto together = [&](V v, auto&& join) HWY_ATTR {
+    alignas(64) float lane[hn::MaxLanes(d)];
+    hn::Store(v, d, lane);
+    for (int64_t i = width; i < used; ++i) lane[i % width] = join(lane[i % width], lane[i]);
+    for (int64_t i = width; i < lanes; ++i) lane[i] = lane[i - width];
+    return hn::Load(d, lane);
+  };
+  const V low = hn::Set(d, -std::numeric_limits<float>::infinity());
+  V largest = low, sums = hn::Zero(d);
+  for (int64_t at = 0; at < total; at += used) {
+    const auto mask = some(at);
+    largest = hn::Max(largest, hn::IfThenElse(mask, hn::MaskedLoad(mask, d, in + at), low));
+  }
+  const V shift = together(largest, [](float a, float b) { return std::max(a, b); });
+  for (int64_t at = 0; at < total; at += used) {
+    const auto mask = some(at);
+    const V e = expOfNegative(d, hn::Sub(hn::MaskedLoad(mask, d, in + at), shift));
+    if (!kLogarithm) hn::BlendedStore(e, mask, d, out + at);
+    sums = hn::Add(sums, hn::IfThenElseZero(mask, e));
+  }
+  const V sum = together(sums, [](float a, float b) { return a + b; });
+  const V change = kLogarithm ? hn::Add(shift, log(d, sum)) : hn::Div(hn::Set(d, 1.0f), sum);
+  for (int64_t at = 0; at < total; at += used) {
+    const auto mask = some(at);
+    const V x = hn::MaskedLoad(mask, d, (kLogarithm ? in : out) + at);
+    hn::BlendedStore(kLogarithm ? hn::Sub(x, change) : hn::Mul(x, change), mask, d, out + at);
+  }
+}
+
+template <bool kLogarithm>
+void softmaxOfColumns(const float* in, float* out, int64_t count, int64_t stride, int64_t width) {
+  const bool isShort = 2 * width <= static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>()));
+  if (isShort && stride == width) return softmaxShortRows<kLogarithm>(in, out, count, width);
+  softmaxColumns<kLogarithm>(in, out, count, stride, width);
+}
 void softmaxColumnsKernel(const float* in, float* out, int64_t count, int64_t stride, int64_t width) {
-  softmaxColumns<false>(in, out, count, stride, width);
+  softmaxOfColumns<false>(in, out, count, stride, width);
 }
 void logSoftmaxColumnsKernel(const float* in, float* out, int64_t count, int64_t stride, int64_t width) {
-  softmaxColumns<true>(in, out, count, stride, width);
+  softmaxOfColumns<true>(in, out, count, stride, width);
 }
 
 // The mean, and the variance as the mean of squared differences from it: as exact as f32 sums get.

@@ -163,6 +163,15 @@ HWY_INLINE V expm1(D d, V x) {
   return hn::IfThenElse(hn::Lt(hn::Abs(x), hn::Set(d, 1e-10f)), x, result);
 }
 
+// The same for x <= 0; what it is for others means nothing.
+template <class D, class V>
+HWY_INLINE V expm1OfNegative(D d, V x) {
+  V n;
+  const V r = expReduced(d, atMost(d, 0.0f, atLeast(d, -40.0f, x)), n), scale = powerOfTwo(d, n);
+  const V result = hn::MulAdd(r, scale, hn::Sub(scale, hn::Set(d, 1.0f)));
+  return hn::IfThenElse(hn::Eq(x, hn::Zero(d)), x, result);  // with its sign
+}
+
 template <class D, class V>
 HWY_INLINE V log(D d, V x) {
   const hn::RebindToSigned<D> di;

@@ -9,6 +9,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <array>
 #include <numeric>
 
 namespace tscompile {
@@ -91,7 +93,23 @@ struct Line {
     padBehind -= behind * dilation;
     if (kernel == 1) dilation = 1;
   }
+  // Leaves out so many results before and behind, or fewer.
+  void trim(int64_t& before, int64_t& behind) {
+    before = std::min(before, padBefore / stride);
+    padBefore -= before * stride;
+    const int64_t span = dilation * (kernel - 1) + 1;
+    padBehind = std::max<int64_t>(0, (out - before - behind - 1) * stride + span - in - padBefore);
+    behind = out - before - ((in + padBefore + padBehind - span) / stride + 1);
+  }
 };
+
+// From the outermost dimension on.
+std::array<Line, 3> linesOf(ConvShape& s) {
+  ConvFrames& f = s.frames;
+  return {{{f.in, f.out(), f.kernel, f.stride, f.dilation, f.padFront, f.padBack},
+           {s.inHeight, s.outHeight(), s.kernelHeight, s.strideHeight, s.dilationHeight, s.padTop, s.padBottom},
+           {s.inWidth, s.outWidth(), s.kernelWidth, s.strideWidth, s.dilationWidth, s.padLeft, s.padRight}}};
+}
 
 // The elements of `weight`, [outChannels][..][sizes], without as many before and behind in the last three dimensions.
 Tensor cropped(const Tensor& weight, const Dims& sizes, const Dims& before, const Dims& behind) {
@@ -109,13 +127,16 @@ Tensor cropped(const Tensor& weight, const Dims& sizes, const Dims& before, cons
 
 }  // namespace
 
+ConvShape ConvLayer::trimmed(Dims& before, Dims& behind) const {
+  ConvShape shape = shape_;
+  std::array<Line, 3> lines = linesOf(shape);
+  for (size_t d = 0; d < before.size(); ++d) lines[lines.size() - before.size() + d].trim(before[d], behind[d]);
+  return shape;
+}
+
 void ConvLayer::dropIdleTaps() {
-  ConvShape& s = shape_;
-  ConvFrames& f = s.frames;
-  Line lines[3] = {{f.in, f.out(), f.kernel, f.stride, f.dilation, f.padFront, f.padBack},
-                   {s.inHeight, s.outHeight(), s.kernelHeight, s.strideHeight, s.dilationHeight, s.padTop, s.padBottom},
-                   {s.inWidth, s.outWidth(), s.kernelWidth, s.strideWidth, s.dilationWidth, s.padLeft, s.padRight}};
-  const Dims sizes{f.kernel, s.kernelHeight, s.kernelWidth};
+  std::array<Line, 3> lines = linesOf(shape_);
+  const Dims sizes{lines[0].kernel, lines[1].kernel, lines[2].kernel};
   Dims before, behind;
   for (Line& line : lines) {
     before.push_back(line.idleBefore());

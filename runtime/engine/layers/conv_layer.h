@@ -34,6 +34,10 @@ class ConvLayer : public ProductLayer, public IntegerWeights, public LineLayer {
   // The same convolution of an input without a margin of zeros: so much of it before and behind, in spatial dimensions
   // (one to three).
   void takeMargin(const Dims& before, const Dims& behind);
+  // The shape whose result lacks so much before and behind, in spatial dimensions (one to three), or as much of that as
+  // there is padding to leave out, which they are set to.
+  ConvShape trimmed(Dims& before, Dims& behind) const;
+  void setShape(const ConvShape& shape) { shape_ = shape; }
   // The same convolution without what stands at the edges of the kernel and sees nothing but padding.
   void dropIdleTaps();
   int64_t columns() const override { return shape_.outChannels; }

@@ -147,23 +147,27 @@ void PointwiseLayer::run(Frame& frame) const {
   const Network& network = frame.network();
   const NetTensor& out = network[outputs[0]];
   Dims dims = out.sizes;
-  std::vector<Dims> strides;
   const int64_t unit = out.elements.channels();
   if (blocked)
     dims = Dims{out.sizes[0], channelBlocks(out.sizes[1], unit), out.numel / (out.sizes[0] * out.sizes[1]), unit};
+  SmallVector<int64_t, 64> strides;  // of all inputs: a run of a small loop asks for no memory
   for (TensorId id : inputs) {
     const NetTensor& t = network[id];
+    auto add = [&](const Dims& each) { strides.append(each.begin(), each.end()); };
     if (!blocked)
-      strides.push_back(broadcastStrides(t, dims.size()));
+      add(broadcastStrides(t, dims.size()));
+    else if (t.blocked && t.numel == out.numel && !t.contiguous)  // some channels of each image
+      add(Dims{t.strides[0], dims[2] * unit, unit, 1});
     else if (t.blocked)
-      strides.push_back(t.numel == out.numel ? contiguousStrides(dims) : Dims{dims[1] * unit, unit, 0, 1});
+      add(t.numel == out.numel ? contiguousStrides(dims) : Dims{dims[1] * unit, unit, 0, 1});
     else if (t.numel == 1)
-      strides.push_back(Dims{0, 0, 0, 0});
+      add(Dims{0, 0, 0, 0});
     else
-      strides.push_back(Dims{0, unit, 0, 1});
+      add(Dims{0, unit, 0, 1});
   }
-  std::vector<PointwiseOperand> operands;
-  for (size_t i = 0; i < inputs.size(); ++i) operands.push_back({frame.raw(inputs[i]), strides[i]});
+  SmallVector<PointwiseOperand, 16> operands;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    operands.push_back({frame.raw(inputs[i]), DimSpan(strides.data() + i * dims.size(), dims.size())});
   void* to = frame.raw(outputs[0]);
   runPointwise(program, dims, operands, std::span(&to, 1), frame.threads());
 }

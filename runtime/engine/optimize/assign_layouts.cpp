@@ -419,10 +419,19 @@ class LayoutAssigner {
            t.numel == sizes[0] * sizes[1];
   }
 
+  // Whether the view is some whole blocks of each of several images, as halves are that gate each other: what walks
+  // through blocks goes on from image to image by the view's stride. In other precisions lines hold several blocks.
+  bool isPartInBlocks(TensorId id) const {
+    const std::optional<Channels> part = channelsOf(id);
+    return options_.precision == DType::Float32 && part && part->first % kBlock == 0 && n_[id].sizes[0] > 1 &&
+           n_[id].sizes[1] % kBlock == 0 && n_[part->whole].sizes[1] % kBlock == 0;
+  }
+
   // Whether an operand can be read along blocked activations of these sizes.
   bool fitsBlocks(TensorId id, const Dims& sizes) const {
     const NetTensor& t = n_[id];
     if (!t.isFloat()) return false;
+    if (t.sizes == sizes && isPartInBlocks(id)) return true;
     if (t.sizes == sizes || (!n_.isConstant(id) && isPerChannel(t, sizes)))
       return liesByPixels(t) || (t.contiguous && (isBlockedItself(id) || !isBlocked(id)));
     if (!n_.isConstant(id)) return false;
@@ -444,8 +453,9 @@ class LayoutAssigner {
   void elementwise(PointwiseLayer& layer) {
     current_ = layer.node;
     Dims sizes = n_[layer.outputs[0]].sizes;
-    bool any = std::any_of(layer.inputs.begin(), layer.inputs.end(),
-                           [&](TensorId id) { return n_[id].sizes == sizes && isBlockedItself(id); });
+    bool any = std::any_of(layer.inputs.begin(), layer.inputs.end(), [&](TensorId id) {
+      return n_[id].sizes == sizes && (isBlockedItself(id) || isPartInBlocks(id));
+    });
     bool all =
         std::all_of(layer.inputs.begin(), layer.inputs.end(), [&](TensorId id) { return fitsBlocks(id, sizes); });
     if (!any || !all || sizes.size() < 3 || !n_[layer.outputs[0]].isFloat()) {
@@ -457,7 +467,11 @@ class LayoutAssigner {
     }
     layer.blocked = true;
     for (TensorId& id : layer.inputs) {
-      if (n_[id].sizes == sizes || !n_.isConstant(id))
+      if (n_[id].sizes == sizes && !isBlockedItself(id) && isPartInBlocks(id)) {
+        const NetTensor part = n_[id];
+        id = n_.addView(part.buffer, part.dtype, part.sizes, part.strides, part.offset);
+        n_.tensors[id].blocked = true;
+      } else if (n_[id].sizes == sizes || !n_.isConstant(id))
         id = blocked(id);
       else if (n_[id].numel != 1)
         id = channelConstant(id);

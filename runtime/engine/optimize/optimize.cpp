@@ -26,6 +26,7 @@ void optimize(Network& network, WeightStore& store, const EngineOptions& options
     if (auto* tuned = dynamic_cast<TunedLayer*>(layer.get())) tuned->tune(network, options, threads);
   if (network.writes) return;
   foldMargins(network);
+  trimConvolutions(network);
   fuseProducts(network);
   fuseAttention(network);
   readThroughCopies(network);

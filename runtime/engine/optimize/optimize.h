@@ -19,6 +19,8 @@ void optimize(Network& network, WeightStore& store, const EngineOptions& options
 
 // A margin of zeros in front of a convolution becomes padding of that.
 void foldMargins(Network& network);
+// What nobody reads at the ends of a convolution's result is not computed where its padding reaches so far.
+void trimConvolutions(Network& network);
 // A scale, a bias, a residual and an activation after a product become a part of it.
 void fuseProducts(Network& network);
 // softmax(q k^T * scale + mask) v becomes one layer.

@@ -21,6 +21,8 @@ class NetworkUses {
     BufferId b = network_[id].buffer;
     return b < writer_.size() ? writer_[b] : kNobody;  // newer buffers are constants
   }
+  // The layers that read anything of the tensor's buffer.
+  const std::vector<size_t>& readers(TensorId id) const { return readers_[network_[id].buffer]; }
   // The only layer that reads anything of the tensor's buffer; kNobody if there are several or none, or if the caller
   // of the engine sees it.
   size_t soleReader(TensorId id) const {

@@ -250,6 +250,57 @@ TEST(ConvLayer, SequencesStayInBlocksAndTakeTheirMargins) {
   c.expectClose({x}, 1e-4);
 }
 
+// What is cut off behind a padded convolution, as causal ones have it, is not computed: other margins are what is left.
+TEST(ConvLayer, ResultsThatAreCutOffAreMargins) {
+  struct Cut {
+    std::string weight;  // sizes
+    int64_t stride, padding, first, last, dim;
+    std::string body;  // of %c to %y
+    std::string layers;
+  };
+  const std::string relu = "  %y : Tensor = aten::relu(%c)\n";
+  const std::string copied = "  %k : Tensor = aten::contiguous(%c, %n)\n  %y : Tensor = aten::relu(%k)\n";
+  const std::string turned = "  %m : Tensor = aten::transpose(%c, %two, %one)\n  %y : Tensor = aten::silu(%m)\n";
+  const std::string padded = "reorder, conv direct+relu, reorder", image = "reorder, conv winograd+relu, reorder",
+                    kept = "reorder, conv direct, reorder, pointwise";
+  for (const Cut& c : {Cut{"16, 16, 3", 1, 4, 0, -4, 2, relu, padded},
+                       {"16, 16, 3", 1, 4, 0, -4, 2, copied, padded},
+                       {"16, 16, 3", 1, 4, 0, -4, 2, turned, "reorder, conv direct+silu, reorder"},
+                       {"16, 16, 3", 1, 4, 4, 99, 2, relu, padded},
+                       {"16, 16, 3", 1, 4, 3, -1, 2, relu, padded},
+                       {"16, 16, 3", 1, 0, 0, -4, 2, relu, kept},
+                       {"16, 16, 3", 1, 1, 2, -3, 2, relu, kept},
+                       {"16, 16, 3", 2, 4, 1, -1, 2, relu, padded},
+                       {"16, 16, 3", 3, 4, 0, -2, 2, relu, kept},
+                       {"16, 16, 3", 3, 4, 1, 99, 2, relu, padded},
+                       {"16, 16, 3, 3", 1, 2, 0, -2, 3, relu, image},
+                       {"16, 16, 3, 3", 1, 2, 1, -1, 2, relu, image},
+                       {"16, 16, 3", 1, 4, 0, 9, 1, relu, kept}}) {
+    const int64_t rank = c.weight.size() > 9 ? 4 : 3;
+    auto each = [&](int64_t i) { return rank == 3 ? fmt::format("{}", i) : fmt::format("{0}, {0}", i); };
+    const std::string graph = "graph(%x : Tensor):" + fmt::format(fmt::runtime(kNumbers), 1, 16, c.weight) +
+                              fmt::format(R"(  %s : int[] = prim::Constant[value=[{}]]()
+  %p : int[] = prim::Constant[value=[{}]]()
+  %d : int[] = prim::Constant[value=[{}]]()
+  %first : int = prim::Constant[value={}]()
+  %last : int = prim::Constant[value={}]()
+  %dim : int = prim::Constant[value={}]()
+  %n : int = prim::Constant[value=0]()
+  %two : int = prim::Constant[value=2]()
+  %a : Tensor = aten::{}(%x, %w, %b, %s, %p, %d, %g)
+  %c : Tensor = aten::slice(%a, %dim, %first, %last, %one)
+)",
+                                          each(c.stride), each(c.padding), each(rank == 3 && c.stride == 1 ? 2 : 1),
+                                          c.first, c.last, c.dim, rank == 3 ? "conv1d" : "conv2d") +
+                              c.body + "  return (%y)\n";
+    SCOPED_TRACE(graph);
+    EngineCase made(graph);
+    const Tensor x = randn(rank == 3 ? Dims{2, 16, 20} : Dims{2, 16, 6, 20}, 1);
+    EXPECT_EQ(made.layers({x}), c.layers);
+    made.expectClose({x}, 1e-4);
+  }
+}
+
 // What scales the channels of each image (squeeze-excite) is read along the blocks of the images.
 TEST(ConvLayer, ScalesOfChannelsLeaveImagesInBlocks) {
   for (int64_t channels : {32, 24}) {
@@ -299,6 +350,38 @@ TEST(ConvLayer, PartsOfChannelsStayInBlocks) {
 }
 
 // A norm over the channels of each pixel between convolutions: what lies pixel by pixel is reordered once each way.
+// Halves of the channels that gate each other are read where they are, in each of several images.
+TEST(ConvLayer, HalvesOfBlocksAreReadInPlace) {
+  for (int64_t channels : {16, 48, 24}) {
+    const std::string sizes = fmt::format("{}, {}, 3", 2 * channels, channels);
+    const std::string graph = "graph(%x : Tensor):" + fmt::format(fmt::runtime(kNumbers), 1, 2 * channels, sizes) +
+                              fmt::format(R"(  %half_w : Float({0}, {0}, 1) = prim::Constant[value={{0}}]()
+  %half_n : int = prim::Constant[value={0}]()
+)",
+                                          channels) +
+                              R"(  %n : int = prim::Constant[value=0]()
+  %all : int = prim::Constant[value=1000]()
+  %s : int[] = prim::Constant[value=[1]]()
+  %z : int[] = prim::Constant[value=[0]]()
+  %y : Tensor = aten::conv1d(%x, %w, %b, %s, %s, %s, %g)
+  %a : Tensor = aten::slice(%y, %one, %n, %half_n, %one)
+  %c : Tensor = aten::slice(%y, %one, %half_n, %all, %one)
+  %d : Tensor = aten::tanh(%a)
+  %e : Tensor = aten::sigmoid(%c)
+  %m : Tensor = aten::mul(%d, %e)
+  %i : Tensor = aten::add(%m, %c, %one)
+  %o : Tensor = aten::conv1d(%i, %half_w, %none, %s, %z, %s, %g)
+  return (%o)
+)";
+    SCOPED_TRACE(graph);
+    EngineCase c(graph);
+    const Tensor x = randn({3, channels, 9}, 1);
+    const std::string halved = channels == 24 ? "reorder, pointwise of 4, reorder" : "pointwise of 4";
+    EXPECT_EQ(c.layers({x}), "reorder, conv direct, " + halved + ", conv direct, reorder");
+    c.expectClose({x}, 1e-4);
+  }
+}
+
 TEST(ConvLayer, PixelsAreReorderedOnce) {
   const std::string graph = "graph(%x : Tensor):" + fmt::format(fmt::runtime(kNumbers), 1, 24, "24, 24, 1, 1") + R"(
   %s : int[] = prim::Constant[value=[1, 1]]()

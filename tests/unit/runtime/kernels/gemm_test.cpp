@@ -94,6 +94,36 @@ TEST(EngineGemm, LargeSizesAreSplit) {
   checkGemm({1500, 40, 130, 5, 3});
 }
 
+// As the last layers of networks are: sums along rows.
+TEST(EngineGemm, FewColumnsOfManyRows) {
+  atEachSimdLevel([] {
+    for (int64_t n : {1, 2, 3, 4})
+      for (int64_t k : {8 * n, int64_t{37}, int64_t{64}})
+        for (int64_t m : {32, 33, 1100}) {
+          GemmCase t{m, n, k, 3, m == 33 ? 2 : 0};
+          checkGemm(t);
+          t.bias = t.residual = true;
+          t.epilogue.activation = n == 3 ? Activation::Relu : Activation::Sigmoid;
+          checkGemm(t, 2e-5 + roundingOf(Activation::Sigmoid));
+        }
+  });
+}
+
+// Their rows are no whole vectors.
+TEST(EngineGemm, NarrowResultsAreActivatedTogether) {
+  atEachSimdLevel([] {
+    for (int64_t n : {5, 20, 50})
+      for (int64_t k : {2, 20, 33, 64})
+        for (int64_t m : {3, 100, 1500}) {
+          GemmCase t{m, n, k};
+          t.bias = true;
+          t.residual = m == 100;
+          t.epilogue.activation = Activation::Tanh;
+          checkGemm(t, 2e-5 + roundingOf(Activation::Tanh));
+        }
+  });
+}
+
 TEST(EngineGemm, EmptySizes) {
   checkGemm({0, 5, 3});
   checkGemm({4, 0, 3});

@@ -227,6 +227,28 @@ TEST(EnginePointwise, RowsOfAnyStrideAreGathered) {
   }
 }
 
+// As masks of edges that all heads share.
+TEST(EnginePointwise, MasksAreRepeatedAlongRows) {
+  for (int64_t length : {2, 3, 4, 7, 16, 64, 70})
+    for (const std::vector<int64_t>& strides : {std::vector<int64_t>{90, 1, 0}, {0, 1, 0}, {1, 60, 0}}) {
+      const int64_t n = 40, m = 50;
+      const std::vector<int64_t> whole = {m * length, length, 1};
+      const std::vector<float> x = randomFloats(n * m * length, 1), random = randomFloats(4000, 2);
+      std::vector<uint8_t> mask;
+      for (float v : random) mask.push_back(v > 0);
+      PointwiseProgram p;
+      const int a = p.input(), b = p.input(DType::Bool);
+      p.output(p.step(PointwiseOp::Where, b, p.constant(-1), a));
+      std::vector<float> want, got(x.size());
+      for (int64_t i = 0; i < n; ++i)
+        for (int64_t j = 0; j < m; ++j)
+          for (int64_t k = 0; k < length; ++k)
+            want.push_back(mask[static_cast<size_t>(i * strides[0] + j * strides[1])] ? -1 : x[want.size()]);
+      run(p, {n, m, length}, {{x.data(), whole}, {mask.data(), strides}}, {got.data()}, 2);
+      EXPECT_EQ(got, want) << length;
+    }
+}
+
 TEST(EnginePointwise, BroadcastsAndStrides) {
   const int64_t n = 5, m = 301, k = 7;
   std::vector<float> full = randomFloats(n * m * k, 1), row = randomFloats(k, 2), column = randomFloats(n * m, 3);
