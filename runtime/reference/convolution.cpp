@@ -361,11 +361,13 @@ void convolveAll(const Convolution& c) {
 void run(const Tensor& out, const Tensor& input, const Tensor& weight, const Tensor& bias,
          const ConvolutionShape& shape, bool transposed) {
   if (out.numel() == 0) return;
-  if (isFloating(out.dtype()) && itemSize(out.dtype()) == 2) {
-    // 16-bit floats are computed in float32 and rounded once.
-    Tensor aside = Tensor::empty(DType::Float32, out.sizes());
-    run(aside, convertTensor(input, DType::Float32), convertTensor(weight, DType::Float32),
-        bias.defined() ? convertTensor(bias, DType::Float32) : bias, shape, transposed);
+  const bool isHalf = isFloating(out.dtype()) && itemSize(out.dtype()) == 2;
+  if (isHalf || (isIntegral(out.dtype(), false) && out.dtype() != DType::Int64)) {
+    // 16-bit floats are computed in float32 and rounded once; of integers the lowest bits are the same.
+    const DType wide = isHalf ? DType::Float32 : DType::Int64;
+    Tensor aside = Tensor::empty(wide, out.sizes());
+    run(aside, convertTensor(input, wide), convertTensor(weight, wide),
+        bias.defined() ? convertTensor(bias, wide) : bias, shape, transposed);
     return copyTensor(out, aside);
   }
   Dims kernel{1, 1, 1};

@@ -55,8 +55,13 @@ inline Given none() { return Given(IValue(), types().none); }
 // Makes a network call by call, and computes each with the operator's kernel meanwhile.
 class NetworkMaker {
  public:
-  NetworkMaker(Choices& choices, const OpRegistry& registry, size_t layers)
-      : c_(choices), registry_(registry), graph_(std::make_unique<Graph>()), b_(*graph_), left_(layers) {}
+  NetworkMaker(Choices& choices, const OpRegistry& registry, size_t layers, bool writes)
+      : c_(choices),
+        registry_(registry),
+        graph_(std::make_unique<Graph>()),
+        b_(*graph_),
+        left_(layers),
+        writes_(writes) {}
 
   RandomNetwork make();
 
@@ -83,7 +88,7 @@ class NetworkMaker {
 
   // ---- calls ----
 
-  static bool isUseful(const Tensor& t, bool hidden = false);
+  static bool isUseful(const Tensor& t, bool hidden = false, bool anyDType = false);
 
   Value* valueOf(const Given& g);
 
@@ -157,6 +162,20 @@ class NetworkMaker {
   void norms();
   void sample();
 
+  // For each line along a dimension other ones, from 0 on or from the last one back.
+  Tensor distinctIndices(const Dims& sizes, int dim, int64_t below);
+  void scatter();
+  void order();
+  Known anyInput();
+
+  // By masks and indices that are computed, of inputs: what rounding changes would say nothing.
+  void computed();
+  void moreProducts();
+  void moreViews();
+
+  // A copy of a value, or a view of a view of it, is written in place.
+  void written();
+
   Choices& c_;
   const OpRegistry& registry_;
   std::unique_ptr<Graph> graph_;
@@ -165,7 +184,9 @@ class NetworkMaker {
   std::vector<Make> kinds_;  // of layers, if not all
   bool isBegun_ = false;
   size_t left_;
-  bool hidden_ = false;  // values may be minus infinity: scores of attention that nobody sees
+  bool writes_;            // in place, some of the layers
+  bool anyDType_ = false;  // values may be masks and indices
+  bool hidden_ = false;    // values may be minus infinity: scores of attention that nobody sees
   std::vector<Known> known_;
   std::vector<IValue> inputs_;
 };

@@ -84,8 +84,8 @@ Known NetworkMaker::addInput(const Dims& sizes) {
   return k;
 }
 
-bool NetworkMaker::isUseful(const Tensor& t, bool hidden) {
-  if (t.numel() > kMostElements || (t.dtype() != DType::Float32)) return false;
+bool NetworkMaker::isUseful(const Tensor& t, bool hidden, bool anyDType) {
+  if (t.numel() > kMostElements || (!anyDType && t.dtype() != DType::Float32)) return false;
   for (int64_t i = 0; i < t.numel(); ++i)
     if (!(std::fabs(t.real(i)) < kLargest) && !(hidden && t.real(i) < 0)) return false;
   return true;
@@ -122,7 +122,7 @@ std::vector<Known> NetworkMaker::calls(const std::string& name, std::vector<Give
     for (const IValue& v : results[0].toList().items) tensors.push_back(v.toTensor());
   else
     tensors.push_back(results[0].toTensor());
-  auto useful = [&](const Tensor& t) { return isUseful(t, hidden_); };
+  auto useful = [&](const Tensor& t) { return isUseful(t, hidden_, anyDType_); };
   if (tensors.empty() || !std::all_of(tensors.begin(), tensors.end(), useful)) return {};
   std::vector<Value*> inputs;
   for (const Given& g : arguments) inputs.push_back(valueOf(g));
@@ -187,16 +187,19 @@ void NetworkMaker::layer() {
       &NetworkMaker::resize,      &NetworkMaker::gather,      &NetworkMaker::recurrent,   &NetworkMaker::rearrange,
       &NetworkMaker::softmax,     &NetworkMaker::einsum,      &NetworkMaker::norms,       &NetworkMaker::sample,
       &NetworkMaker::resizeOther, &NetworkMaker::masked,      &NetworkMaker::elements,    &NetworkMaker::indexed,
-      &NetworkMaker::windows,     &NetworkMaker::grouped,     &NetworkMaker::sums};
+      &NetworkMaker::windows,     &NetworkMaker::grouped,     &NetworkMaker::sums,        &NetworkMaker::scatter,
+      &NetworkMaker::scatter,     &NetworkMaker::order,       &NetworkMaker::order,       &NetworkMaker::computed,
+      &NetworkMaker::computed,    &NetworkMaker::moreViews,   &NetworkMaker::moreProducts};
   // Most networks are of a few kinds, which so meet more often.
   if (!std::exchange(isBegun_, true) && !c_.oneIn(3))
     for (int64_t count = between(2, 6); count > 0; --count) kinds_.push_back(c_.oneOf(kLayers));
+  if (writes_ && c_.oneIn(4)) return written();
   (this->*(kinds_.empty() ? c_.oneOf(kLayers) : kinds_[c_.below(kinds_.size())]))();
   left_ -= std::min(left_, known_.size() - before);
 }
 
-RandomNetwork randomNetwork(Choices& choices, const OpRegistry& registry, size_t layers) {
-  return NetworkMaker(choices, registry, layers).make();
+RandomNetwork randomNetwork(Choices& choices, const OpRegistry& registry, size_t layers, bool writes) {
+  return NetworkMaker(choices, registry, layers, writes).make();
 }
 
 }  // namespace tscompile::test

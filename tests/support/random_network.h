@@ -16,7 +16,8 @@ struct RandomNetwork {
   std::vector<IValue> expected;  // what the operators' kernels give, one call after another
 };
 
-// At most `layers` calls. Every value that nothing uses is an output, and some others.
-RandomNetwork randomNetwork(Choices& choices, const OpRegistry& registry, size_t layers = 14);
+// At most `layers` calls. Every value that nothing uses is an output, and some others. Copies and views of them are
+// written in place if asked for.
+RandomNetwork randomNetwork(Choices& choices, const OpRegistry& registry, size_t layers = 14, bool writes = false);
 
 }  // namespace tscompile::test

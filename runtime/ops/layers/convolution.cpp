@@ -8,12 +8,14 @@
 #include "runtime/ops/ops.h"
 #include "runtime/reference/kept_format.h"
 #include "runtime/reference/loops/copy.h"
+#include "runtime/reference/pytorch_words.h"
 #include "runtime/reference/views.h"
 
 namespace tscompile {
 namespace {
 
-constexpr DTypeSet kTypes = kFloatingTypes | kComplexTypes | DTypeSet{DType::Int64};
+constexpr DTypeSet kTypes =
+    kFloatingTypes | kComplexTypes | DTypeSet{DType::UInt8, DType::Int8, DType::Int16, DType::Int32, DType::Int64};
 
 // Where the arguments of an overload stand; -1: it has none.
 struct Layout {
@@ -198,10 +200,18 @@ bool inferWithoutWeight(InferCall& call, const Layout& at) {
   return true;
 }
 
+// PyTorch convolves narrow integers only as they come: its kernels for what is dilated or transposed have none.
+void requireKernel(InferCall& call, const Convolution& c, DType dtype) {
+  const bool isPlain =
+      !c.transposed && std::all_of(c.shape.dilation.begin(), c.shape.dilation.end(), [](int64_t d) { return d == 1; });
+  if (call.isRun() && isIntegral(dtype, false) && dtype != DType::Int64 && !isPlain) throw DTypeRefused(dtype);
+}
+
 void inferConvolution(InferCall& call, const Layout& at) {
   if (!call.isRun() && inferWithoutWeight(call, at)) return;
   Convolution c = describe(call, at);
   TensorInfo x = call.tensor(0), w = call.tensor(1);
+  requireKernel(call, c, x.dtype);
   int64_t channels = c.input[1], groups = c.shape.groups;
   if (known({channels, w.sizes[0], w.sizes[1]})) {
     if (c.transposed) {

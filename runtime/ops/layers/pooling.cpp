@@ -11,6 +11,7 @@
 #include "runtime/reference/kept_format.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/loops/reduce.h"
+#include "runtime/reference/pytorch_words.h"
 
 #include <cmath>
 #include <cstring>
@@ -199,6 +200,8 @@ void adaptiveMaxKernel(KernelCall& call) {
 }
 template <size_t kSpatial>
 void adaptiveAverageKernel(KernelCall& call) {
+  const DType dtype = call.tensor(0).dtype();
+  if (!isFloating(dtype) && call.out().numel() > 0) throw DTypeRefused(dtype);
   poolAverage(call, adaptiveGrid(call, kSpatial), 0);
 }
 
@@ -360,6 +363,7 @@ void convertAdaptiveMaxPool(ConvertCall& call) {
 
 void registerPoolingOps(OpRegistry& ops) {
   constexpr DTypeSet kAveraged = kFloatingTypes | DTypeSet{DType::Int64};
+  constexpr DTypeSet kTotalled{DType::Float32, DType::Float64, DType::Int64};  // in their own dtype
   auto add = [&](const char* schema, InferFunction infer, KernelFunction kernel, DTypeSet dtypes = kRealTypes,
                  ConvertFunction convert = nullptr) {
     ops.add({.schema = schema,
@@ -379,7 +383,7 @@ void registerPoolingOps(OpRegistry& ops) {
   add("aten::avg_pool1d", inferAveragePool<1>, keepingFormatOfSeries<averagePoolKernel<1>>, kAveraged,
       convertAveragePool<1>);
   add("aten::avg_pool2d", inferAveragePool<2>, keepingFormat<averagePoolKernel<2>>, kAveraged, convertAveragePool<2>);
-  add("aten::avg_pool3d", inferAveragePool<3>, averagePoolKernel<3>, kAveraged, convertAveragePoolVolume);
+  add("aten::avg_pool3d", inferAveragePool<3>, averagePoolKernel<3>, kTotalled, convertAveragePoolVolume);
   add("aten::adaptive_max_pool1d", inferAdaptivePool<1>, keepingFormatOfSeries<adaptiveMaxKernel<1>, 2>, kFloatingTypes,
       convertAdaptiveMaxPool<1>);
   add("aten::adaptive_max_pool2d", inferAdaptivePool<2>, keepingFormat<adaptiveMaxKernel<2>, 2>, kFloatingTypes,
@@ -387,9 +391,9 @@ void registerPoolingOps(OpRegistry& ops) {
   add("aten::adaptive_max_pool3d", inferAdaptivePool<3>, adaptiveMaxKernel<3>, kFloatingTypes,
       convertAdaptiveMaxPool<3>);
   add("aten::adaptive_avg_pool1d", inferAdaptivePool<1>, keepingFormatOfSeries<adaptiveAverageKernel<1>>,
-      kFloatingTypes, convertAdaptiveAveragePool<1>);
+      kRealTypes | DTypeSet{DType::Bool}, convertAdaptiveAveragePool<1>);
   for (const char* name : {"aten::adaptive_avg_pool2d", "aten::_adaptive_avg_pool2d"})
-    add(name, inferAdaptivePool<2>, keepingFormat<adaptiveAverageKernel<2>>, kFloatingTypes,
+    add(name, inferAdaptivePool<2>, keepingFormat<adaptiveAverageKernel<2>>, kRealTypes | DTypeSet{DType::Bool},
         convertAdaptiveAveragePool<2>);
   for (const char* name : {"aten::adaptive_avg_pool3d", "aten::_adaptive_avg_pool3d"})
     add(name, inferAdaptivePool<3>, adaptiveAverageKernel<3>, kFloatingTypes, convertAdaptiveAveragePool<3>);

@@ -117,7 +117,14 @@ void uniqueSlices(KernelCall& call, int64_t dimArgument, bool sorted) {
     return call.setResult(2, noElements());
   }
 
-  Tensor slices = denseTensor(transposed(in, 0, dim));  // each is a run
+  // Each slice is a run, ordered by its elements as they lie without the dimension.
+  const auto at = static_cast<size_t>(dim);
+  Dims order, back;
+  order.push_back(dim);
+  for (int64_t d = 0; d < in.rank(); ++d)
+    if (d != dim) order.push_back(d), back.push_back(static_cast<int64_t>(back.size()) + 1);
+  back.insert(at, 0);
+  Tensor slices = denseTensor(in.permuted(order));
   int64_t length = slices.numel() / rows;
   call.context().checkInterrupt(in.numel() * 8);
   withRealCompute(slices.dtype(), [&](auto sample) {
@@ -129,7 +136,7 @@ void uniqueSlices(KernelCall& call, int64_t dimArgument, bool sorted) {
     Tensor values = Tensor::empty(slices.dtype(), sizes);
     for (size_t i = 0; i < groups.items.size(); ++i)
       std::copy_n(p + groups.items[i] * length, length, values.data<T>() + static_cast<int64_t>(i) * length);
-    call.setResult(0, contiguous(convertTensor(transposed(values, 0, dim), in.dtype())));
+    call.setResult(0, contiguous(convertTensor(values.permuted(back), in.dtype())));
     call.setResult(1, groups.of);
     call.setResult(2, groups.countTensor());
   });
