@@ -65,7 +65,8 @@ class Trimmer {
     const Dims sizes = left.sizes;
     left.strides = contiguousStrides(sizes);
     left.offset = 0;
-    for (size_t d = 0; d < before.size(); ++d) left.offset -= before[d] * left.strides[d + 2];
+    for (size_t d = 0; d < before.size(); ++d)
+      if (sizes[d + 2] > 1) left.offset -= before[d] * left.strides[d + 2];  // one index is walked through by no stride
     const Origin trimmed(left, whole.sizes);
     for (size_t reader : uses_.readers(id))
       for (TensorId input : n_.layers[reader]->inputs)

@@ -273,6 +273,7 @@ TEST(ConvLayer, ResultsThatAreCutOffAreMargins) {
                        {"16, 16, 3", 2, 4, 1, -1, 2, relu, padded},
                        {"16, 16, 3", 3, 4, 0, -2, 2, relu, kept},
                        {"16, 16, 3", 3, 4, 1, 99, 2, relu, padded},
+                       {"16,16,20", 2, 4, 2, 3, 2, relu, "reorder, conv direct+relu"},
                        {"16, 16, 3, 3", 1, 2, 0, -2, 3, relu, image},
                        {"16, 16, 3, 3", 1, 2, 1, -1, 2, relu, image},
                        {"16, 16, 3", 1, 4, 0, 9, 1, relu, kept}}) {
