@@ -11,7 +11,6 @@
 #include "runtime/reference/kept_format.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/loops/reduce.h"
-#include "runtime/reference/pytorch_words.h"
 
 #include <cmath>
 #include <cstring>
@@ -200,8 +199,6 @@ void adaptiveMaxKernel(KernelCall& call) {
 }
 template <size_t kSpatial>
 void adaptiveAverageKernel(KernelCall& call) {
-  const DType dtype = call.tensor(0).dtype();
-  if (!isFloating(dtype) && call.out().numel() > 0) throw DTypeRefused(dtype);
   poolAverage(call, adaptiveGrid(call, kSpatial), 0);
 }
 
@@ -391,9 +388,9 @@ void registerPoolingOps(OpRegistry& ops) {
   add("aten::adaptive_max_pool3d", inferAdaptivePool<3>, adaptiveMaxKernel<3>, kFloatingTypes,
       convertAdaptiveMaxPool<3>);
   add("aten::adaptive_avg_pool1d", inferAdaptivePool<1>, keepingFormatOfSeries<adaptiveAverageKernel<1>>,
-      kRealTypes | DTypeSet{DType::Bool}, convertAdaptiveAveragePool<1>);
+      kFloatingTypes, convertAdaptiveAveragePool<1>);
   for (const char* name : {"aten::adaptive_avg_pool2d", "aten::_adaptive_avg_pool2d"})
-    add(name, inferAdaptivePool<2>, keepingFormat<adaptiveAverageKernel<2>>, kRealTypes | DTypeSet{DType::Bool},
+    add(name, inferAdaptivePool<2>, keepingFormat<adaptiveAverageKernel<2>>, kFloatingTypes,
         convertAdaptiveAveragePool<2>);
   for (const char* name : {"aten::adaptive_avg_pool3d", "aten::_adaptive_avg_pool3d"})
     add(name, inferAdaptivePool<3>, adaptiveAverageKernel<3>, kFloatingTypes, convertAdaptiveAveragePool<3>);
