@@ -252,7 +252,8 @@ class LanguageModelBuild {
     // The sizes of a trace are those of its example.
     lowering_.query = Query().including({"default", "any_sizes"});
     lowered_ = given_.lowered(lowering_, diagnostics_);
-    if (!lowered_ || !withWholeTexts() || !lowered_->prepare(diagnostics_)) return false;  // reports weights that are missing
+    if (!lowered_ || !withWholeTexts() || !lowered_->prepare(diagnostics_))
+      return false;  // reports weights that are missing
     if (!withoutMemory()) return false;
     graph_ = cloneGraph(*lowered_->graph());
     evaluator_ = makeEvaluator(given_.registry());

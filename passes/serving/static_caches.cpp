@@ -18,13 +18,15 @@ namespace tscompile {
 namespace {
 
 const Symbol kIndexCopy = Symbol::of("aten::index_copy"), kIndexCopyInPlace = Symbol::of("aten::index_copy_"),
-             kNumberOf = Symbol::of("aten::Int"), kIndexPut = Symbol::of("aten::index_put"), kIndexPutInPlace = Symbol::of("aten::index_put_");
+             kSliceScatter = Symbol::of("aten::slice_scatter"), kNumberOf = Symbol::of("aten::Int"),
+             kIndexPut = Symbol::of("aten::index_put"), kIndexPutInPlace = Symbol::of("aten::index_put_");
 
 const TensorFacts* factsOf(const Value* v) { return v->type()->isTensor() ? &v->type()->tensor() : nullptr; }
 
 bool hasKnownSizes(const Value* v) {
   const TensorFacts* f = factsOf(v);
-  return f && f->hasRank && f->dtype != DType::Undefined && std::ranges::all_of(f->sizes, [](int64_t s) { return s >= 0; });
+  return f && f->hasRank && f->dtype != DType::Undefined &&
+         std::ranges::all_of(f->sizes, [](int64_t s) { return s >= 0; });
 }
 
 // Of the longest tensor that is written at places of one of its dimensions.
@@ -36,8 +38,7 @@ int64_t placesInCaches(const Graph& graph) {
     std::optional<int64_t> dim;
     const Node* list = n->inputCount() > 1 ? n->input(1)->node() : nullptr;
     const IValue* number = n->inputCount() > 1 ? GraphFacts::constant(n->input(1)) : nullptr;
-    if ((n->kind() == kIndexCopy || n->kind() == kIndexCopyInPlace) && number && number->isInt())
-      dim = number->toInt();
+    if ((n->kind() == kIndexCopy || n->kind() == kIndexCopyInPlace) && number && number->isInt()) dim = number->toInt();
     if ((n->kind() == kIndexPut || n->kind() == kIndexPutInPlace) && list && list->kind() == sym::ListConstruct)
       for (size_t i = 0; i < list->inputCount(); ++i)
         if (!GraphFacts::isNone(list->input(i))) dim = static_cast<int64_t>(i);
@@ -77,7 +78,31 @@ class WholeTexts {
   }
 
  private:
+  // What is written has the form of the result.
+  static TypePtr formOf(const Value* v) {
+    if (v->type()->isTensor() && !hasKnownSizes(v))
+      for (const Use& u : v->uses()) {
+        const Symbol k = u.user->kind();
+        const bool writes = k == kIndexCopy || k == kIndexCopyInPlace || k == kIndexPut || k == kIndexPutInPlace;
+        if (writes && u.index() == 0 && hasKnownSizes(u.user->output())) return u.user->output()->type();
+      }
+    return v->type();
+  }
+
+  // Lists and tuples of tensors that are only taken apart become tensors.
+  void takeApart() {
+    for (size_t i = 0; i < graph_.inputs().size(); ++i) {
+      Value* input = graph_.input(i);
+      Node* parts = input->useCount() == 1 ? (*input->uses().begin()).user : nullptr;
+      if (!parts || (parts->kind() != sym::ListUnpack && parts->kind() != sym::TupleUnpack)) continue;
+      for (Value* part : parts->outputs()) part->replaceAllUsesWith(graph_.addInput(formOf(part)));
+      parts->destroy();
+      eraseInput(graph_.input(i--));
+    }
+  }
+
   void findInputs() {
+    takeApart();
     for (Value* v : graph_.inputs()) {
       if (v->type()->isTensor()) inputs_.push_back(v);
       if (v->type()->is(TypeKind::Int) && roleByName(v) == ServingInput::Positions) starts_.push_back(v);
@@ -131,10 +156,23 @@ class WholeTexts {
     }
     for (Value* v : inputs_) {
       if (v == ids_ || v == places_ || !hasKnownSizes(v)) continue;
-      const bool isCache = isFloating(factsOf(v)->dtype) && factsOf(v)->sizes.size() > 2;
-      if (alias.isWritten(v) || isCache) given_.push_back(v);
+      if (alias.isWritten(v) || isPlacedIn(v)) given_.push_back(v);
     }
     return !kept_.empty() || !attributes_.empty() || (places_ && (!given_.empty() || !hasOneToken()));
+  }
+
+  // Whether new tokens are put at places of it, or of parts of it.
+  static bool isPlacedIn(const Value* v) {
+    for (const Use& u : v->uses()) {
+      const Symbol k = u.user->kind();
+      if ((k == kIndexCopy || k == kIndexPut || k == kSliceScatter) && u.index() == 0) return true;
+      const bool isPart =
+          k == aten::select || k == aten::slice || k == aten::unbind || k == aten::unsqueeze || k == sym::ListUnpack;
+      if (isPart && u.index() == 0 &&
+          std::ranges::any_of(u.user->outputs(), [](const Value* part) { return isPlacedIn(part); }))
+        return true;
+    }
+    return false;
   }
 
   // What becomes of a tensor that is left as it is: it with the new tokens at their places, made for nothing else.
@@ -160,8 +198,7 @@ class WholeTexts {
     });
     if (areReplaced) return false;
     for (Node* n : reads) {
-      auto [at, isNew] =
-          first.try_emplace({n->input(0), std::string(n->attributeValue(sym::name)->toString())}, n);
+      auto [at, isNew] = first.try_emplace({n->input(0), std::string(n->attributeValue(sym::name)->toString())}, n);
       if (isNew || at->second->block() != graph_.block()) continue;
       n->output()->replaceAllUsesWith(at->second->output());
       n->destroy();
@@ -249,9 +286,9 @@ class WholeTexts {
     Value* place = turn->addParameter(types().tensor);
     ValueMap values;
     b.setPointAtEnd(turn);
-    values[ids_] = b.call(aten::slice, {ids_, number(b, 1), at, b.call(aten::add, {at, number(b, 1)}, types().integer),
-                                        number(b, 1)},
-                          types().tensor);
+    values[ids_] = b.call(
+        aten::slice, {ids_, number(b, 1), at, b.call(aten::add, {at, number(b, 1)}, types().integer), number(b, 1)},
+        types().tensor);
     if (places_) values[places_] = placeLike(place, b);
     for (Value* start : starts_) values[start] = b.call(kNumberOf, {place}, types().integer);
     std::vector<Value*> left;
@@ -283,8 +320,7 @@ class WholeTexts {
   Value* placeLike(Value* place, Builder& b) const {
     const TensorFacts& f = places_->type()->tensor();
     if (f.sizes.empty()) place = b.call(aten::select, {place, number(b, 0), number(b, 0)}, types().tensor);
-    for (size_t i = 1; i < f.sizes.size(); ++i)
-      place = b.call(aten::unsqueeze, {place, number(b, 0)}, types().tensor);
+    for (size_t i = 1; i < f.sizes.size(); ++i) place = b.call(aten::unsqueeze, {place, number(b, 0)}, types().tensor);
     if (f.dtype == DType::Undefined || f.dtype == DType::Int64) return place;
     Value* no = b.constant(IValue(false));
     return b.call(aten::to, {place, number(b, static_cast<int64_t>(f.dtype)), no, no, none(b)}, types().tensor);

@@ -13,9 +13,10 @@ enum class StaticCaches : uint8_t {
   OneByOne,   // it takes them as well, and runs what it was, a graph for one token, for one after the other
 };
 
-// Makes a graph that is called with new tokens, and with the places of these in one dimension, or the place of the first
-// of them, if it asks for them, one of whole texts: the places count from 0, and each call begins with tensors as they are in the model, zeros where a
-// caller gives them. `tokens`: that the longest one has a place for; 0 if that is not told.
+// Makes a graph that is called with new tokens, and with the places of these in one dimension, or the place of the
+// first of them, if it asks for them, one of whole texts: the places count from 0, and each call begins with tensors as
+// they are in the model, zeros where a caller gives them. `tokens`: that the longest one has a place for; 0 if that is
+// not told.
 StaticCaches readWholeTexts(Graph& graph, const OpRegistry& registry, int64_t* tokens = nullptr);
 
 }  // namespace tscompile

@@ -146,8 +146,9 @@ TEST_F(DecoderFiles, TextsOfAStepAreThoseOfAnExport) {
   EXPECT_NE(messages().find("max_batch_size is 4: the program was exported for so many texts"), std::string::npos)
       << messages();
   EXPECT_TRUE(std::ranges::all_of(built->states, [](const KeptState& s) { return s.batch >= 0; }));
-  EXPECT_EQ(served(9), (std::vector<std::vector<TokenId>>{
-                           {1, 7, 0, 11, 1, 7, 1, 11, 0}, {3, 6, 10, 5, 6, 3, 0, 6, 3}, {12, 4, 4, 2, 1, 2, 1, 11, 1}}));
+  EXPECT_EQ(served(9),
+            (std::vector<std::vector<TokenId>>{
+                {1, 7, 0, 11, 1, 7, 1, 11, 0}, {3, 6, 10, 5, 6, 3, 0, 6, 3}, {12, 4, 4, 2, 1, 2, 1, 11, 1}}));
 }
 
 TEST_F(DecoderFiles, TextsAreAsLongAsTheModelRunsToTheToken) {

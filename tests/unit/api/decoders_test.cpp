@@ -372,12 +372,24 @@ TEST_F(Decoders, WhatMixesTokensOutsideOfAttentionIsKept) {
   padded.positions =
       "  %is : Tensor = aten::ne(%input_ids, %1)\n  %at : Tensor = aten::cumsum(%is, %m1, %none)\n"
       "  %x.positions : Tensor = aten::embedding(%places, %at, %m1, %no, %no)\n";
-  // A step of several texts asks for more places than there are.
   expectRefused(padded, "this model cannot be served: tokens that come piece by piece get other numbers here",
                 {"kv_cache_type=paged"});
   EXPECT_NE(messages().find("%at : Tensor = aten::cumsum"), std::string::npos) << messages();
-  EXPECT_NE(messages().find("a step fails with them: "), std::string::npos) << messages();
   expectServedByState(padded, "i", 4);
+}
+
+// The tokens of a step, which are those of several texts, are more than the table has rows.
+TEST_F(Decoders, WhatFailsForTextsTogetherIsToldWhereTheyAreMixed) {
+  Decoder d;
+  d.mixing =
+      "  %last : int[] = prim::ListConstruct(%m1)\n  %all : Tensor = aten::ge(%input_ids, %0)\n"
+      "  %n : Tensor = aten::sum(%all, %last, %yes, %none)\n"
+      "  %n.1 : Tensor = aten::sub(%n, %1, %1)\n  %z.n : Tensor = aten::embedding(%places, %n.1, %m1, %no, %no)\n"
+      "  %z : Tensor = aten::add(%x.ids, %x.positions, %1)\n  %x : Tensor = aten::add(%z, %z.n, %1)\n";
+  expectRefused(d, "this model cannot be served: tokens that come piece by piece get other numbers here",
+                {"kv_cache_type=paged"});
+  EXPECT_NE(messages().find("%x : Tensor = aten::add(%z, %z.n"), std::string::npos) << messages();
+  EXPECT_NE(messages().find("a step fails with them: "), std::string::npos) << messages();
 }
 
 // In place of attention.

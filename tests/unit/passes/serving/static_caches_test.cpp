@@ -27,9 +27,9 @@ std::string writingKeys(const std::string& ids, const std::string& rest) {
 const std::string kKeysWritten = "  %all : Tensor = aten::index_copy_(%k, %1, %input_pos, %ids)\n";
 
 TEST(StaticCaches, PlacesCountAndWhatIsReadAgainIsWhatWasWritten) {
-  std::unique_ptr<Graph> g = graphOfCaches(writingKeys("Tensor", kKeysWritten +
-                                                           "  %again : Tensor = prim::GetAttr[name=\"keys\"](%self)\n"
-                                                           "  %y : Tensor = aten::relu(%again)\n"));
+  std::unique_ptr<Graph> g =
+      graphOfCaches(writingKeys("Tensor", kKeysWritten + "  %again : Tensor = prim::GetAttr[name=\"keys\"](%self)\n"
+                                                         "  %y : Tensor = aten::relu(%again)\n"));
   ASSERT_EQ(readWholeTexts(*g, allOps()), StaticCaches::WholeText);
   EXPECT_EQ(g->inputs().size(), 2u);
   const std::string text = graphText(*g);
@@ -40,7 +40,8 @@ TEST(StaticCaches, PlacesCountAndWhatIsReadAgainIsWhatWasWritten) {
 }
 
 TEST(StaticCaches, AGraphForOneTokenRunsForEach) {
-  std::unique_ptr<Graph> g = graphOfCaches(writingKeys("Long(1, 1)", kKeysWritten + "  %y : Tensor = aten::relu(%k)\n"));
+  std::unique_ptr<Graph> g =
+      graphOfCaches(writingKeys("Long(1, 1)", kKeysWritten + "  %y : Tensor = aten::relu(%k)\n"));
   ASSERT_EQ(readWholeTexts(*g, allOps()), StaticCaches::OneByOne);
   const std::string text = graphText(*g);
   EXPECT_NE(text.find("prim::Loop("), std::string::npos) << text;
@@ -48,10 +49,9 @@ TEST(StaticCaches, AGraphForOneTokenRunsForEach) {
 }
 
 TEST(StaticCaches, OtherGraphsStayAsTheyAre) {
-  for (const char* rest :
-       {"  %y : Tensor = aten::add(%k, %ids, %1)\n",
-        "  %y : Tensor = aten::index_copy_(%k, %1, %input_pos, %ids)\n  %n : NoneType = "
-        "prim::SetAttr[name=\"keys\"](%self, %y)\n"}) {
+  for (const char* rest : {"  %y : Tensor = aten::add(%k, %ids, %1)\n",
+                           "  %y : Tensor = aten::index_copy_(%k, %1, %input_pos, %ids)\n  %n : NoneType = "
+                           "prim::SetAttr[name=\"keys\"](%self, %y)\n"}) {
     std::unique_ptr<Graph> g = graphOfCaches(writingKeys("Tensor", rest));
     const std::string before = graphText(*g);
     EXPECT_EQ(readWholeTexts(*g, allOps()), StaticCaches::None) << rest;
