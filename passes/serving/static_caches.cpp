@@ -17,9 +17,11 @@
 namespace tscompile {
 namespace {
 
-const Symbol kIndexCopy = Symbol::of("aten::index_copy"), kIndexCopyInPlace = Symbol::of("aten::index_copy_"),
-             kSliceScatter = Symbol::of("aten::slice_scatter"), kNumberOf = Symbol::of("aten::Int"),
-             kIndexPut = Symbol::of("aten::index_put"), kIndexPutInPlace = Symbol::of("aten::index_put_");
+const Symbol kIndexCopy = Symbol::of("aten::index_copy"), kIndexPut = Symbol::of("aten::index_put"),
+             kSliceScatter = Symbol::of("aten::slice_scatter"), kNumberOf = Symbol::of("aten::Int");
+
+// The operator itself, or the one that writes its result in place.
+bool isOrWrites(Symbol kind, Symbol op) { return kind == op || kind.text() == std::string(op.text()) + "_"; }
 
 const TensorFacts* factsOf(const Value* v) { return v->type()->isTensor() ? &v->type()->tensor() : nullptr; }
 
@@ -38,8 +40,8 @@ int64_t placesInCaches(const Graph& graph) {
     std::optional<int64_t> dim;
     const Node* list = n->inputCount() > 1 ? n->input(1)->node() : nullptr;
     const IValue* number = n->inputCount() > 1 ? GraphFacts::constant(n->input(1)) : nullptr;
-    if ((n->kind() == kIndexCopy || n->kind() == kIndexCopyInPlace) && number && number->isInt()) dim = number->toInt();
-    if ((n->kind() == kIndexPut || n->kind() == kIndexPutInPlace) && list && list->kind() == sym::ListConstruct)
+    if (isOrWrites(n->kind(), kIndexCopy) && number && number->isInt()) dim = number->toInt();
+    if (isOrWrites(n->kind(), kIndexPut) && list && list->kind() == sym::ListConstruct)
       for (size_t i = 0; i < list->inputCount(); ++i)
         if (!GraphFacts::isNone(list->input(i))) dim = static_cast<int64_t>(i);
     if (dim && *dim < 0) dim = *dim + static_cast<int64_t>(f->sizes.size());
@@ -83,7 +85,7 @@ class WholeTexts {
     if (v->type()->isTensor() && !hasKnownSizes(v))
       for (const Use& u : v->uses()) {
         const Symbol k = u.user->kind();
-        const bool writes = k == kIndexCopy || k == kIndexCopyInPlace || k == kIndexPut || k == kIndexPutInPlace;
+        const bool writes = isOrWrites(k, kIndexCopy) || isOrWrites(k, kIndexPut);
         if (writes && u.index() == 0 && hasKnownSizes(u.user->output())) return u.user->output()->type();
       }
     return v->type();
@@ -126,11 +128,11 @@ class WholeTexts {
     if (f->hasRank) return f->sizes.size() == 1;
     for (const Use& u : v->uses()) {
       const Node* n = u.user;
-      if ((n->kind() == kIndexCopy || n->kind() == kIndexCopyInPlace) && u.index() == 2) return true;
+      if (isOrWrites(n->kind(), kIndexCopy) && u.index() == 2) return true;
       if (n->kind() != sym::ListConstruct || n->inputCount() < 2) continue;
       for (const Use& list : n->output()->uses()) {
         const Symbol k = list.user->kind();
-        const bool isIndexed = k == kIndex || k == kIndexPut || k == kIndexPutInPlace;
+        const bool isIndexed = k == kIndex || isOrWrites(k, kIndexPut);
         if (isIndexed && list.index() == 1 && isOnlyTensor(n, u.index())) return true;
       }
     }
@@ -156,20 +158,18 @@ class WholeTexts {
     }
     for (Value* v : inputs_) {
       if (v == ids_ || v == places_ || !hasKnownSizes(v)) continue;
-      if (alias.isWritten(v) || isPlacedIn(v)) given_.push_back(v);
+      if (alias.isWritten(v) || isPlacedIn(v, alias)) given_.push_back(v);
     }
     return !kept_.empty() || !attributes_.empty() || (places_ && (!given_.empty() || !hasOneToken()));
   }
 
   // Whether new tokens are put at places of it, or of parts of it.
-  static bool isPlacedIn(const Value* v) {
+  bool isPlacedIn(const Value* v, const AliasAnalysis& alias) const {
     for (const Use& u : v->uses()) {
       const Symbol k = u.user->kind();
       if ((k == kIndexCopy || k == kIndexPut || k == kSliceScatter) && u.index() == 0) return true;
-      const bool isPart =
-          k == aten::select || k == aten::slice || k == aten::unbind || k == aten::unsqueeze || k == sym::ListUnpack;
-      if (isPart && u.index() == 0 &&
-          std::ranges::any_of(u.user->outputs(), [](const Value* part) { return isPlacedIn(part); }))
+      auto isPart = [&](const Value* made) { return alias.mayShareMemory(made, v) && isPlacedIn(made, alias); };
+      if (u.index() == 0 && u.user != graph_.returnNode() && std::ranges::any_of(u.user->outputs(), isPart))
         return true;
     }
     return false;
@@ -213,7 +213,7 @@ class WholeTexts {
   // Takes the place of a value.
   Node* copyOf(Value* v, Node* before) {
     Builder b(graph_, before);
-    Node* copy = b.insert(aten::clone, {v, none(b)});
+    Node* copy = cloneOf(v, b)->node();
     v->replaceAllUsesWith(copy->output());
     copy->replaceInput(0, v);
     return copy;
@@ -261,6 +261,12 @@ class WholeTexts {
 
   static Value* none(Builder& b) { return b.constant(IValue(), types().none); }
   static Value* number(Builder& b, int64_t n) { return b.constant(IValue(n)); }
+  static Value* cloneOf(Value* v, Builder& b) { return b.call(aten::clone, {v, none(b)}, types().tensor); }
+  // a + b, of tensors too
+  static Value* sum(Value* v, Value* more, Builder& b) {
+    if (!v->type()->isTensor()) return b.call(aten::add, {v, more}, v->type());
+    return b.call(aten::add, {v, more, number(b, 1)}, v->type());
+  }
   static Value* tokens(Builder& b, Value* ids) { return b.call(aten::size, {ids, number(b, 1)}, types().integer); }
 
   // [tokens]
@@ -286,15 +292,14 @@ class WholeTexts {
     Value* place = turn->addParameter(types().tensor);
     ValueMap values;
     b.setPointAtEnd(turn);
-    values[ids_] = b.call(
-        aten::slice, {ids_, number(b, 1), at, b.call(aten::add, {at, number(b, 1)}, types().integer), number(b, 1)},
-        types().tensor);
+    values[ids_] =
+        b.call(aten::slice, {ids_, number(b, 1), at, sum(at, number(b, 1), b), number(b, 1)}, types().tensor);
     if (places_) values[places_] = placeLike(place, b);
     for (Value* start : starts_) values[start] = b.call(kNumberOf, {place}, types().integer);
     std::vector<Value*> left;
     for (const Kept& cache : kept_) {
       Value* own = turn->addParameter(types().tensor);
-      left.push_back(b.call(aten::clone, {own, none(b)}, types().tensor));
+      left.push_back(cloneOf(own, b));
       values[cache.copy->output()] = left.back();
     }
     for (const Node* n : body) cloneNode(*n, graph_, values)->insertBefore(turn->returnNode());
@@ -305,7 +310,7 @@ class WholeTexts {
     const bool isRow = facts.hasRank && facts.sizes.size() == 2;
     b.call(aten::append, {rows, values.contains(logits) ? values.at(logits) : logits}, rows->type());
     turn->addResult(yes);
-    turn->addResult(b.call(aten::add, {place, number(b, 1), number(b, 1)}, types().tensor));
+    turn->addResult(sum(place, number(b, 1), b));
     for (Value* v : left) turn->addResult(v);
 
     b.setPoint(graph_.returnNode());
@@ -319,8 +324,8 @@ class WholeTexts {
   // [1], in the form of the input.
   Value* placeLike(Value* place, Builder& b) const {
     const TensorFacts& f = places_->type()->tensor();
-    if (f.sizes.empty()) place = b.call(aten::select, {place, number(b, 0), number(b, 0)}, types().tensor);
-    for (size_t i = 1; i < f.sizes.size(); ++i) place = b.call(aten::unsqueeze, {place, number(b, 0)}, types().tensor);
+    const Dims ones(f.sizes.size(), 1);
+    if (ones.size() != 1) place = b.call(aten::reshape, {place, b.constant(intList(ones))}, types().tensor);
     if (f.dtype == DType::Undefined || f.dtype == DType::Int64) return place;
     Value* no = b.constant(IValue(false));
     return b.call(aten::to, {place, number(b, static_cast<int64_t>(f.dtype)), no, no, none(b)}, types().tensor);

@@ -216,10 +216,11 @@ void poolVolume(ConvertCall& call, Pool&& pool) {
   Tensor x = call.tensor(0);
   const Dims out = call.spec().sizes;
   const Dims images{x.size(0), x.size(1) * x.size(2), x.size(3), x.size(4)};
-  IValue made = pool(call.compute("aten::reshape", {x, intList(images)}), false);
+  auto shaped = [&](const IValue& v, const Dims& sizes) { return call.compute("aten::reshape", {v, intList(sizes)}); };
+  IValue made = pool(shaped(x, images), false);
   const Dims columns{x.size(0) * x.size(1), 1, x.size(2), out[3] * out[4]};
-  made = pool(call.compute("aten::reshape", {made, intList(columns)}), true);
-  call.setResult(0, call.compute("aten::reshape", {made, intList(out)}));
+  made = pool(shaped(made, columns), true);
+  call.setResult(0, shaped(made, out));
 }
 
 // Of a list for three dimensions, or one number: those of the images, or the depth beside `flat`.
