@@ -252,7 +252,7 @@ class Inspector {
     line("tensors", fmt::format("{}, {}", file.tensors.size(), sizeText(tensorBytes)));
     size_t index = 0;
     for (const Node* n : enginesOf(graph)) line("engine", fmt::format("{}: {}", index++, engineSummary(n)));
-    line("fallback", counted(fallbackNodes(graph), "node"));
+    line("interpreter", counted(fallbackNodes(graph), "node"));
     summary(graph, "  ", &file);
   }
 
