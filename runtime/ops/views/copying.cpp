@@ -60,9 +60,9 @@ void copyNumberInPlaceKernel(KernelCall& call) {
 void copyKernel(KernelCall& call) {
   Tensor t = call.tensor(0), from = call.tensor(1);
   checkBroadcast(call, t, from);
-  Tensor converted = emptyLike(from, t.dtype());
-  copyTensor(converted, from);
-  call.setResult(Dims(from.sizes()) == Dims(t.sizes()) ? converted : cloneTensor(expandedTo(converted, t.sizes())));
+  Tensor out = emptyLike(t, t.dtype());  // it lies as what is written over, as since PyTorch 2
+  copyTensor(out, expandedTo(from, t.sizes()));
+  call.setResult(out);
 }
 // What only replaces a part of another tensor is copied there.
 void convertCopyOver(ConvertCall& call) {
