@@ -355,7 +355,9 @@ class LanguageModelBuild {
     spec.refittable = config_.useRefit;
     spec.isLanguageModel = true;
     spec.engine.precision = config_.weightPrecision;
-    spec.engine.roundsRows = config_.weightPrecision != DType::Int8;  // activations of text have outliers
+    // Activations of text have outliers; and of models as they are, a token has the same logits whatever others there
+    // are.
+    spec.engine.roundsRows = config_.weightPrecision != DType::Int8 && config_.weightPrecision != DType::Float32;
     return spec;
   }
 

@@ -11,8 +11,9 @@ namespace tscompile {
 
 inline constexpr int64_t kFewColumns = 4;
 
-// Whether that is faster than panels; for weights in f32.
-constexpr bool wantsFewColumns(int64_t m, int64_t n, int64_t k) { return m >= 32 && n <= kFewColumns && k >= 8 * n; }
+// Whether that is faster than panels; for weights in f32. The number of rows has no say in it: a row gets the same
+// result whatever other rows there are.
+constexpr bool wantsFewColumns(int64_t n, int64_t k) { return n <= kFewColumns && k >= 8 * n; }
 
 struct FewColumns {
   // `panel`: k rows of 16 columns, of which n are there.

@@ -303,7 +303,7 @@ void gemmBlock(int64_t m, const float* a, int64_t lda, const PackedMatrix& b, fl
   if (gemmOfFixedRows(m, a, lda, b, c, ldc, epilogue, blocked, threads)) return;
   double cost = gemmCost(m, b.n, b.k);
   if (isActivatedLater(epilogue)) cost += kActivationCost * static_cast<double>(m * b.n);
-  if (b.storage == WeightStorage::F32 && wantsFewColumns(m, b.n, b.k))
+  if (b.storage == WeightStorage::F32 && wantsFewColumns(b.n, b.k))
     return gemmOfFewColumns(m, a, lda, b, c, ldc, epilogue, cost, cost < 20 ? 1 : threads);
   TiledGemm(m, a, lda, b, c, ldc, epilogue, blocked).run(cost, cost < 20 ? 1 : threads);
 }

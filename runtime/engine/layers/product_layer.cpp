@@ -17,8 +17,10 @@ WeightStorage PackedLayer::fitting(WeightStorage wanted, FunctionRef<Tensor()> w
 }
 
 ProductPrecision ProductLayer::precisionFor(const ProductPrecision& wanted) const {
+  // Few rows would be added in another order than many.
+  const bool mayBe = wanted.weights == WeightStorage::F32 && wanted.roundsRows;
   const bool isExact = isOfBrains_ && !scale_.defined() && hasLineProducts(WeightStorage::BF16);
-  return isExact && wanted.weights == WeightStorage::F32 ? ProductPrecision{WeightStorage::BF16, true} : wanted;
+  return mayBe && isExact ? ProductPrecision{WeightStorage::BF16, true} : wanted;
 }
 
 Epilogue ProductLayer::epilogueOf(const Frame& frame) const {

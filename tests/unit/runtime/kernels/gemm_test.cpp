@@ -109,6 +109,26 @@ TEST(EngineGemm, FewColumnsOfManyRows) {
   });
 }
 
+// So that what is served together is what each gives alone. Of weights in f32; a few rows of others are multiplied
+// apart.
+TEST(EngineGemm, ARowHasTheSameResultWhateverOthersThereAre) {
+  atEachSimdLevel([] {
+    for (int64_t n : {1, 3, 4, 20, 48, 500})
+      for (int64_t k : {5, 37, 64, 1030, 2100}) {
+        GemmCase t{2, n, k};
+        t.bias = true;
+        t.epilogue.activation = Activation::Tanh;
+        const std::vector<float> few = run(t, 1);
+        for (int64_t m : {1, 5, 31, 32, 100, 700}) {
+          t.m = m;
+          const std::vector<float> many = run(t, 2);
+          EXPECT_TRUE(std::equal(many.begin(), many.begin() + std::min<int64_t>(m, 2) * n, few.begin()))
+              << m << " x " << n << " x " << k;
+        }
+      }
+  });
+}
+
 // Their rows are no whole vectors.
 TEST(EngineGemm, NarrowResultsAreActivatedTogether) {
   atEachSimdLevel([] {
