@@ -613,9 +613,9 @@ std::atomic<bool> takesSlowProducts{false};
 void takeSlowLineProducts() { takesSlowProducts = true; }
 
 bool hasLineProducts(WeightStorage storage) {
-  static const bool brains = __builtin_cpu_supports("avx512bf16"), bytes = __builtin_cpu_supports("avx512vnni"),
-                    // Intel's begin a vector of bf16 every two cycles, and two of f32 in each.
-      isSlow = __builtin_cpu_is("intel");
+  static const bool brains = __builtin_cpu_supports("avx512bf16"), bytes = __builtin_cpu_supports("avx512vnni");
+  // Intel's begin a vector of bf16 every two cycles, and two of f32 in each.
+  static const bool isSlow = __builtin_cpu_is("intel");
   const SimdLevel level = simdLevel();
   if (level < SimdLevel::Avx512) return false;
   if (storage != WeightStorage::BF16) return bytes;
