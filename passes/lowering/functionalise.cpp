@@ -11,6 +11,7 @@
 #include "ir/values/aten.h"
 #include "ir/values/size_expression.h"
 #include "passes/lowering/clean_up.h"
+#include "passes/rewrite/memory_order.h"
 
 #include <algorithm>
 #include <unordered_map>
@@ -25,6 +26,7 @@ struct Functional {
   size_t nones = 0;         // arguments to add
   bool needsCast = false;   // the result may be of another dtype than the argument
   bool needsCheck = false;  // it may be one that cannot be written to the argument: of other sizes or dtype
+  bool isLaidAlike = false;  // it lies in memory as the argument does
 };
 
 // One walk over the graph with one set of analyses; they hold for all nodes that were there before.
@@ -84,10 +86,11 @@ class Round {
     if (!n->input(0)->type()->isTensor()) return {};
     for (size_t i = 1; i < schema.arguments.size(); ++i)
       if (schema.arguments[i].isWritten()) return {};
-    if (n->kind() == aten::fill_ && op.overload() == "Scalar") return {aten::full_like, 5};
-    if (n->kind() == aten::fill_ && op.overload() == "Tensor") return {Symbol::of("aten::fill")};
-    if (n->kind() == aten::zero_) return {aten::zeros_like, 5};
-    if (n->kind() == aten::copy_ && op.overload().empty()) return {aten::copy};
+    auto alike = [](Symbol kind, size_t nones = 0) { return Functional{.kind = kind, .nones = nones, .isLaidAlike = true}; };
+    if (n->kind() == aten::fill_ && op.overload() == "Scalar") return alike(aten::full_like, 5);
+    if (n->kind() == aten::fill_ && op.overload() == "Tensor") return alike(Symbol::of("aten::fill"));
+    if (n->kind() == aten::zero_) return alike(aten::zeros_like, 5);
+    if (n->kind() == aten::copy_ && op.overload().empty()) return alike(aten::copy);
     std::string_view kind = n->kind().text();
     if (!op.isInPlaceVariant() || !kind.ends_with('_')) return {};
     Symbol without = Symbol::of(kind.substr(0, kind.size() - 1));
@@ -97,7 +100,7 @@ class Round {
     if (!twin || !twin->isImplemented() || twin->def().kernel != op.def().kernel) return {};
     if (twin->schema().isMutable()) return {};
     bool needsCast = !keepsDType(n, *twin);
-    return {without, 0, needsCast, needsCast || !keepsSizes(n, *twin)};
+    return {without, 0, needsCast, needsCast || !keepsSizes(n, *twin), twin->has(Trait::Elementwise)};
   }
 
   // Whether the functional form is known to give the sizes of its first argument.
@@ -376,7 +379,12 @@ class Round {
   // A new tensor in the place of a part lies in memory without gaps.
   bool showsStrides(const Variable& x) {
     return std::any_of(x.users.begin(), x.users.end(),
-                       [this](const Node* n) { return n->isReturn() || n->hasBlocks() || facts_.asksForStrides(n); });
+                       [](const Node* n) { return n->isReturn() || n->hasBlocks(); }) ||
+           isAnyName(x, [this](const Value* v) { return facts_.isAskedForStrides(v); });
+  }
+  template <class F>
+  static bool isAnyName(const Variable& x, F&& f) {
+    return std::any_of(x.names.begin(), x.names.end(), f);
   }
 
   bool tensor(Value* root) {
@@ -389,6 +397,7 @@ class Round {
     if (!gather(x) || !knowsAllWriters(x) || !capturesAfterWrites(x)) return false;
     if (isPart && showsStrides(x)) return false;
     if (isBranch && !isOnlyNameOfBranches(x)) return false;
+    keepsStrides_ = !isAnyName(x, [this](const Value* v) { return facts_.isSeen(v); }) || likeLiesInOrder(root, facts_);
     rename(x);
     return true;
   }
@@ -494,21 +503,24 @@ class Round {
       for (size_t i = 0; i < f.nones; ++i) n->addInput(none);
     }
     Value* v = n->output();
-    if (!f.needsCast && !f.needsCheck) return v;
+    const bool isLaid = f.isLaidAlike || keepsStrides_;
+    if (!f.needsCast && !f.needsCheck && isLaid) return v;
     Builder b(graph_, n);
     b.setPlaceOf(n);
     b.setPointAfter(n);
     Value* written = v;
     TypePtr type = v->type();
-    static const Symbol kCheckInPlace = Symbol::of("tscompile::check_in_place");
+    static const Symbol kCheckInPlace = Symbol::of("tscompile::check_in_place"),
+                        kStridedLike = Symbol::of("tscompile::strided_like");
     if (f.needsCheck) written = b.call(kCheckInPlace, {written, before}, f.needsCast ? types().tensor : type);
     if (f.needsCast) written = b.call(aten::type_as, {written, before}, type);
+    if (!isLaid) written = b.call(kStridedLike, {written, before}, type);
     if (v->isNamed()) {
       std::string name(v->givenName());
       v->setName("");
       written->setName(name);
     }
-    v->setType(types().tensor);
+    if (f.needsCast || f.needsCheck) v->setType(types().tensor);
     return written;
   }
 
@@ -669,7 +681,8 @@ class Round {
   std::vector<Frame> frames_;
   std::vector<Node*> garbage_;
   Value* current_ = nullptr;
-  int64_t length_ = 0;  // of the list whose items are set
+  int64_t length_ = 0;         // of the list whose items are set
+  bool keepsStrides_ = false;  // nobody asks how new values lie, or they lie in order
   const Symbol setItem_ = Symbol::of("aten::_set_item"), reverse_ = Symbol::of("aten::reverse"),
                insert_ = Symbol::of("aten::insert"), pop_ = Symbol::of("aten::pop");
   bool hasCandidates_ = false, indexed_ = false, changed_ = false;

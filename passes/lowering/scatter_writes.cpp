@@ -10,6 +10,7 @@
 // these. A part that is all that is used of %b is copied first and takes its place. Traces of %b[%i] += %y copy what
 // was written to where it is already; these copies go.
 #include "ir/operators/view_twins.h"
+#include "passes/rewrite/memory_order.h"
 #include "passes/rewrite/rewrite.h"
 
 #include <algorithm>
@@ -189,20 +190,30 @@ class WriteScatterer {
 
   // Views of the whole, and what may be one (contiguous, reshape), become memory of their own where nobody can tell.
   bool copyWhole(Value* base) {
-    static const Symbol kClone = Symbol::of("aten::clone");
     Node* maker = base->node();
     if (maker->outputCount() != 1 || !(makesMemory(maker) || holdsAlone(maker))) return false;
     if (isContiguous(base)) {
-      maker->setKind(kClone);
+      maker->setKind(clone_);
       return true;
     }
+    if (mayHaveGaps(base) && facts_.isAskedForStrides(base)) return false;  // a copy has none
+    copyBehind(maker);
+    return true;
+  }
+  void copyBehind(Node* maker) {
+    Value* base = maker->output();
     Builder after(graph_, maker);
     after.setPlaceOf(maker);
     after.setPointAfter(maker);
-    Value* copy = after.call(kClone, {base, after.constant(IValue(), types().none)}, base->type());
+    Value* copy = after.call(clone_, {base, after.constant(IValue(), types().none)}, base->type());
     base->replaceAllUsesWith(copy);
     copy->node()->replaceInput(0, base);
-    return true;
+  }
+  bool mayHaveGaps(const Value* v) {
+    static const std::unordered_set<Symbol> kNarrow{aten::slice, aten::select, aten::narrow};
+    for (; isMadeByView(v) && v->node()->inputCount(); v = v->node()->input(0))
+      if (kNarrow.contains(v->node()->kind())) return true;
+    return false;
   }
 
   bool refersTo(const Value* v, const LocationSet& memory) {
@@ -266,7 +277,11 @@ class WriteScatterer {
     const LocationSet memory = facts_.aliases().locations(base);
     if (memory.empty() || memory.reachOutside()) return false;
     if (Node* part = solePart(base); part && part->block() == base->block()) {
-      part->setKind(*copyOf(part->kind(), registry_));
+      if (facts_.isAskedForStrides(part->output())) return false;  // a copy has no gaps
+      if (!facts_.isSeen(part->output()) || likeLiesInOrder(part->output(), facts_))
+        part->setKind(*copyOf(part->kind(), registry_));
+      else
+        copyBehind(part);
       return true;
     }
     std::vector<Node*> captures, scattered;
@@ -344,7 +359,8 @@ class WriteScatterer {
   RewriteContext& context_;
   GraphFacts& facts_;
   const OpRegistry& registry_;
-  const Symbol narrow_ = Symbol::of("aten::narrow"), sliceScatter_ = Symbol::of("aten::slice_scatter");
+  const Symbol narrow_ = Symbol::of("aten::narrow"), sliceScatter_ = Symbol::of("aten::slice_scatter"),
+               clone_ = Symbol::of("aten::clone");
   std::vector<Node*> writers_;  // and other nodes with effects
 };
 

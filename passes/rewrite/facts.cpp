@@ -19,6 +19,7 @@ void GraphFacts::refresh() {
   shapes_.reset();
   seen_.reset();
   orders_.reset();
+  changesGeometry_.reset();
   escaping_.reset();
 }
 
@@ -178,6 +179,21 @@ bool GraphFacts::isWritten(const Value* value) {
   return !a.knows(value) || a.isWritten(value);
 }
 
+bool GraphFacts::mayChangeStrides(const Value* value) {
+  if (!isWritten(value)) return false;
+  if (!value->type()->isTensor()) return true;
+  if (!changesGeometry_) {
+    changesGeometry_ = false;
+    forEachNode(graph_, [&](const Node* n) {
+      const Operator* op = n->hasBlocks() || isStructural(n->kind()) ? nullptr : resolve(n);
+      const bool isKnown = n->hasBlocks() || isStructural(n->kind()) || (op && op->isImplemented());
+      if (!isKnown || (op && (op->has(Trait::ChangesGeometry) || op->has(Trait::TakesOverMemory))))
+        changesGeometry_ = true;
+    });
+  }
+  return *changesGeometry_;
+}
+
 bool GraphFacts::isSeen(const Value* value) {
   if (!seen_) seen_ = std::make_unique<Origins>(valuesThatAreSeen(graph_, *this));
   return seen_->contains(value);
@@ -235,6 +251,24 @@ void GraphFacts::addEscaping(const Value* value) {
 bool GraphFacts::asksForStrides(const Node* node) {
   const Operator* op = resolve(node);
   return op && (op->has(Trait::MindsStrides) || op->has(Trait::ReadsStrides));
+}
+
+bool GraphFacts::isAskedForStrides(const Value* tensor) {
+  std::vector<const Value*> todo{tensor};
+  std::unordered_set<const Value*> seen{tensor};
+  while (!todo.empty()) {
+    const Value* v = todo.back();
+    todo.pop_back();
+    for (const Use& u : v->uses()) {
+      if (asksForStrides(u.user)) return true;
+      if (u.user->isReturn() && !u.user->block()->owner()) continue;
+      if (u.user->isReturn() || u.user->hasBlocks()) return true;
+      if (isFresh(u.user) && !isStructural(u.user->kind())) continue;
+      for (const Value* made : u.user->outputs())
+        if (AliasAnalysis::canRefer(made->type()) && seen.insert(made).second) todo.push_back(made);
+    }
+  }
+  return false;
 }
 
 bool GraphFacts::movesElements(const Node* node) {

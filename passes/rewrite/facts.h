@@ -52,6 +52,8 @@ class GraphFacts {
 
   // Whether some node writes the memory of the value, or of something inside it.
   bool isWritten(const Value* value);
+  // Whether a write may give the value other strides: to what holds tensors, or by a node that changes how they lie.
+  bool mayChangeStrides(const Value* value);
   bool graphHasWrites() { return aliases().graphHasWrites(); }
   // Whether the node may tell a tensor from one with the same elements: aten::view and others fail for some strides
   // and not for others, aten::__is__ asks for the object, and of what is not known anything may be true.
@@ -68,6 +70,8 @@ class GraphFacts {
   bool setsStrides(const Node* node);
   // Operators whose results, or whose success, depend on strides. Reshaping does not: it copies where it must.
   bool asksForStrides(const Node* node);
+  // Whether a node asks so for those of a tensor, or of what shows its memory.
+  bool isAskedForStrides(const Value* tensor);
   // Operators that give elements of their first input in other order, some of them, or some several times.
   bool movesElements(const Node* node);
   // Those that give each of them in its place, if in another dtype.
@@ -115,6 +119,7 @@ class GraphFacts {
   std::unique_ptr<Origins> seen_;
   std::optional<ValueTable<uint8_t>> orders_;
   bool inputsLieInOrder_ = true, reliesOnInputOrder_ = false;
+  std::optional<bool> changesGeometry_;                   // of some tensor
   std::optional<std::unordered_set<uint32_t>> escaping_;  // locations
 };
 

@@ -32,6 +32,13 @@ bool mayGiveViews(const Operator& op) {
          std::any_of(returns.begin(), returns.end(), [](const Argument& r) { return r.alias && !r.alias->isWrite; });
 }
 
+// Whether it writes its first argument and gives it.
+bool givesFirst(const Operator& op) {
+  const Schema& schema = op.schema();
+  return schema.returns.size() == 1 && schema.returns[0].alias && schema.returns[0].alias->isWrite &&
+         !schema.arguments.empty() && schema.arguments[0].isWritten() && !op.has(Trait::ChangesGeometry);
+}
+
 // Whether it is told to lay out its result in another order.
 bool asksForFormat(const Node* n, const Operator& op, const GraphFacts& facts) {
   constexpr int64_t kPreserve = 1;
@@ -47,8 +54,8 @@ class Search {
  public:
   explicit Search(GraphFacts& facts) : facts_(facts) {}
 
-  bool allInOrder(const Value* tensor) {
-    add(tensor, false);
+  bool allInOrder(const Value* tensor, bool isNew) {
+    add(tensor, isNew);
     for (at_ = 0; at_ < found_.size() && isInOrder_; ++at_) isInOrder_ = look(found_[at_].value, found_[at_].isNew);
     remember();
     if (isInOrder_ && asksInputs_) facts_.noteInputOrder();
@@ -74,7 +81,7 @@ class Search {
     if (seen_.emplace(v, isNew).second) found_.push_back({v, isNew, at_});
   }
   bool look(const Value* v, bool isNew) {
-    if (facts_.isWritten(v)) return false;  // it may get other strides
+    if (facts_.mayChangeStrides(v)) return false;
     const Node* n = v->node();
     return (n ? through(n, v->index(), isNew) : throughParameter(v, isNew)) && isInOrder_;
   }
@@ -110,6 +117,10 @@ class Search {
     if (asksForFormat(n, op, facts_)) return false;
     if (leavesGaps(n) && !isNew) return false;
     if (leavesGaps(n) || (mayGiveViews(op) && keepsPlaces(n, op))) {
+      add(n->input(0), isNew);
+      return true;
+    }
+    if (givesFirst(op)) {
       add(n->input(0), isNew);
       return true;
     }
@@ -155,6 +166,7 @@ class Search {
 
 }  // namespace
 
-bool liesInOrder(const Value* tensor, GraphFacts& facts) { return Search(facts).allInOrder(tensor); }
+bool liesInOrder(const Value* tensor, GraphFacts& facts) { return Search(facts).allInOrder(tensor, false); }
+bool likeLiesInOrder(const Value* tensor, GraphFacts& facts) { return Search(facts).allInOrder(tensor, true); }
 
 }  // namespace tscompile

@@ -8,5 +8,8 @@ namespace tscompile {
 // Whether the elements of a tensor lie in memory without gaps and in the order of its dimensions, if those of the
 // graph's inputs do (GraphFacts::inputsLieInOrder): then a view of it is what aten::reshape gives.
 bool liesInOrder(const Value* tensor, GraphFacts& facts);
+// Whether those of new memory that is laid out as the tensor do, which has no gaps: what is computed from it element by
+// element.
+bool likeLiesInOrder(const Value* tensor, GraphFacts& facts);
 
 }  // namespace tscompile

@@ -107,7 +107,8 @@ std::optional<IValue> InterpreterStrides::of(const IValue& value) const {
 }
 
 void InterpreterStrides::note(const Operator& op, std::span<const IValue* const> arguments, std::span<IValue> results) {
-  if (op.schema().isMutable() || isViewAsTold(arguments, results)) return;
+  if (op.schema().isMutable() || (!op.has(Trait::OwnStrides) && isViewAsTold(arguments, results))) return;
+  if (std::ranges::none_of(arguments, [](const IValue* v) { return NetworkTensors::isSymbolic(*v); })) return;
   std::optional<std::vector<IValue>> interpreted = all(arguments);
   if (op.has(Trait::SetsStrides) || (interpreted && givesRows(op, *interpreted))) return recordRows(results);
   if (interpreted) interpreted = computed(op, *interpreted, results.size());
@@ -151,6 +152,17 @@ std::optional<std::vector<IValue>> InterpreterStrides::computed(const Operator& 
   return std::nullopt;
 }
 
+// A constant lies as the interpreter's result does.
+void InterpreterStrides::layOut(IValue& constant, DimSpan strides) {
+  if (!constant.isTensor() || !constant.tensorImpl() || std::ranges::equal(constant.tensorImpl()->strides(), strides))
+    return;
+  Tensor t = constant.toTensor();
+  if (!isNonOverlappingAndDense(t.sizes(), strides)) return;
+  Tensor out = Tensor::emptyStrided(t.dtype(), t.sizes(), strides);
+  copyTensor(out, t);
+  constant = out;
+}
+
 void InterpreterStrides::forget(std::span<IValue> results) {
   for (IValue& v : results) {
     if (v.isList()) forget(v.toList().items);
@@ -161,7 +173,10 @@ void InterpreterStrides::forget(std::span<IValue> results) {
 void InterpreterStrides::recordRows(std::span<IValue> results) {
   for (IValue& v : results) {
     if (v.isList()) recordRows(v.toList().items);
-    if (isSymbolic(v)) record(v, contiguousStrides(v.tensorImpl()->sizes()));
+    if (isSymbolic(v))
+      record(v, contiguousStrides(v.tensorImpl()->sizes()));
+    else if (v.isTensor() && v.tensorImpl())
+      layOut(v, contiguousStrides(v.tensorImpl()->sizes()));
   }
 }
 
@@ -171,9 +186,13 @@ void InterpreterStrides::record(std::span<IValue> results, std::span<const IValu
     IValue& made = results[i];
     const IValue& like = interpreted[i];
     if (made.isList() && like.isList()) record(made.toList().items, like.toList().items);
-    if (!isSymbolic(made)) continue;
+    if (!made.isTensor() || !made.tensorImpl()) continue;
     const bool fits = like.isTensor() && like.tensorImpl() &&
                       std::ranges::equal(like.tensorImpl()->sizes(), made.tensorImpl()->sizes());
+    if (!isSymbolic(made)) {
+      if (fits) layOut(made, like.tensorImpl()->strides());
+      continue;
+    }
     record(made, fits ? Strides(Dims(like.tensorImpl()->strides())) : std::nullopt);
   }
 }

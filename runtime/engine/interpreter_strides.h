@@ -37,6 +37,7 @@ class InterpreterStrides {
   void recordRows(std::span<IValue> results);
   void record(std::span<IValue> results, std::span<const IValue> interpreted);
   void record(IValue& result, Strides strides);
+  static void layOut(IValue& constant, DimSpan strides);
 
   RunContext& context_;
   std::unordered_map<const TensorImpl*, Entry> entries_;  // of tensors whose strides are others, or not known

@@ -589,13 +589,13 @@ class Tracer : private OperatorTracer {
     return result;
   }
 
+  static constexpr std::string_view kAskedOutside = "a node outside";
   // A result, as somebody outside asks how it lies.
   IValue laidForOutside(const IValue& v) {
     if (!traced_.keepStrides_) return v;
-    static constexpr std::string_view kAsking = "a node outside";
     std::optional<IValue> interpreted = strides_->of(v);
-    if (!interpreted) refuseStrides(kAsking);
-    return laidAs(kAsking, v.toTensor(), interpreted->toTensor());
+    if (!interpreted) refuseStrides(kAskedOutside);
+    return laidAs(kAskedOutside, v.toTensor(), interpreted->toTensor());
   }
 
   // What a run gives out is its own: tensors that were computed while the network was made are copied.
@@ -610,7 +610,9 @@ class Tracer : private OperatorTracer {
       return list;
     }
     if (!v.isTensor() || !v.tensorImpl()) return tensors_.valueOf(v);
-    const IValue made = v.tensorImpl()->storage()->isSymbolic() ? laidForOutside(v) : copyOf(v);
+    IValue made = v.tensorImpl()->storage()->isSymbolic() ? laidForOutside(v) : copyOf(v);
+    if (traced_.keepStrides_ && !v.tensorImpl()->storage()->isSymbolic())
+      made = laidAs(kAskedOutside, made.toTensor(), v.toTensor());
     NetValue out;
     out.kind = NetValue::Kind::Tensor;
     out.tensor = isQuantizedTensor(made) ? packOutput(tensors_, made.toTensor()) : tensors_.idOf(made.toTensor());

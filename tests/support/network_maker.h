@@ -175,6 +175,8 @@ class NetworkMaker {
 
   // A copy of a value, or a view of a view of it, is written in place.
   void written();
+  void writeLines(const Known& part);
+  void inMemoryOrder(const Known& x);
 
   Choices& c_;
   const OpRegistry& registry_;

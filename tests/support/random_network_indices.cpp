@@ -229,25 +229,70 @@ void NetworkMaker::written() {
     for (int64_t i = 0; i < t.numel(); ++i) t.data<bool>()[i] = coin();
     return t;
   }());
-  switch (c_.below(7)) {
+  switch (c_.below(12)) {
     case 0: {
       const Known other = *twin(part);  // what shares memory is refused or not by how it is laid out
       const bool isApart = other.tensor.storage() != part.tensor.storage();
-      return add("aten::copy_", {part, isApart ? Given(other) : constant(random(part.tensor.sizes())), false});
+      add("aten::copy_", {part, isApart ? Given(other) : constant(random(part.tensor.sizes())), false});
+      break;
     }
     case 1:
-      return add("aten::mul_.Scalar", {part, unit()});
+      add("aten::mul_.Scalar", {part, unit()});
+      break;
     case 2:
-      return add("aten::fill_.Scalar", {part, unit()});
+      add("aten::fill_.Scalar", {part, unit()});
+      break;
     case 3:
-      return add("aten::masked_fill_.Scalar", {part, mask, unit()});
+      add("aten::masked_fill_.Scalar", {part, mask, unit()});
+      break;
     case 4:
-      return add(coin() ? "aten::relu_" : "aten::tanh_", {part});
+      add(coin() ? "aten::relu_" : "aten::tanh_", {part});
+      break;
     case 5:
-      return add("aten::clamp_", {part, -0.5, 0.25});
+      add("aten::clamp_", {part, -0.5, 0.25});
+      break;
+    case 6:
+      add("aten::masked_scatter_", {part, mask, constant(random(part.tensor.sizes()))});
+      break;
+    case 7:
+      add(coin() ? "aten::tril_" : "aten::triu_", {part, between(-1, 1)});
+      break;
+    case 8:
+    case 9:
+      if (part.rank() > 0 && part.tensor.numel() > 0) writeLines(part);
+      break;
     default:
       add("aten::mul_.Tensor", {part, constant(random(part.tensor.sizes()))});
   }
+  if (coin()) inMemoryOrder(coin() ? whole : part);
+}
+
+void NetworkMaker::writeLines(const Known& part) {
+  const int64_t dim = dimOf(part), at = dim < 0 ? dim + part.rank() : dim, size = part.size(static_cast<int>(at));
+  const Tensor lines = distinctIndices(Dims{between(1, size)}, 0, size);
+  Dims sizes(part.tensor.sizes());
+  sizes[static_cast<size_t>(at)] = lines.numel();
+  switch (c_.below(4)) {
+    case 0:
+      return add("aten::index_add_", {part, dim, lines, constant(random(sizes)), 1});
+    case 1:
+      return add("aten::index_copy_", {part, dim, lines, constant(random(sizes))});
+    case 2:
+      return add("aten::scatter_.value", {part, dim, indices(sizes, size), unit()});
+    default:
+      add("aten::cumsum_", {part, dim, none()});
+  }
+}
+
+// As one line of memory, which a view is where there are no gaps.
+void NetworkMaker::inMemoryOrder(const Known& x) {
+  Dims order(static_cast<size_t>(x.rank()));
+  for (size_t d = 0; d < order.size(); ++d) order[d] = static_cast<int64_t>(d);
+  std::ranges::stable_sort(order, [&](int64_t a, int64_t b) {
+    return x.tensor.stride(static_cast<int>(a)) > x.tensor.stride(static_cast<int>(b));
+  });
+  const Known y = coin() ? x : call("aten::mul.Scalar", x, {x, unit()});
+  add("aten::view", {call("aten::permute", y, {y, order}), Dims{-1}});
 }
 
 }  // namespace tscompile::test

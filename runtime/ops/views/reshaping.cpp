@@ -258,6 +258,20 @@ void inferCheckInPlace(InferCall& call) {
     call.result(self, result.dtype);
 }
 
+// The functional form of an in-place operator may lie otherwise than the tensor that was to be written, which a later
+// view would tell.
+void stridedLikeKernel(KernelCall& call) {
+  Tensor t = call.tensor(0), other = call.tensor(1);
+  call.require(std::ranges::equal(t.sizes(), other.sizes()), "expected sizes {} but got {}", dimsText(other.sizes()),
+               dimsText(t.sizes()));
+  const Dims strides = preservedStrides(other);
+  if (std::ranges::equal(strides, t.strides())) return call.setResult(aliased(t));
+  Tensor out = Tensor::emptyStrided(t.dtype(), t.sizes(), strides);
+  copyTensor(out, t);
+  call.setResult(out);
+}
+void convertStridedLike(ConvertCall& call) { call.setResult(call.argument(0)); }
+
 void contiguousKernel(KernelCall& call) {
   Tensor t = call.tensor(0);
   MemoryFormat format = formatArgument(call, 1, MemoryFormat::Contiguous);
@@ -315,6 +329,12 @@ void registerReshapingOps(OpRegistry& ops) {
   add("aten::lift_fresh", inferSameAsSelf, selfKernel, kSame);
   add("tscompile::check_in_place(Tensor(a) result, Tensor self) -> Tensor(a)", inferCheckInPlace, aliasKernel,
       {Trait::GivesViews});
+  ops.add({.schema = "tscompile::strided_like(Tensor(a) self, Tensor other) -> Tensor(a)",
+           .infer = inferSameAsSelf,
+           .kernel = stridedLikeKernel,
+           .convert = convertStridedLike,
+           .dtypes = kMovedTypes,
+           .traits = {Trait::GivesViews, Trait::OwnStrides}});
 }
 
 }  // namespace tscompile

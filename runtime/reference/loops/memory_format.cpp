@@ -78,10 +78,14 @@ Dims denseStrides(DimSpan sizes, DimSpan strides) {
   return out;
 }
 
+Dims preservedStrides(const Tensor& t) {
+  if (isNonOverlappingAndDense(t.sizes(), t.strides())) return Dims(t.strides());
+  return denseStrides(t.sizes(), t.strides());
+}
+
 Tensor emptyLike(const Tensor& t, DType dtype, MemoryFormat format) {
   if (format != MemoryFormat::Preserve) return Tensor::emptyStrided(dtype, t.sizes(), formatStrides(t.sizes(), format));
-  if (isNonOverlappingAndDense(t.sizes(), t.strides())) return Tensor::emptyStrided(dtype, t.sizes(), t.strides());
-  return Tensor::emptyStrided(dtype, t.sizes(), denseStrides(t.sizes(), t.strides()));
+  return Tensor::emptyStrided(dtype, t.sizes(), preservedStrides(t));
 }
 
 }  // namespace tscompile

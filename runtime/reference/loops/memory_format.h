@@ -16,6 +16,8 @@ MemoryFormat suggestedFormat(const Tensor& t);
 
 // Dense strides with the dimensions in the order of the given ones.
 Dims denseStrides(DimSpan sizes, DimSpan strides);
+// Those of a tensor if they are dense, else dense ones in their order.
+Dims preservedStrides(const Tensor& t);
 // Memory for a tensor like `t`. Preserve: with its strides if they are dense, else in their order.
 Tensor emptyLike(const Tensor& t, DType dtype, MemoryFormat format = MemoryFormat::Preserve);
 

@@ -442,5 +442,35 @@ TEST(Functionalise, AppendsInOtherBlocksOrToOthersListsStay) {
 )");
 }
 
+// What is written keeps its strides, which the functional form of some operators does not.
+TEST(Functionalise, AViewOfWhatIsWrittenTellsHowItLies) {
+  const std::string start = R"(graph(%x : Float(3, 4), %mask : Bool(4, 3)):
+  %0 : int = prim::Constant[value=0]()
+  %1 : int = prim::Constant[value=1]()
+  %none : NoneType = prim::Constant()
+  %half : float = prim::Constant[value=0.5]()
+  %all : int[] = prim::Constant[value=[-1]]()
+  %t : Float(4, 3) = aten::transpose(%x, %0, %1)
+  %a : Float(4, 3) = aten::clone(%t, %none)
+)";
+  const std::string view = R"(  %b : Tensor = aten::transpose(%LATEST, %0, %1)
+  %c : Tensor = aten::view(%b, %all)
+  return (%c)
+)";
+  auto with = [](std::string text, const std::string& latest) {
+    return text.replace(text.find("LATEST"), 6, latest);
+  };
+  expectAfter(start + "  %w : Float(4, 3) = aten::masked_fill_(%a, %mask, %half)\n" + with(view, "a"),
+              start + "  %9 : Float(4, 3) = aten::masked_fill(%a, %mask, %half)\n" +
+                  "  %w : Float(4, 3) = tscompile::strided_like(%9, %a)\n" + with(view, "w"));
+  // One element after the other it is computed as it lies.
+  expectAfter(start + "  %w : Float(4, 3) = aten::mul_(%a, %half)\n" + with(view, "a"),
+              start + "  %w : Float(4, 3) = aten::mul(%a, %half)\n" + with(view, "w"));
+  // Nobody asks.
+  const std::string end = "  %c : Tensor = aten::neg(%LATEST)\n  return (%c)\n";
+  expectAfter(start + "  %w : Float(4, 3) = aten::masked_fill_(%a, %mask, %half)\n" + with(end, "a"),
+              start + "  %w : Float(4, 3) = aten::masked_fill(%a, %mask, %half)\n" + with(end, "w"));
+}
+
 }  // namespace
 }  // namespace tscompile::test
