@@ -1,4 +1,5 @@
 #include "ir/values/error.h"
+#include "runtime/reference/loops/copy.h"
 #include "tests/support/network_maker.h"
 
 #include <limits>
@@ -97,6 +98,12 @@ Value* NetworkMaker::valueOf(const Given& g) {
   return g.values.empty() ? b_.constant(g.known, g.type) : g.values[0];
 }
 
+// All memory that the tensor lies in.
+static Tensor flatMemory(const Tensor& t) {
+  const auto count = static_cast<int64_t>(t.storage()->bytes() / itemSize(t.dtype()));
+  return t.withGeometry(Dims{count}, Dims{1}, 0);
+}
+
 std::vector<Known> NetworkMaker::calls(const std::string& name, std::vector<Given> arguments) {
   const Operator* op = registry_.find(name);
   TS_CHECK(op);
@@ -111,10 +118,20 @@ std::vector<Known> NetworkMaker::calls(const std::string& name, std::vector<Give
   RunOptions options;
   RunContext context(options);
   RunScope scope(context);
+  // A write that is not taken has not been.
+  Tensor written, before;
+  if (schema.isMutable()) {
+    written = flatMemory(given[0]->toTensor());
+    before = cloneTensor(written);
+  }
+  auto refused = [&] {
+    if (before.defined()) copyTensor(written, before);
+    return std::vector<Known>();
+  };
   try {
     callOperator(*op, given.data(), given.size(), results.data(), count, context);
   } catch (const ExecutionError&) {
-    return {};
+    return refused();
   }
   std::vector<Tensor> tensors;
   const bool isList = results[0].isList();
@@ -123,7 +140,7 @@ std::vector<Known> NetworkMaker::calls(const std::string& name, std::vector<Give
   else
     tensors.push_back(results[0].toTensor());
   auto useful = [&](const Tensor& t) { return isUseful(t, hidden_, anyDType_); };
-  if (tensors.empty() || !std::all_of(tensors.begin(), tensors.end(), useful)) return {};
+  if (tensors.empty() || !std::all_of(tensors.begin(), tensors.end(), useful)) return refused();
   std::vector<Value*> inputs;
   for (const Given& g : arguments) inputs.push_back(valueOf(g));
   Node* n = b_.insert(Symbol::of(schema.name), inputs, count);
