@@ -202,7 +202,7 @@ bool GraphFacts::isSeen(const Value* value) {
 bool GraphFacts::setsStrides(const Node* node) {
   if (node->kind() == aten::contiguous && node->inputCount() == 2) return integer(node->input(1)) == 0;
   const Operator* op = node->hasBlocks() ? nullptr : resolve(node);
-  return op && op->has(Trait::SetsStrides);
+  return op && op->has(Trait::SetsStrides) && !op->schema().isMutable();  // what is written lies as before
 }
 
 bool GraphFacts::mayReplace(const Value* old, const Value* by) {
