@@ -73,10 +73,27 @@ bool isObjectText(std::string_view text) {
 
 bool isTensorList(TypePtr t) { return t->is(TypeKind::List) && t->element()->isTensor(); }
 
+// The parameters of a recurrent module of torch.nn, which its attribute `_flat_weights` lists, by their own names:
+// layer by layer, forwards and backwards. A checkpoint has them so.
+std::vector<Tensor> recurrentWeights(Weights& weights, const std::string& prefix) {
+  std::vector<Tensor> out;
+  for (int layer = 0;; ++layer) {
+    const size_t before = out.size();
+    for (const char* direction : {"", "_reverse"})
+      for (const char* name : {"weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr"})
+        if (const Tensor* t = weights.find(fmt::format("{}{}_l{}{}", prefix, name, layer, direction)))
+          out.push_back(*t);
+    if (out.size() == before) return out;
+  }
+}
+
 // A list of tensors from weights `key.0`, `key.1`, and so on; nothing if there is none.
 std::optional<IValue> listOfWeights(Weights& weights, const std::string& key) {
+  constexpr std::string_view kRecurrent = "_flat_weights";
   std::vector<Tensor> tensors;
   while (const Tensor* t = weights.find(key + "." + std::to_string(tensors.size()))) tensors.push_back(*t);
+  if (tensors.empty() && key.ends_with(kRecurrent))
+    tensors = recurrentWeights(weights, key.substr(0, key.size() - kRecurrent.size()));
   if (tensors.empty()) return std::nullopt;
   IValue list = tensorList(std::move(tensors));
   list.toList().shared = true;  // runs share it
@@ -215,7 +232,17 @@ class GraphBinder {
       if (v) readEnumMembers(*v, s_.weights.metadata());
       return v ? withTensors(*v, path, s_.weights) : IValue();
     }
-    return isTensorList(n->output()->type()) ? listOfWeights(s_.weights, path) : std::nullopt;
+    if (isTensorList(n->output()->type())) return listOfWeights(s_.weights, path);
+    if (!isMode(path, n)) return std::nullopt;
+    if (!std::exchange(toldMode_, true))
+      diagnostics_.remark(n->range, fmt::format("{} is taken for False, which the weights do not tell", path));
+    return IValue(false);
+  }
+
+  // Checkpoints do not say whether a module was training; what is run is taken to evaluate.
+  bool isMode(const std::string& path, const Node* n) const {
+    const bool isNamed = path == "training" || path.ends_with(".training");
+    return isNamed && n->output()->type()->kind() == TypeKind::Bool && !s_.weights.empty();
   }
 
   static bool isModule(const Value* v) {
@@ -246,6 +273,7 @@ class GraphBinder {
   Unsupplied unsupplied_;
   Diagnostics& diagnostics_;
   std::unordered_set<std::string> reported_;
+  bool toldMode_ = false;
   std::unordered_map<std::string, Ref<ObjectValue>> objects_;  // by their first path
   std::unordered_map<std::string, IValue> values_;             // the same of others
 };

@@ -104,10 +104,7 @@ bool Weights::addCheckpoint(const std::string& path, const std::string* inside, 
     if (!t) return false;
     tensors.emplace_back(std::move(name), std::move(*t));
   }
-  if (!addAll(std::move(tensors), path, diagnostics)) return false;
-  if (std::string prefix = inside ? "" : (*checkpoint)->onlyContainer(); !prefix.empty())
-    prefixes_.push_back(std::move(prefix));
-  return true;
+  return addAll(std::move(tensors), path, diagnostics, inside ? "" : (*checkpoint)->onlyContainer());
 }
 
 bool Weights::addIndex(const std::string& path, std::string_view text, Diagnostics& diagnostics, const Limits& limits) {
@@ -153,18 +150,21 @@ bool Weights::addSafetensors(const std::string& path, const FileMapping& file, D
   return true;
 }
 
-bool Weights::addAll(Named tensors, const std::string& path, Diagnostics& diagnostics) {
+// The names answer to what follows the prefix as well.
+bool Weights::addAll(Named tensors, const std::string& path, Diagnostics& diagnostics, const std::string& prefix) {
   size_t twins = 0;
-  const std::string* first = nullptr;
-  for (const auto& [name, tensor] : tensors)
-    if (has(name) && twins++ == 0) first = &name;
+  std::string first;
+  for (const auto& [name, tensor] : tensors) {
+    const std::string brief = name.starts_with(prefix) ? name.substr(prefix.size()) : name;
+    if ((has(name) || has(brief)) && twins++ == 0) first = has(name) ? name : brief;
+  }
   if (twins > 0) {
-    Diagnostic& d =
-        diagnostics.fileError(path, {}, fmt::format("{} is also in {}", tensorText(*first), fileOf(*first)));
+    Diagnostic& d = diagnostics.fileError(path, {}, fmt::format("{} is also in {}", tensorText(first), fileOf(first)));
     if (twins > 1) d.note(fmt::format("{} more of its names are taken, too", twins - 1));
     return false;
   }
   for (auto& [name, tensor] : tensors) tensors_.emplace(std::move(name), Entry{std::move(tensor), path});
+  if (!prefix.empty()) prefixes_.push_back(prefix);
   return true;
 }
 

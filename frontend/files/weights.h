@@ -66,7 +66,7 @@ class Weights {
                      Diagnostics& diagnostics, const Limits& limits);
   bool addIndex(const std::string& path, std::string_view text, Diagnostics& diagnostics, const Limits& limits);
   bool addRecipe(const std::string& path, std::string_view text, Diagnostics& diagnostics, const Limits& limits);
-  bool addAll(Named tensors, const std::string& path, Diagnostics& diagnostics);
+  bool addAll(Named tensors, const std::string& path, Diagnostics& diagnostics, const std::string& prefix = "");
 
   std::map<std::string, Entry, std::less<>> tensors_;
   std::vector<std::string> prefixes_;  // that names may be asked for without

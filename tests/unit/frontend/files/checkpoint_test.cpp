@@ -19,6 +19,17 @@ std::string tensorOf(Weights& w, std::string_view name) {
   return t ? shown(*t, d) : "none";
 }
 
+// {"model": {...}} answers without "model." as well, so what an earlier file has under such a name is in both.
+TEST(Checkpoint, ItsBriefNamesAreTakenToo) {
+  TemporaryFolder folder;
+  Diagnostics d;
+  ASSERT_TRUE(writeSafetensors(folder / "a.safetensors", {{"half", Tensor::zeros(DType::Float16, Dims{1})}}, d));
+  Weights w;
+  ASSERT_TRUE(w.addFile(folder / "a.safetensors", d));
+  EXPECT_FALSE(w.addFile(archiveFile("checkpoint_2.pth"), d));
+  EXPECT_NE(shown(d).find("error: tensor 'half' is also in a.safetensors\n"), std::string::npos) << shown(d);
+}
+
 TEST(Checkpoint, IsTheSameInEveryForm) {
   for (const char* file :
        {"checkpoint_1.pth", "checkpoint_2.pth", "legacy_1.pth", "protocol4_1.pth", "bigendian.pth"}) {
