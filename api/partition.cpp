@@ -134,14 +134,14 @@ std::unique_ptr<Graph> marked(const Graph& graph, const PartitionSpec& spec, con
 
 using Nodes = std::unordered_set<const Node*>;
 
-// Of each input of which no dtype is said, the nodes that could not run if it were of integers.
-std::map<size_t, Nodes> failingOnIntegers(const Graph& graph, const OpRegistry& registry,
-                                          const std::vector<InputRange>& asked) {
+// Of each input of which no dtype is said, the nodes that could not run if it were of this one.
+std::map<size_t, Nodes> failingOn(DType dtype, const Graph& graph, const OpRegistry& registry,
+                                  const std::vector<InputRange>& asked) {
   std::map<size_t, Nodes> out;
   for (size_t i = 0; i < asked.size(); ++i) {
     if (asked[i].dtype != DType::Undefined) continue;
     std::vector<InputRange> other = asked;
-    other[i].dtype = DType::Int64;
+    other[i].dtype = dtype;
     const ShapePropagation shapes(graph, registry, shapeOptions(graph, other, false));
     Nodes& nodes = out[i];
     for (const ShapeConflict& c : shapes.conflicts()) nodes.insert(c.node);
@@ -154,16 +154,20 @@ bool checkConflicts(const ShapePropagation& shapes, const Graph& graph, const st
                     Diagnostics& diagnostics) {
   bool good = true;
   if (shapes.conflicts().empty()) return true;
-  const std::map<size_t, Nodes> failing = failingOnIntegers(graph, shapes.registry(), asked);
+  std::map<size_t, Nodes> failing = failingOn(DType::Int64, graph, shapes.registry(), asked),
+                          failingOnMasks = failingOn(DType::Bool, graph, shapes.registry(), asked);
   for (const ShapeConflict& c : shapes.conflicts()) {
     if (c.node->block() != graph.block()) continue;
     good = false;
     Diagnostic& d = diagnostics.error(c.node->range, fmt::format("{} cannot run with the sizes that are asked for: {}",
                                                                  c.node->kind().text(), c.message));
-    for (const auto& [i, nodes] : failing)
-      if (!nodes.contains(c.node))
-        d.note(fmt::format("no dtype was said for %{}, so it is float32; {}:i64 says one", asked[i].name,
-                           inputRangeText(asked[i])));
+    for (const auto& [i, nodes] : failing) {
+      const bool mayBeInteger = !nodes.contains(c.node), mayBeMask = !failingOnMasks[i].contains(c.node);
+      if (!mayBeInteger && !mayBeMask) continue;
+      const bool isMask = mayBeMask && (!mayBeInteger || c.message.find("bool") != std::string::npos);
+      d.note(fmt::format("no dtype was said for %{}, so it is float32; {}:{} says one", asked[i].name,
+                         inputRangeText(asked[i]), isMask ? "bool" : "i64"));
+    }
   }
   return good;
 }

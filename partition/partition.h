@@ -133,6 +133,8 @@ struct Partition {
   size_t count(Target target) const;
   // Nodes of a segment; of an engine with those inside of control flow.
   size_t count(const Segment& segment) const;
+  // Nodes outside of engines that only put outputs together; nodeCount() does not have them.
+  size_t wrappingCount() const;
   size_t nodeCount() const;  // of all segments, but for those that only wrap inputs and outputs elsewhere
   size_t acceleratedCount() const;
   // The cause of a cause, and so on, from the node's own cause on, at most `most` of them.

@@ -365,15 +365,18 @@ size_t Partition::count(const Segment& s) const {
   for (const Node* n : s.nodes) count += s.target == Target::Accelerated ? countWithin(n, given) : 1;
   return count;
 }
+size_t Partition::wrappingCount() const {
+  size_t count = 0;
+  for (const Segment& s : segments)
+    if (s.target == Target::Fallback)
+      count += static_cast<size_t>(
+          std::count_if(s.nodes.begin(), s.nodes.end(), [&](const Node* n) { return wrapping.contains(n); }));
+  return count;
+}
 size_t Partition::nodeCount() const {
   size_t count = 0;
-  for (const Segment& s : segments) {
-    count += this->count(s);
-    if (s.target == Target::Fallback)
-      count -= static_cast<size_t>(
-          std::count_if(s.nodes.begin(), s.nodes.end(), [&](const Node* n) { return wrapping.contains(n); }));
-  }
-  return count;
+  for (const Segment& s : segments) count += this->count(s);
+  return count - wrappingCount();
 }
 size_t Partition::acceleratedCount() const {
   size_t count = 0;

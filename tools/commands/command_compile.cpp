@@ -31,31 +31,30 @@ constexpr uint64_t kMostCacheBytes = uint64_t{64} << 20;
 
 struct Summary {
   std::string path;
-  size_t segments = 0, engines = 0, nodes = 0, inEngines = 0;
-  uint64_t bytes = 0;             // of the file
-  std::string firstReason, hint;  // of what is not in engines
+  CutText cut;
+  uint64_t bytes = 0;  // of the file
 
   template <class Visit>
   void fields(Visit&& visit) const {
     visit("schema", "tscompile.compile/1");
     visit("path", path);
-    visit("segments", segments);
-    visit("engines", engines);
-    visit("nodes", nodes);
-    visit("nodes_in_engines", inEngines);
+    visit("segments", cut.segments);
+    visit("engines", cut.engines);
+    visit("nodes", cut.nodes);
+    visit("nodes_in_engines", cut.inEngines);
     visit("bytes", bytes);
-    if (!firstReason.empty()) visit("first_reason", firstReason);
-    if (!hint.empty()) visit("hint", hint);
+    if (!cut.firstReason.empty()) visit("first_reason", cut.firstReason);
+    if (!cut.hint.empty()) visit("hint", cut.hint);
   }
 };
 
 void tell(const Summary& s, Session& session) {
   if (session.common.json) return writeJson(session.out, s);
   if (!session.common.quiet)
-    session.out << fmt::format("{}: {}, {} of {} in {}, {}\n", s.path, counted(s.segments, "segment"), s.inEngines,
-                               counted(s.nodes, "node"), counted(s.engines, "engine"), sizeText(s.bytes));
-  if (!s.firstReason.empty()) session.note("not in an engine: " + s.firstReason);
-  if (!s.hint.empty()) session.note("what would help: " + s.hint);
+    session.out << fmt::format("{}: {}, {} of {} in {}, {}\n", s.path, counted(s.cut.segments, "segment"),
+                               s.cut.inEngines, counted(s.cut.nodes, "node"), counted(s.cut.engines, "engine"),
+                               sizeText(s.bytes));
+  s.cut.tellReasons(session);
 }
 
 // Reads what earlier measurements have found; false after a report. A file that is not there yet is empty.
@@ -166,14 +165,8 @@ static int runCompile(const Options& options, Session& session) {
   Summary summary;
   summary.path = command.output;
   spec.onPartition = [&](const Prepared& prepared, const Partition& p) {
-    CutText cut = cutText(prepared, p, !spec.shapes.empty());
-    summary.firstReason = std::move(cut.firstReason);
-    summary.hint = std::move(cut.hint);
-    summary.segments = p.segments.size();
-    summary.engines = p.count(Target::Accelerated);
-    summary.inEngines = p.acceleratedCount();
-    for (const Segment& s : p.segments) summary.nodes += p.count(s);
-    session.progress.step("building " + counted(summary.engines, "engine"));
+    summary.cut = cutText(prepared, p, !spec.shapes.empty());
+    session.progress.step("building " + counted(summary.cut.engines, "engine"));
   };
   if (spec.engine.tactics && !readTactics(command.timingCache, *spec.engine.tactics, session)) return session.finish();
   CostReport cost(options, session);
@@ -215,7 +208,7 @@ static int runCompile(const Options& options, Session& session) {
   summary.bytes = std::filesystem::file_size(command.output, ignored);
   session.progress.end();
   tell(summary, session);
-  cost.write(summary.nodes);
+  cost.write(summary.cut.nodes);
   return session.finish();
 }
 

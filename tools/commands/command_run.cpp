@@ -70,8 +70,7 @@ class RunCommandExecutor {
   void tellCut(const CutText& cut) {
     if (!cut.known()) return;
     session_.note(cut.summary());
-    if (!cut.firstReason.empty()) session_.note("not in an engine: " + cut.firstReason);
-    if (!cut.hint.empty()) session_.note("what would help: " + cut.hint);
+    cut.tellReasons(session_);
   }
 
   // What was announced and is not what has run: an error if all was to run in engines.

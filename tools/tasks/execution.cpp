@@ -137,6 +137,15 @@ std::string CutText::summary() const {
                      counted(segments, "segment"));
 }
 
+void CutText::tellReasons(Session& session) const {
+  if (!firstReason.empty()) session.note("not in an engine: " + firstReason);
+  if (hint.empty()) return;
+  const size_t outside = nodes - inEngines;
+  session.note(hinted == 0 || hinted == outside
+                   ? "what would help: " + hint
+                   : fmt::format("what would help {} of the {} that are not: {}", hinted, counted(outside, "node"), hint));
+}
+
 CutText cutText(const Prepared& prepared, const Partition& partition, bool sized) {
   CutText out;
   out.nodes = partition.nodeCount();
@@ -150,18 +159,21 @@ CutText cutText(const Prepared& prepared, const Partition& partition, bool sized
   size_t asked = 0;
   std::map<std::string, size_t> remedies;
   forEachNode(*prepared.graph, [&](const Node* n) {
-    if (partition.given.contains(n) || partition.decisions[n].accelerated()) return;
+    if (partition.given.contains(n) || partition.wrapping.contains(n) || partition.decisions[n].accelerated()) return;
     const Decision& d = partition.decisions[roots.of(n)];
     if (out.firstReason.empty())
       out.firstReason = placeName(roots.of(n)) + ": " + std::string(reasonCode(d.reason)) + ", " + d.detail;
-    if (!d.remedy.empty() && ++asked <= kMostRemedies) ++remedies[textOf(d.remedy)];
+    const bool helps = !d.remedy.empty() && d.remedy.kind != Remedy::Kind::KnowNothing;
+    if (helps && ++asked <= kMostRemedies) ++remedies[textOf(d.remedy)];
   });
   const auto most = std::max_element(remedies.begin(), remedies.end(),
                                      [](const auto& a, const auto& b) { return a.second < b.second; });
-  if (most != remedies.end())
+  if (most != remedies.end()) {
     out.hint = most->first;
-  else if (!sized)
+    out.hinted = most->second;
+  } else if (!sized) {
     out.hint = "tell the sizes of the inputs with --shape";
+  }
   return out;
 }
 

@@ -19,11 +19,14 @@ namespace tscompile {
 struct CutText {
   size_t nodes = 0, inEngines = 0, engines = 0, segments = 0;
   std::string firstReason;  // why the first node that is not in an engine is not
-  std::string hint;         // what would help most
+  std::string hint;         // what would help most of them,
+  size_t hinted = 0;        // so many
 
   bool known() const { return segments > 0; }
   // "483 of 1089 nodes in 121 engines, 484 segments"
   std::string summary() const;
+  // Notes of the first reason and the hint, as far as there are such.
+  void tellReasons(Session& session) const;
 
   template <class Visit>
   void fields(Visit&& visit) const {
