@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
+#include <set>
 #include <unordered_set>
 
 namespace tscompile {
@@ -233,16 +234,18 @@ class GraphBinder {
       return v ? withTensors(*v, path, s_.weights) : IValue();
     }
     if (isTensorList(n->output()->type())) return listOfWeights(s_.weights, path);
-    if (!isMode(path, n)) return std::nullopt;
-    if (!std::exchange(toldMode_, true))
-      diagnostics_.remark(n->range, fmt::format("{} is taken for False, which the weights do not tell", path));
-    return IValue(false);
+    return s_.weights.empty() ? std::nullopt : untold(path, n);
   }
 
-  // Checkpoints do not say whether a module was training; what is run is taken to evaluate.
-  bool isMode(const std::string& path, const Node* n) const {
-    const bool isNamed = path == "training" || path.ends_with(".training");
-    return isNamed && n->output()->type()->kind() == TypeKind::Bool && !s_.weights.empty();
+  // Checkpoints do not say that a parameter is None, nor whether a module was training; what is run evaluates.
+  std::optional<IValue> untold(const std::string& path, const Node* n) {
+    const TypePtr type = n->output()->type();
+    const bool isMode = type->kind() == TypeKind::Bool && (path == "training" || path.ends_with(".training"));
+    if (!isMode && !type->is(TypeKind::Optional)) return std::nullopt;
+    if (toldUntold_.insert(isMode).second)
+      diagnostics_.remark(n->range, fmt::format("{} is taken for {}, as the weights do not tell it", path,
+                                                isMode ? "False" : "None"));
+    return isMode ? IValue(false) : IValue();
   }
 
   static bool isModule(const Value* v) {
@@ -273,7 +276,7 @@ class GraphBinder {
   Unsupplied unsupplied_;
   Diagnostics& diagnostics_;
   std::unordered_set<std::string> reported_;
-  bool toldMode_ = false;
+  std::set<bool> toldUntold_;  // of modes, of parameters
   std::unordered_map<std::string, Ref<ObjectValue>> objects_;  // by their first path
   std::unordered_map<std::string, IValue> values_;             // the same of others
 };

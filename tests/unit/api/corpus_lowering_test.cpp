@@ -121,8 +121,8 @@ const std::map<std::string, std::string> kDoesNotRun = {
     {"lenet.trace_verbosity0.ir", "no overload of aten::_convolution takes (Tensor, Tensor, Tensor, int[]"},
     {"lstm_tagger.script_inlined.ir", "weight 'out.weight' was not supplied"},
     {"lstm_tagger.trace_inlined.ir", "weight 'emb.weight' was not supplied"},
-    {"mha.script_inlined.ir", "attribute 'mha.training' was not supplied"},
-    {"mlp.script_inlined.ir", "attribute 'net.11.training' was not supplied"},
+    {"mha.script_inlined.ir", "attribute 'mha.dropout' was not supplied"},
+    {"mlp.script_inlined.ir", "weight 'net.9.num_batches_tracked' was not supplied"},
     {"mobilenet_v2.trace.ir",
      "method 'forward' of __torch__.torch.nn.modules.container.___torch_mangle_396.Sequential is not part of the text"},
     {"mobilenet_v2.trace_inlined.ir", "weight 'features.0.0.weight' was not supplied"},
@@ -131,7 +131,7 @@ const std::map<std::string, std::string> kDoesNotRun = {
     {"pipeline.script_inlined.ir", "attribute 'counter' was not supplied"},
     {"resnet18.script.ir",
      "method '_forward_impl' of __torch__.torchvision.models.resnet.ResNet is not part of the text"},
-    {"resnet18.script_inlined.ir", "attribute 'layer4.1.bn2.training' was not supplied"},
+    {"resnet18.script_inlined.ir", "weight 'layer4.1.bn2.num_batches_tracked' was not supplied"},
     {"resnet18.trace_inlined.ir", "weight 'conv1.weight' was not supplied"},
     {"scan_lstm.script.ir", "method 'cell' of __torch__.ScanLSTM is not part of the text"},
     {"siamese_mlp.script.ir", "weight 'temperature' was not supplied"},
@@ -173,7 +173,9 @@ void addRecipe(const Graph& graph, std::map<std::string, std::string>& recipe) {
 }
 
 std::string messageOf(const Diagnostics& diagnostics) {
-  return diagnostics.list().empty() ? "?" : diagnostics.list()[0].message;
+  for (const Diagnostic& d : diagnostics.list())
+    if (d.severity == Severity::Error) return d.message;
+  return "?";
 }
 
 // A text with what can be made up for it.
