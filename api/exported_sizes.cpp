@@ -3,10 +3,12 @@
 #include "api/bounded_json.h"
 #include "api/symbolic_ranges.h"
 #include "ir/support/text.h"
+#include "ir/values/size_symbols.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <limits>
 #include <map>
@@ -47,6 +49,24 @@ class SizeChecker {
     return good;
   }
 
+  // After all inputs: sizes that are expressions of symbols, which others may tell.
+  bool checkExpressions() {
+    if (expressions_.empty()) return true;
+    SizeSymbols symbols;
+    auto bind = [&](SizeExpression told, int64_t size) {
+      const int64_t as = told.size();
+      symbols.bind(DimSpan(&as, 1), DimSpan(&size, 1));
+    };
+    for (const auto& [name, known] : symbols_) bind(SizeExpression::symbol(name), known.size);
+    for (const Expression& e : expressions_) bind(e.told, e.size);
+    bool good = true;
+    for (const Expression& e : expressions_)
+      if (auto value = symbols.valueOf(e.told); value && *value != e.size)
+        good = fail(fmt::format("dimension {} of input %{} is {}, but the program was exported for {}", e.dim,
+                                e.input->name, e.size, e.told.text()));
+    return good;
+  }
+
  private:
   bool fail(std::string message) {
     diagnostics_.error(std::move(message), ErrorKind::Model);
@@ -58,6 +78,7 @@ class SizeChecker {
       return fail(fmt::format("dimension {} of input %{} is {}, but the program was exported for {}", d, input.name,
                               size, boundsText(s)));
     if (s.symbol.empty()) return true;
+    if (!isName(s.symbol)) return checkLater(input, d, size, s.symbol);
     auto [at, isNew] = symbols_.try_emplace(s.symbol, Known{size, &input.name, d});
     if (isNew || at->second.size == size) return true;
     return fail(
@@ -65,8 +86,24 @@ class SizeChecker {
                     input.name, size, at->second.dim, *at->second.input, at->second.size));
   }
 
+  static bool isName(std::string_view text) {
+    return std::ranges::all_of(text, [](char c) { return c == '_' || std::isalnum(static_cast<unsigned char>(c)); });
+  }
+  bool checkLater(const ExportedInput& input, int d, int64_t size, const std::string& text) {
+    auto told = SizeExpression::parse(text, [](std::string_view name) { return SizeExpression::symbol(name); });
+    if (told) expressions_.push_back({*told, size, &input, d});
+    return true;
+  }
+
+  struct Expression {
+    SizeExpression told;
+    int64_t size;
+    const ExportedInput* input;
+    int dim;
+  };
   Diagnostics& diagnostics_;
   std::map<std::string, Known, std::less<>> symbols_;
+  std::vector<Expression> expressions_;
 };
 
 std::optional<int64_t> numberOf(const std::string& step) {
@@ -107,7 +144,7 @@ bool checkExportedSizes(std::span<const ExportedInput> sizes, std::span<const Va
       if (inputs[i].name == size.name)
         if (TensorImpl* tensor = tensorAt(values[i], size.path))
           good = checker.check(size, Tensor::share(tensor)) && good;
-  return good;
+  return checker.checkExpressions() && good;
 }
 
 bool checkExportedRanges(std::span<const ExportedInput> sizes, std::span<const InputRange> ranges,

@@ -7,10 +7,11 @@
 
 namespace tscompile {
 
-// What a program asks of a dimension of an input: bounds, and that it is as large as all others with this symbol.
+// What a program asks of a dimension of an input: bounds, and that it is what an expression of symbols comes to, which
+// are the same for all.
 struct ExportedSize {
   int64_t least = 0, most = 0;
-  std::string symbol;  // empty for none
+  std::string symbol;  // SizeExpression::text(), or empty
 };
 struct ExportedInput {
   std::string name;               // of the input of the graph, without "%"

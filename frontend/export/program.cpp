@@ -42,6 +42,7 @@ class ProgramReader {
                 ExportedProgram& out);
   void nameSizes(Value* input, const std::vector<ExportedSize>& sizes);
   ExportedSize sizeOf(Json size);
+  SizeExpression symbolNamed(std::string_view name);
   bool readOutputs();
   bool write(Json target, Json name, Value* value);
   bool finish(std::span<Value* const> results);
@@ -189,9 +190,7 @@ void ProgramReader::nameSizes(Value* input, const std::vector<ExportedSize>& siz
   TensorFacts facts = input->type()->tensor();
   if (!facts.hasRank || facts.sizes.size() != sizes.size()) return;
   for (size_t d = 0; d < sizes.size(); ++d)
-    if (auto named = SizeExpression::parse(sizes[d].symbol, [&](std::string_view name) {
-          return SizeExpression::symbol(name, {sizes[d].least, sizes[d].most});
-        }))
+    if (auto named = SizeExpression::parse(sizes[d].symbol, [&](std::string_view name) { return symbolNamed(name); }))
       facts.sizes[d] = named->size();
   input->setType(tensorType(facts));
 }
@@ -199,17 +198,27 @@ void ProgramReader::nameSizes(Value* input, const std::vector<ExportedSize>& siz
 ExportedSize ProgramReader::sizeOf(Json size) {
   int64_t known = exported::sizeOf(size);
   if (known != kUnknownSize) return {known, known, {}};
-  ExportedSize out{0, std::numeric_limits<int64_t>::max(), std::string(symbolOf(size))};
-  if (out.symbol.empty()) return out;
-  Json range = root_.find("range_constraints").find(out.symbol);
-  Json least = range.find("min_val"), most = range.find("max_val");
+  ExportedSize out{0, std::numeric_limits<int64_t>::max(), {}};
+  const auto told =
+      SizeExpression::parse(expressionOf(size), [&](std::string_view name) { return symbolNamed(name); });
+  if (!told) return out;
+  out.least = std::max<int64_t>(told->range().least, 0);
+  out.most = std::max(told->range().most, out.least);
+  if (!told->isNumber()) out.symbol = told->text();
+  return out;
+}
+
+SizeExpression ProgramReader::symbolNamed(std::string_view name) {
+  SizeRange range{0, std::numeric_limits<int64_t>::max()};
+  Json bounds = root_.find("range_constraints").find(name);
+  Json least = bounds.find("min_val"), most = bounds.find("max_val");
   // PyTorch does not hold callers to bounds of 2 and less: they come from how programs are traced.
   constexpr int64_t kTraced = 2;
   if (least)
-    if (std::optional<int64_t> n = least.integer(); n && *n > kTraced) out.least = *n;
+    if (std::optional<int64_t> n = least.integer(); n && *n > kTraced) range.least = *n;
   if (most)
-    if (std::optional<int64_t> n = most.integer(); n && *n >= out.least) out.most = *n;
-  return out;
+    if (std::optional<int64_t> n = most.integer(); n && *n >= range.least) range.most = *n;
+  return SizeExpression::symbol(name, range);
 }
 
 bool ProgramReader::readOutputs() {

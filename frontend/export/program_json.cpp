@@ -112,20 +112,10 @@ int64_t sizeOf(Json size) {
   return n && *n >= 0 ? *n : kUnknownSize;
 }
 
-std::string_view symbolOf(Json size) {
+std::string_view expressionOf(Json size) {
   Json expression = alternative(size);
   if (!expression || expression.key() != "as_expr") return {};
-  std::string_view text = textOf(expression.find("expr_str"));
-  constexpr std::string_view kSymbol = "Symbol('";
-  if (startsWith(text, kSymbol)) {
-    text.remove_prefix(kSymbol.size());
-    size_t end = text.find('\'');
-    // Nothing may follow the symbol's own closing bracket.
-    if (end == std::string_view::npos || text.find(')') + 1 != text.size()) return {};
-    return text.substr(0, end);
-  }
-  constexpr std::string_view kNameLetters = "abcdefghijklmnopqrstuvwxyz_0123456789";
-  return text.find_first_not_of(kNameLetters) == std::string_view::npos ? text : std::string_view();
+  return textOf(expression.find("expr_str"));
 }
 
 TensorFacts factsOf(Json meta) {

@@ -34,8 +34,8 @@ std::optional<Device> deviceOf(Json device);
 
 // A size, which is a number or an expression of symbols: kUnknownSize.
 int64_t sizeOf(Json size);
-// The symbol that a size is, if it is just that: "s77".
-std::string_view symbolOf(Json size);
+// The expression of symbols that a size is, as the file has it; empty for numbers.
+std::string_view expressionOf(Json size);
 // dtype and sizes of a `tensor_meta`; what it does not say stays unknown.
 TensorFacts factsOf(Json meta);
 

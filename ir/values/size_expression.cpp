@@ -506,7 +506,18 @@ class Reader {
     if (n == 0) return std::nullopt;
     std::string_view name = rest_.substr(0, n);
     rest_.remove_prefix(n);
-    return take("(") ? function(name, depth) : take("[") ? bounded(name) : symbolOf_(name);
+    if (!take("(")) return take("[") ? bounded(name) : symbolOf_(name);
+    return name == "Symbol" ? quoted() : function(name, depth);
+  }
+
+  // Symbol('s0', positive=True, integer=True)
+  Maybe quoted() {
+    if (!take("'")) return std::nullopt;
+    const size_t end = rest_.find('\''), close = rest_.find(')');
+    if (end == std::string_view::npos || close == std::string_view::npos || close < end) return std::nullopt;
+    Maybe symbol = symbolOf_(rest_.substr(0, end));
+    rest_.remove_prefix(close + 1);
+    return symbol;
   }
 
   // NAME[1..8]
@@ -558,12 +569,15 @@ std::optional<SizeExpression> sizeCall(std::string_view name, std::span<const Si
   if (operands.empty()) return std::nullopt;
   auto reduce = [&](SizeExpression (*f)(SizeExpression, SizeExpression)) {
     SizeExpression all = operands[0];
-    for (SizeExpression o : operands) all = f(all, o);
+    for (SizeExpression o : operands.subspan(1)) all = f(all, o);
     return all;
   };
   if (name == "min" || name == "Min") return reduce(least);
   if (name == "max" || name == "Max") return reduce(greatest);
   if (name == "broadcast") return reduce(broadcastOf);
+  if (name == "Add") return reduce([](SizeExpression a, SizeExpression b) { return a + b; });
+  if (name == "Mul") return reduce([](SizeExpression a, SizeExpression b) { return a * b; });
+  if (name == "Integer" && operands.size() == 1) return operands[0];
   if (operands.size() != 2) return std::nullopt;
   if (name == "floordiv" || name == "FloorDiv" || name == "CleanDiv") return floorDiv(operands[0], operands[1]);
   if (name == "Mod" || name == "PythonMod") return operands[0] - operands[1] * floorDiv(operands[0], operands[1]);

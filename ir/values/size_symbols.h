@@ -7,12 +7,15 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 namespace tscompile {
 
 class SizeSymbols {
  public:
-  // Sizes that are symbols get the values that they stand beside; those that have one keep it.
+  // Sizes that are symbols get the values that they stand beside; those that have one keep it. Of 4*N + 1 the value of N
+  // follows, if no other size tells it.
   void bind(DimSpan told, DimSpan is);
   // What an expression comes to, if all of its symbols have a value.
   std::optional<int64_t> valueOf(SizeExpression e) const;
@@ -20,7 +23,10 @@ class SizeSymbols {
   std::optional<size_t> firstOther(DimSpan told, DimSpan is) const;
 
  private:
-  std::unordered_map<int64_t, int64_t> values_;
+  void solve() const;
+
+  mutable std::unordered_map<int64_t, int64_t> values_;
+  mutable std::vector<std::pair<SizeExpression, int64_t>> unsolved_;  // and what they come to
 };
 
 // The text with the bounds of its symbols: `2*N[1..8] + 1`, as SizeExpression::parse() reads them.

@@ -230,6 +230,13 @@ class Shared(nn.Module):
         return self.cache * 1, self.turned + 0
 
 
+class Derived(nn.Module):
+    """Sizes that are multiples, and one more than they."""
+
+    def forward(self, x, y):
+        return x.reshape(4, -1).sum(1), y[1:].reshape(4, -1) * 2
+
+
 class Seen(nn.Module):
     """Writes by views, and memory that is made in another order."""
 
@@ -295,6 +302,8 @@ SCENES = {
     "leaky_decomposed": scene(Leaky, (x22,), decomposed=True),
     "truths": scene(Truths, (torch.tensor([True, False, True, False]), x43)),
     "shared": scene(Shared, (torch.tensor([1.0, 2.0, 3.0]),)),
+    "derived": scene(Derived, (torch.sin(torch.arange(24.0)).reshape(8, 3), torch.ones(9)),
+                     dynamic={"x": {0: 4 * Dim("n", min=1, max=8)}, "y": {0: 4 * Dim("n", min=1, max=8) + 1}}),
     "seen": scene(Seen, (torch.sin(torch.arange(12.0)).reshape(2, 3, 2),)),
     "moved": scene(Moved, (x43, x22)),
     "heads": scene(Heads, (torch.cos(torch.arange(24.0)).reshape(2, 3, 4),)),

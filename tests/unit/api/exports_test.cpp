@@ -90,7 +90,8 @@ INSTANTIATE_TEST_SUITE_P(Files, Exports,
                                          "writer", "sizes", "attention", "attention_decomposed", "constants", "loops",
                                          "loops_decomposed", "mapped", "prefixes", "mixed", "solved", "numbered",
                                          "truths", "shared", "seen", "moved", "heads", "quantized", "old_layout",
-                                         "sums", "sums_fixed", "grouped_decomposed", "leaky_decomposed", "containers"),
+                                         "sums", "sums_fixed", "grouped_decomposed", "leaky_decomposed", "containers",
+                                         "derived"),
                          [](const auto& info) { return std::string(info.param); });
 
 std::string failure(const Module& m, std::initializer_list<const char*> inputs) {
@@ -110,6 +111,24 @@ TEST(ExportedSizes, AreHeldTo) {
   EXPECT_EQ(failure(*m, {"4x3:f32:ones", "1x2:f32:ones"}),
             "dimension 1 of input %x is 3, but the program was exported for 2");
   EXPECT_EQ(failure(*m, {"4:f32:ones", "1x2:f32:ones"}), "input %x has 1 dimension, not 2");
+}
+
+TEST(ExportedSizes, ThatAreMadeOfOthersAreHeldTo) {
+  Diagnostics d;
+  Result<Module> m = Module::load(exportFile("derived.pt2"), {}, d);
+  ASSERT_TRUE(m.ok()) << shown(d);
+  Result<Module> fast = m->compiled({}, d);
+  ASSERT_TRUE(fast.ok()) << shown(d);
+  for (const Module* each : {&*m, &*fast}) {
+    EXPECT_EQ(failure(*each, {"36x3:f32:ones", "37:f32:ones"}),
+              "dimension 0 of input %x is 36, but the program was exported for 0..32");
+    EXPECT_EQ(failure(*each, {"6x3:f32:ones", "5:f32:ones"}),
+              "dimension 0 of input %x is 6, but the program was exported for 4*s69");
+    EXPECT_EQ(failure(*each, {"8x3:f32:ones", "13:f32:ones"}),
+              "dimension 0 of input %y is 13, but the program was exported for 4*s69 + 1");
+    std::vector<IValue> fits{valueOf("12x3:f32:ones"), valueOf("13:f32:ones")};
+    EXPECT_TRUE(each->forward(fits, d).ok()) << shown(d);
+  }
 }
 
 TEST(ExportedPrograms, OfOneFileAreMethods) {

@@ -1,4 +1,4 @@
-#include "ir/values/size_expression.h"
+#include "ir/values/size_symbols.h"
 
 #include "tests/support/choices.h"
 #include "tests/support/property.h"
@@ -179,10 +179,28 @@ TEST(SizeExpression, EqualByTheLawsOfArithmetic) {
       {"broadcast(N, 1, N)", "N"},
       {"broadcast(N, N + 2)", "N + 2"},
       {"FloorDiv(N, 2)", "floordiv(N, 2)"},
+      {"Add(Mul(Integer(4), Symbol('N', positive=True, integer=True)), Integer(-1))", "4*N - 1"},
       {"N**2", "N*N"},
       {"-N + 2*N", "N"},
   };
   for (const auto& [a, b] : equalPairs) EXPECT_EQ(read(a), read(b)) << a << ": " << read(a).text();
+}
+
+TEST(SizeSymbols, FollowFromWhatIsMadeOfThem) {
+  const SizeExpression n = SizeExpression::symbol("N"), m = SizeExpression::symbol("M");
+  const Dims told{(4 * n + 1).size(), (n * m).size()};
+  SizeSymbols symbols;
+  symbols.bind(told, Dims{13, 6});
+  EXPECT_EQ(symbols.valueOf(n), 3);
+  EXPECT_EQ(symbols.valueOf(m), 2);
+  EXPECT_EQ(symbols.firstOther(told, Dims{13, 6}), std::nullopt);
+  SizeSymbols others;
+  others.bind(told, Dims{14, 6});
+  EXPECT_EQ(others.firstOther(told, Dims{14, 6}), 0u);
+  // A size that is told by itself goes before.
+  SizeSymbols known;
+  known.bind(Dims{(2 * n).size(), n.size()}, Dims{6, 4});
+  EXPECT_EQ(known.firstOther(Dims{(2 * n).size(), n.size()}, Dims{6, 4}), 0u);
 }
 
 TEST(SizeExpression, DecidesByBounds) {
