@@ -123,6 +123,9 @@ class Module {
   // OUT.safetensors. Loaded together they are the same module. See api/lower.h.
   bool write(const std::string& path, Diagnostics& diagnostics, const Limits& limits = {}) const;
 
+  // What write() would put there: tensors that a lowered module reads, by attribute path or name of the value.
+  Result<std::map<std::string, Tensor>> tensors(Diagnostics& diagnostics) const;
+
   // Tensors of the weights files that no prepared method has used.
   std::vector<std::string> unusedWeights() const;
 

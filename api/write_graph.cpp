@@ -485,16 +485,30 @@ bool checkPair(const SourceFile& text, const Metadata& weights, Diagnostics& dia
   return false;
 }
 
-bool Module::write(const std::string& path, Diagnostics& diagnostics, const Limits& limits) const {
-  if (!state_->origin) {
+namespace {
+
+std::optional<GraphParts> partsOf(const Module& module, ModuleState& state, Diagnostics& diagnostics) {
+  if (!state.origin) {
     diagnostics.error("only a lowered module can be written", ErrorKind::Unsupported);
-    return false;
+    return std::nullopt;
   }
-  const Graph* graph = this->graph();
-  std::optional<IValue> self = bindSelf(*state_, *graph, Unsupplied::LeftOut, diagnostics);
-  std::optional<GraphParts> parts = separateTensors(*graph, self ? &self->toObject() : nullptr, diagnostics);
-  if (parts) writeDefaults(*state_, parts->metadata);
+  std::optional<IValue> self = bindSelf(state, *module.graph(), Unsupplied::LeftOut, diagnostics);
+  return separateTensors(*module.graph(), self ? &self->toObject() : nullptr, diagnostics);
+}
+
+}  // namespace
+
+bool Module::write(const std::string& path, Diagnostics& diagnostics, const Limits& limits) const {
+  std::optional<GraphParts> parts = partsOf(*this, *state_, diagnostics);
+  if (!parts) return false;
+  writeDefaults(*state_, parts->metadata);
   return writeParts(std::move(parts), path, diagnostics, limits);
+}
+
+Result<std::map<std::string, Tensor>> Module::tensors(Diagnostics& diagnostics) const {
+  std::optional<GraphParts> parts = partsOf(*this, *state_, diagnostics);
+  if (!parts) return Failed{};
+  return std::map<std::string, Tensor>(parts->tensors.begin(), parts->tensors.end());
 }
 
 }  // namespace tscompile

@@ -1,5 +1,7 @@
 // `tscompile diff`: what two graphs, or two ways of cutting one into engines, differ in.
 #include "api/engine_file.h"
+#include "api/lower.h"
+#include "frontend/files/archive_kind.h"
 #include "frontend/files/file_io.h"
 #include "ir/graph/printer.h"
 #include "ir/support/json_fields.h"
@@ -43,6 +45,17 @@ struct Outline {
   size_t engines = 0;
 };
 
+// Without the numbers by which PyTorch keeps classes of one name apart: they tell the order of saving.
+std::string withoutNumbers(std::string text) {
+  constexpr std::string_view kMangled = "___torch_mangle_";
+  for (size_t at = text.find(kMangled); at != std::string::npos; at = text.find(kMangled, at)) {
+    size_t end = at + kMangled.size();
+    while (end < text.size() && text[end] >= '0' && text[end] <= '9') ++end;
+    text.erase(at, end + (end < text.size() && text[end] == '.') - at);
+  }
+  return text;
+}
+
 std::string inputText(std::span<Value* const> values) {
   return join(values, ", ", [](const Value* v) { return "%" + v->name() + " : " + typeText(v->type()); });
 }
@@ -56,7 +69,7 @@ class OutlineMaker {
   explicit OutlineMaker(bool withConstants) : withConstants_(withConstants) {}
 
   Outline make(const Graph& graph) {
-    out_.rows.push_back({nullptr, "graph(" + inputText(graph.inputs()) + ")", 1});
+    out_.rows.push_back({nullptr, withoutNumbers("graph(" + inputText(graph.inputs()) + ")"), 1});
     todo_.push_back({graph.block(), kInterpreter, 0, 0});
     // An explicit stack: blocks may be nested deeply.
     while (!todo_.empty()) {
@@ -89,7 +102,8 @@ class OutlineMaker {
 
   void add(const Node* n, const std::string& text, const Level& level) {
     size_t depth = level.depth - (level.engine == kInterpreter ? 0 : 1);
-    out_.rows.push_back({n, std::string(2 * depth, ' ') + text, n ? lineOf(n) : out_.rows.back().line, level.engine});
+    out_.rows.push_back(
+        {n, std::string(2 * depth, ' ') + withoutNumbers(text), n ? lineOf(n) : out_.rows.back().line, level.engine});
   }
   void visit(const Node* n, const Level& level) {
     if (n->kind() == sym::Engine && n->subgraph()) {
@@ -114,6 +128,16 @@ class OutlineMaker {
   std::vector<Level> todo_;
 };
 
+bool readsWeights(const Graph& graph) {
+  bool any = false;
+  forEachNode(graph, [&](const Node* n) {
+    const IValue* v = n->kind() == sym::Constant ? n->attributeValue(sym::value) : nullptr;
+    any |= n->kind() == sym::GetAttr && n->output()->type()->isTensor();
+    any |= v && v->isLiteral() && !v->toLiteral().data.defined() && n->output()->type()->isTensor();
+  });
+  return any;
+}
+
 bool hasEngines(const Graph& graph) {
   bool has = false;
   forEachNode(graph, [&](const Node* n) { has |= n->kind() == sym::Engine && n->subgraph(); });
@@ -134,7 +158,7 @@ std::string textWithoutNames(const PrintedLine& r) {
   std::string out(r.node->kind().text());
   appendAttributes(*r.node, true, 3, out);
   for (const Value* v : r.node->outputs()) out += " " + typeText(v->type());
-  return out + " " + std::to_string(r.node->inputCount());
+  return withoutNumbers(out) + " " + std::to_string(r.node->inputCount());
 }
 
 class Correspondence {
@@ -314,10 +338,30 @@ struct DiffLine {
   }
 };
 
+// Of two files of weights, in the form of other comparisons.
+struct WeightsReport {
+  std::vector<TensorChange> weights;
+  size_t count = 0;  // of tensors of the first
+
+  bool same() const { return weights.empty(); }
+  void writeText(std::ostream& out) const {
+    for (const TensorChange& w : weights) out << fmt::format("weight {}: {}\n", w.name, w.text);
+    out << (same() ? "no difference: " + counted(count, "weight") : countsText(0, weights.size())) << "\n";
+  }
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("schema", "tscompile.diff/1");
+    visit("same", same());
+    visit("weights", Lines{std::span(weights)});
+  }
+};
+
 struct DiffReport {
   const Comparer& comparer;
   std::span<const EngineChange> settings;
   std::span<const TensorChange> weights;
+  bool comparesWeights;
 
   bool same() const { return comparer.result().same() && settings.empty() && weights.empty(); }
 
@@ -344,7 +388,7 @@ struct DiffReport {
     visit("added", Lines{linesOf(comparer.b(), r.added)});
     visit("moved", Lines{moved()});
     visit("settings", Lines{settings});
-    visit("weights", Lines{weights});
+    if (comparesWeights) visit("weights", Lines{weights});
   }
 };
 
@@ -358,14 +402,54 @@ const Graph* methodOf(const Module& module, const Options& options, size_t file,
   return graph;
 }
 
+using Tensors = std::map<std::string, Tensor>;
+
+// Those of texts are elsewhere.
+bool hasWeights(FileKind kind) {
+  return kind == FileKind::TorchScript || kind == FileKind::ExportedProgram || kind == FileKind::EngineFile;
+}
+bool isOfWeights(FileKind kind) {
+  return kind == FileKind::Safetensors || kind == FileKind::TorchCheckpoint || kind == FileKind::LegacyCheckpoint ||
+         kind == FileKind::WeightsRecipe;
+}
+FileKind kindOf(const std::string& path, const Limits& limits) {
+  Diagnostics ignored;
+  Ref<FileMapping> mapping = FileMapping::open(path, ignored);
+  return mapping ? detectWholeFileKind(mapping->bytes(), limits) : FileKind::GraphText;
+}
+
+// Tensors that the method of an archive or an export reads.
+Result<Tensors> tensorsRead(const Module& module, Session& session, const std::string& method) {
+  LowerOptions inlining;
+  inlining.method = method;
+  inlining.query = Query().including({"inline_calls"});
+  inlining.limits = session.common.limits;
+  Result<Module> inlined = module.lowered(inlining, session.diagnostics);
+  return inlined ? inlined->tensors(session.diagnostics) : Result<Tensors>(Failed{});
+}
+
+// Of two files of weights.
+int diffWeights(const Options& options, Session& session) {
+  Tensors tensors[2];
+  for (size_t i = 0; i < 2; ++i) {
+    Weights weights;
+    if (!weights.addFile(options.arguments[i], session.diagnostics, session.common.limits)) return session.finish();
+    for (const std::string& name : weights.names()) tensors[i].emplace(name, *weights.find(name));
+  }
+  session.progress.end();
+  const WeightsReport report{changedTensors(tensors[0], tensors[1]), tensors[0].size()};
+  session.common.json ? writeJson(session.out, report) : report.writeText(session.out);
+  return session.finish(report.same() ? kExitDone : kExitNegative);
+}
+
 // Tensors of an engine file by their names, also those that the text of its graph holds.
-Result<std::map<std::string, Tensor>> weightsOf(const std::string& path, const Graph& graph, Session& session) {
+Result<Tensors> weightsOf(const std::string& path, const Graph& graph, Session& session) {
   Ref<FileMapping> mapping = FileMapping::open(path, session.diagnostics);
   if (!mapping) return Failed{};
   Result<EngineFile> file =
       parseEngineFile(mapping->bytes(), mapping.get(), path, session.diagnostics, session.common.limits);
   if (!file) return Failed{};
-  std::map<std::string, Tensor> out(file->tensors.begin(), file->tensors.end());
+  Tensors out(file->tensors.begin(), file->tensors.end());
   auto add = [&](const Node* n) {
     const IValue* v = n->kind() == sym::Constant ? n->attributeValue(sym::value) : nullptr;
     if (!v) return;
@@ -385,6 +469,9 @@ static int runDiff(const Options& options, Session& session) {
   if (options.arguments.size() != 2) throw UsageError{"diff takes two files"};
   if (isBenchReport(options.arguments[0]) && isBenchReport(options.arguments[1]))
     return diffBenches(options.arguments[0], options.arguments[1], session);
+  const FileKind kinds[] = {kindOf(options.arguments[0], session.common.limits),
+                            kindOf(options.arguments[1], session.common.limits)};
+  if (isOfWeights(kinds[0]) && isOfWeights(kinds[1])) return diffWeights(options, session);
   Result<Module> a = session.loadModule(options.arguments[0], {}), b = session.loadModule(options.arguments[1], {});
   if (!a || !b) return session.finish();
   const Graph *x = methodOf(*a, options, 0, session), *y = methodOf(*b, options, 1, session);
@@ -392,16 +479,24 @@ static int runDiff(const Options& options, Session& session) {
   if (options.own.of<DiffCommand>().ignoreNames && (hasEngines(*x) || hasEngines(*y)))
     throw UsageError{"--ignore-names is not for graphs with engines"};
   Comparer comparer(*x, *y, options.own.of<DiffCommand>().ignoreNames);
-  // Those of texts are elsewhere.
   std::vector<TensorChange> weights;
-  if (a->engineInfo() && b->engineInfo()) {
-    auto first = weightsOf(options.arguments[0], *x, session), second = weightsOf(options.arguments[1], *y, session);
+  const bool areEngines = a->engineInfo() && b->engineInfo();
+  const bool comparesWeights =
+      areEngines || (!a->engineInfo() && !b->engineInfo() && hasWeights(kinds[0]) && hasWeights(kinds[1]));
+  if (comparesWeights) {
+    auto tensorsOf = [&](size_t i, const Module& module, const Graph& graph) {
+      return areEngines ? weightsOf(options.arguments[i], graph, session)
+                        : tensorsRead(module, session, options.own.of<DiffCommand>().method);
+    };
+    auto first = tensorsOf(0, *a, *x), second = tensorsOf(1, *b, *y);
     if (!first || !second) return session.finish();
     weights = changedTensors(*first, *second);
   }
   session.progress.end();
+  if (!comparesWeights && (readsWeights(*x) || readsWeights(*y)))
+    session.note("weights were not compared: those of graph text are in other files, which diff takes as well");
   const std::vector<EngineChange> settings = changedEngines(*a, *b);
-  const DiffReport report{comparer, settings, weights};
+  const DiffReport report{comparer, settings, weights, comparesWeights};
   session.common.json ? writeJson(session.out, report) : writeText(comparer, settings, weights, session.out);
   return session.finish(report.same() ? kExitDone : kExitNegative);
 }
@@ -410,9 +505,11 @@ namespace {
 
 constexpr std::string_view kDiffDetails =
     R"(A line for each node that only one of them has: '-' of the first, '+' of the second, each with the
-line of its text. If one of them has engines (an engine file, 'partition --emit graph'), nodes are
+line of its text. Weights of archives, exports and engine files are compared as well, bit by bit; those of
+graph text are in files of their own, two of which (safetensors, checkpoints) can be given instead.
+If one of them has engines (an engine file, 'partition --emit graph'), nodes are
 found by what they make, in any order, and '~' tells those that run on another side. Of two engine
-files the weights are compared as well, the sizes that they take, defaults of inputs and precision.
+files the sizes that they take, defaults of inputs and precision are compared, too.
 The exit code is 1 if there is a difference.
 
 Of two measurements ('bench --format json') the times are compared: the exit code is 1 if the second is
@@ -437,9 +534,10 @@ OptionSpecs diffOptions() {
 
 VerbSpec diffCommand() {
   return {.name = "diff",
-          .summary = "tell what two graphs, engine files or measurements differ in",
+          .summary = "tell what two models, engine files, weights or measurements differ in",
           .argument = "FILE",
-          .argumentHelp = "two files: graph text, module dumps, engine files or measurements",
+          .argumentHelp = "two files: models (.pt, .pt2, graph text, module dumps), engine files, weights or "
+                          "measurements",
           .argumentRequired = true,
           .argumentRepeats = true,
           .details = kDiffDetails,
