@@ -17,6 +17,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <new>
+#include <system_error>
 
 namespace tscompile {
 namespace {
@@ -126,6 +127,13 @@ int runVerb(const Options& options, std::istream& in, std::ostream& out, std::os
   return code;
 }
 
+// Of threads, say, of which a user may have so many.
+bool isLackOfResources(const std::exception& e) {
+  const auto* error = dynamic_cast<const std::system_error*>(&e);
+  return error && (error->code() == std::errc::resource_unavailable_try_again ||
+                   error->code() == std::errc::not_enough_memory);
+}
+
 }  // namespace
 
 int run(std::span<const std::string> args, std::istream& in, std::ostream& out, std::ostream& err) {
@@ -148,7 +156,12 @@ int run(std::span<const std::string> args, std::istream& in, std::ostream& out, 
     d.kind = e.kind();
     d.message = e.message();
   } catch (const std::exception& e) {
-    d.message = std::string("internal error: ") + e.what();
+    if (isLackOfResources(e)) {
+      d.kind = ErrorKind::Limit;
+      d.message = std::string("the system gives no more: ") + e.what();
+      return reportOne(args, in, out, err, d, exitCode(d.kind));
+    }
+    d.message = std::string(kInternalError) + e.what();
     if (isToolProcess())
       if (std::string path = writeCrashReport(d.message); !path.empty())
         d.note("this is a bug of tscompile; " + path + " has what is needed to repeat it, without weights");

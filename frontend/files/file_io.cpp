@@ -38,20 +38,24 @@ struct File {
 
 std::string kindText(mode_t mode) { return S_ISDIR(mode) ? errorText(EISDIR) : "Not a regular file"; }
 
-void cannotRead(const std::string& path, const std::string& why, Diagnostics& diagnostics) {
-  diagnostics.fileError(path, {}, "cannot read: " + why, ErrorKind::Io);
+void cannotRead(const std::string& path, const std::string& why, Diagnostics& diagnostics,
+                ErrorKind kind = ErrorKind::Io) {
+  diagnostics.fileError(path, {}, "cannot read: " + why, kind);
+}
+void cannotRead(const std::string& path, int error, Diagnostics& diagnostics) {
+  cannotRead(path, errorText(error), diagnostics, error == ENOMEM ? ErrorKind::Limit : ErrorKind::Io);
 }
 
 // Opens a regular file and tells its size; -1 after a report. Does not wait for the writer of a pipe.
 int openRegular(const std::string& path, uint64_t& size, Diagnostics& diagnostics) {
   int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (file < 0) {
-    cannotRead(path, errorText(errno), diagnostics);
+    cannotRead(path, errno, diagnostics);
     return -1;
   }
   struct stat info;
   if (::fstat(file, &info) != 0) {
-    cannotRead(path, errorText(errno), diagnostics);
+    cannotRead(path, errno, diagnostics);
   } else if (!S_ISREG(info.st_mode)) {
     cannotRead(path, kindText(info.st_mode), diagnostics);
   } else {
@@ -89,7 +93,7 @@ Result<std::string> readFileStart(const std::string& path, uint64_t count, Diagn
   std::string bytes;
   bytes.reserve(std::min(size, count) + 1);  // one more, so that the end is seen without growing
   if (int error = readUpTo(file.file, count, bytes)) {
-    cannotRead(path, errorText(error), diagnostics);
+    cannotRead(path, error, diagnostics);
     return Failed{};
   }
   return bytes;
@@ -258,7 +262,7 @@ Ref<FileMapping> FileMapping::open(const std::string& path, Diagnostics& diagnos
   if (size > 0) {
     void* memory = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.file, 0);
     if (memory == MAP_FAILED) {
-      cannotRead(path, errorText(errno), diagnostics);
+      cannotRead(path, errno, diagnostics);
       return nullptr;
     }
     data = static_cast<const char*>(memory);

@@ -26,6 +26,7 @@
 #include <cstdlib>
 #include <sstream>
 #include <sys/resource.h>
+#include <system_error>
 #include <thread>
 
 namespace tscompile {
@@ -374,10 +375,17 @@ class Bench {
     std::vector<Candidate> copies(count, model);
     std::vector<std::thread> threads;
     for (size_t i = 0; i < count; ++i) copies[i].inputs = deepCopy(model.inputs);
-    for (size_t i = 0; i < count; ++i)
-      threads.emplace_back([&, i] { good[i] = repeat(copies[i], milliseconds, 3, samples[i], diagnostics[i]); });
-    for (std::thread& t : threads) t.join();
     bool all = true;
+    try {
+      for (size_t i = 0; i < count; ++i)
+        threads.emplace_back([&, i] { good[i] = repeat(copies[i], milliseconds, 3, samples[i], diagnostics[i]); });
+    } catch (const std::system_error& e) {
+      all = false;
+      session_.diagnostics.error(fmt::format("only {} of {} could be started: {}", threads.size(),
+                                             counted(count, "caller"), e.code().message()),
+                                 ErrorKind::Limit);
+    }
+    for (std::thread& t : threads) t.join();
     for (size_t i = 0; i < count; ++i) {
       result.samples.insert(result.samples.end(), samples[i].begin(), samples[i].end());
       if (all && !good[i])
@@ -577,7 +585,7 @@ OptionSpecs benchOptions() {
                 o.own.of<BenchCommand>().slower = tolerance("--fail-if-slower", number) / 100;
               }},
              settingOption("shape"),
-             {"--duration", "DURATION", "how long each measurement takes, such as 500ms or 10s (default: 3s)",
+             {"--duration", "DURATION", "how long each measurement takes, such as 500ms or 10s; without a unit: seconds (default: 3s)",
               [](Options& o, const std::string& v) {
                 o.own.of<BenchCommand>().duration =
                     checked(parseDuration(v), "--duration", "a duration such as 500ms or 10s", v);

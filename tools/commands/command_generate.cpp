@@ -35,8 +35,9 @@ std::string idsText(TokenSpan tokens) {
 // A text on its way.
 struct Asked {
   TextRequest request;
-  SourcePtr source;   // that it comes from, if it is a file
+  SourcePtr source;   // that it comes from, if it is a file; of standard input its line alone
   SourceRange place;  // in it
+  size_t line = 0;    // of standard input
   std::optional<RequestId> id;
   std::unique_ptr<StreamDecoder> decoder;
   std::unique_ptr<StopTexts> stop;
@@ -44,6 +45,8 @@ struct Asked {
   std::string failed;  // what is wrong with it
   RequestResult result;
 };
+
+constexpr std::string_view kEvent = "tscompile.generate_event/1";
 
 struct HypothesisFields {
   const Hypothesis& h;
@@ -60,7 +63,9 @@ struct HypothesisFields {
 
 struct ResultFields {
   size_t prompt;
-  std::string finished;
+  bool isEvent = false;  // a line of --stream
+  std::optional<std::string> id = {};
+  std::string finished = {};
   std::optional<std::string> limit = {};  // that ended it, if it is not its own
   std::optional<std::string> error = {};
   std::vector<TokenId> tokens = {};
@@ -70,7 +75,9 @@ struct ResultFields {
 
   template <class Visit>
   void fields(Visit&& visit) const {
+    if (isEvent) visit("schema", kEvent);
     visit("prompt", prompt);
+    visit("id", id);
     visit("finished", finished);
     visit("limit", limit);
     visit("error", error);
@@ -83,13 +90,16 @@ struct ResultFields {
 
 struct TokenFields {
   size_t prompt;
+  std::optional<std::string> id;
   TokenId token;
   std::optional<std::string> text;
   std::optional<double> logProb;
 
   template <class Visit>
   void fields(Visit&& visit) const {
+    visit("schema", kEvent);
     visit("prompt", prompt);
+    visit("id", id);
     visit("token", token);
     visit("text", text);
     visit("log_prob", logProb);
@@ -133,11 +143,11 @@ class Generation {
       while (!asked_.empty()) printLine(asked_.begin()->first);
     if (interrupts.signal()) return finishInterrupted(interrupts.signal());
     noteCut();
-    if (generated_ == 0) return session_.finish();
+    if (generated_ == 0) return finish();
     session_.note(fmt::format("{} in {:.3f} s; prompts: {}; then: {}; KV cache {:.1f} MB", counted(generated_, "token"),
                               rates.prompts.seconds + rates.rest.seconds, rates.prompts.text(), rates.rest.text(),
                               static_cast<double>(model_->cacheBytes()) / 1e6));
-    return session_.finish();
+    return finish();
   }
 
  private:
@@ -168,6 +178,7 @@ class Generation {
       more = batcher_->step(told);
       if (command_.stream) printFinished();
       session_.out.flush();
+      if (command_.stream) reportAtOnce();
       int64_t prompt = c.contextTokens - before.contextTokens;
       Rate& rate = prompt ? rates.prompts : rates.rest;
       rate.seconds += std::chrono::duration<double>(Clock::now() - begin).count();
@@ -219,6 +230,7 @@ class Generation {
     Asked& a = append();
     a.source = source;
     a.place = {source.get(), static_cast<uint32_t>(begin), static_cast<uint32_t>(end)};
+    a.line = lineNumber_;
     Diagnostics wrong;
     Result<JsonTree> tree = JsonTree::parse(source, begin, end, wrong);
     if (!tree || !readRequest(tree->root(), a.request, wrong)) fail(a, wrong);
@@ -235,23 +247,34 @@ class Generation {
       if (!line) break;
       ++lineNumber_;
       if (trim(*line).empty()) continue;
-      // Its place in the input is told as long as such reports are kept.
-      const size_t before = session_.diagnostics.full() ? 0 : lineNumber_ - 1;
-      SourcePtr source = SourceFile::make("<stdin>", std::string(before, '\n') + *line);
-      readLine(source, before, before + line->size());
+      readLine(SourceFile::make("<stdin>", *line), 0, line->size());
       add(count_ - 1);
     }
     if (!mayCome() && !lines_->failure().empty() && !session_.diagnostics.hasErrors())
       session_.diagnostics.fileError("<stdin>", {}, lines_->failure(), ErrorKind::Io);
   }
 
+  // Tells what is wrong so far: whoever feeds a stream is not to wait for its end.
+  void reportAtOnce() {
+    if (session_.diagnostics.list().empty()) return;
+    if (session_.diagnostics.hasErrors() && !failed_) failed_ = exitCode(session_.diagnostics.firstErrorKind());
+    session_.report();
+  }
+  int finish() { return session_.finish(failed_.value_or(kExitDone)); }
+
   // Ends a request before it has begun.
   void fail(Asked& a, const Diagnostics& wrong) {
     a.result.reason = FinishReason::Failed;
-    if (a.source && !session_.diagnostics.full()) session_.diagnostics.keepAlive(a.source);
+    // A line of standard input is told with those before it, so that it has its place.
+    const auto before = static_cast<uint32_t>(a.line ? a.line - 1 : 0);
+    SourcePtr whole = a.source;
+    if (before) whole = SourceFile::make("<stdin>", std::string(before, '\n') + std::string(a.source->text()));
+    if (whole && !session_.diagnostics.full()) session_.diagnostics.keepAlive(whole);
     for (Diagnostic d : wrong.list()) {
       if (a.failed.empty()) a.failed = d.message;
       if (!d.range.valid() && d.path.empty()) d.range = a.place;
+      if (before && d.range.file == a.source.get())
+        d.range = {whole.get(), d.range.begin + before, d.range.end + before};
       session_.diagnostics.add(std::move(d));
     }
   }
@@ -372,7 +395,7 @@ class Generation {
     if (a.stop) piece = a.stop->push(piece);
     a.text += piece;
     if (command_.stream)
-      writeJson(session_.out, TokenFields{index, e.token, a.decoder ? std::optional(piece) : std::nullopt,
+      writeJson(session_.out, TokenFields{index, a.request.id, e.token, a.decoder ? std::optional(piece) : std::nullopt,
                                           a.request.sampling.logProbs ? std::optional(e.logProb) : std::nullopt});
     else if (streamsText_ && a.decoder)
       session_.out << piece;
@@ -435,6 +458,8 @@ class Generation {
       return tokenizer_ ? std::optional(tokenizer_->decode(tokens)) : std::nullopt;
     };
     ResultFields out{.prompt = index,
+                     .isEvent = command_.stream,
+                     .id = a.request.id,
                      .finished = hasStopped(a) ? "stop" : std::string(finishReasonName(a.result.reason))};
     if (isCut(a)) out.limit = "max_seq_len";
     if (!a.failed.empty()) out.error = a.failed;
@@ -493,6 +518,7 @@ class Generation {
   size_t count_ = 0;
   std::optional<InputLines> lines_;  // that come while others are served
   size_t lineNumber_ = 0;
+  std::optional<int> failed_;  // the exit code of what was reported already
   bool streamsText_ = false;
   size_t generated_ = 0, unfinished_ = 0, cut_ = 0;
 };

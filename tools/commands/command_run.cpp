@@ -50,11 +50,12 @@ class RunCommandExecutor {
       return signal ? 128 + signal : code;
     }
     session_.progress.end();
+    refused_ = refusalTexts(refusals);
     const int code = deliver(*outputs);
     if (session_.common.verbose) tellCut(cut);
     if (session_.common.verbose)
       for (const PluginWork::Row& row : plugins.rows()) session_.note(pluginWorkText(row));
-    tellRefusals(refusals);
+    tellRefusals();
     return session_.finish(code);
   }
 
@@ -74,9 +75,9 @@ class RunCommandExecutor {
   }
 
   // What was announced and is not what has run: an error if all was to run in engines.
-  void tellRefusals(const RefusalWatch& refusals) {
+  void tellRefusals() {
     const bool isError = options_.partition.spec.requiredCoverage >= 1;
-    for (const std::string& text : refusalTexts(refusals))
+    for (const std::string& text : refused_)
       isError ? (void)session_.diagnostics.error(text, ErrorKind::Unsupported) : session_.note(text);
   }
 
@@ -96,7 +97,7 @@ class RunCommandExecutor {
       return report->passed() ? kExitDone : kExitNegative;
     }
     if (session_.common.json) {
-      if (run_.outputs.empty() || run_.print) describeOutputsJson(outputs, run_.print, session_.out);
+      if (run_.outputs.empty() || run_.print) describeOutputsJson(outputs, run_.print, refused_, session_.out);
     } else if (run_.print) {
       for (const IValue& v : outputs) session_.out << valueToText(v) << '\n';
     } else if (run_.outputs.empty()) {
@@ -108,6 +109,7 @@ class RunCommandExecutor {
   const Options& options_;
   const RunCommand& run_;
   Session& session_;
+  std::vector<std::string> refused_;  // what engines have left to the interpreter
 };
 
 }  // namespace

@@ -18,7 +18,8 @@ struct DiagnosticFields {
   void fields(Visit&& visit) const {
     if (tagged) visit("schema", "tscompile.diagnostic/1");
     visit("severity", severityName(d.severity));
-    if (d.severity == Severity::Error) visit("kind", errorKindName(d.kind));
+    if (d.severity == Severity::Error)
+      visit("kind", d.message.starts_with(kInternalError) ? "internal" : errorKindName(d.kind));
     if (d.range.valid()) {
       LineColumn begin = d.range.file->lineColumn(d.range.begin), end = d.range.file->lineColumn(d.range.end);
       visit("path", d.range.file->path());

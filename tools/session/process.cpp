@@ -56,7 +56,7 @@ struct LastWords {
         "{" TS_SCHEMA "\"severity\": \"error\", \"kind\": \"" kind "\", \"message\": \"" message "\"}\n" \
   }
 constexpr LastWords kInterrupted = TS_LAST_WORDS("interrupted", "the run was interrupted");
-#define TS_OUT_OF_TIME "the command took longer than its time limit"
+#define TS_OUT_OF_TIME "the command took longer than its time limit (--limit-time)"
 constexpr LastWords kOutOfTime = TS_LAST_WORDS("limit", TS_OUT_OF_TIME);
 constexpr LastWords kOutOfMemory = TS_LAST_WORDS("limit", "out of memory");
 constexpr LastWords kFileChanged = TS_LAST_WORDS("io", "a file became shorter while it was read");

@@ -4,6 +4,8 @@
 
 #include <fmt/core.h>
 
+#include <system_error>
+
 namespace tscompile {
 
 void Progress::step(std::string what) {
@@ -13,7 +15,10 @@ void Progress::step(std::string what) {
   what_ = abbreviate(what, kMostBytes);
   if (thread_.joinable()) return;
   start_ = Clock::now();
-  thread_ = std::thread([this] { show(); });
+  try {
+    thread_ = std::thread([this] { show(); });
+  } catch (const std::system_error&) {  // nobody is shown what goes on
+  }
 }
 
 void Progress::end() {

@@ -19,6 +19,9 @@ namespace tscompile {
 inline constexpr int kExitDone = 0, kExitNegative = 1, kExitUsage = 2, kExitInternal = 70;
 int exitCode(ErrorKind kind);
 
+// How messages begin that tell a mistake of ours.
+inline constexpr std::string_view kInternalError = "internal error: ";
+
 class Session {
  public:
   Session(const CommonOptions& common, std::istream& in, std::ostream& out, std::ostream& err);

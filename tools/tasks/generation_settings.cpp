@@ -153,6 +153,11 @@ bool readMember(const JsonTree::Value& v, TextRequest& request, Diagnostics& dia
     request.prompt = std::string(v.text());
     return true;
   }
+  if (v.key() == "id") {
+    if (!v.is(Kind::String) && !v.integer()) return expected("a text or a number without a fraction");
+    request.id = v.is(Kind::String) ? std::string(v.text()) : std::to_string(*v.integer());
+    return true;
+  }
   if (v.key() == "prompt_ids") return take(v, request.promptIds) || expected("a list of tokens");
   for (const Setting& s : kSettings) {
     if (v.key() != s.name) continue;
@@ -161,7 +166,7 @@ bool readMember(const JsonTree::Value& v, TextRequest& request, Diagnostics& dia
   }
   std::string key(v.key());
   NearestName nearest(key);
-  for (std::string_view name : {"prompt", "prompt_ids"}) nearest.consider(name);
+  for (std::string_view name : {"id", "prompt", "prompt_ids"}) nearest.consider(name);
   for (const Setting& s : kSettings) nearest.consider(s.name);
   diagnostics.error(v.range(), fmt::format("a request has no {}{}", abbreviate(key, 80),
                                            nearest.found() ? ", did you mean " + nearest.name() + "?" : ""));

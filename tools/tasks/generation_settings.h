@@ -12,6 +12,7 @@
 namespace tscompile {
 
 struct TextRequest {
+  std::optional<std::string> id;  // what its results are called by
   std::optional<std::string> prompt;
   std::vector<TokenId> promptIds;  // in its stead
   int64_t maxNewTokens = 64;
@@ -27,7 +28,7 @@ OptionSpecs generationOptions(TextRequest& (*requestOf)(Options&));
 // Throws UsageError for an option of the command line that changes nothing without another one.
 void checkGenerationOptions(const Options& options, const TextRequest& request);
 
-// Changes what an object says: {"prompt": "The", "top_k": 20, "stop": ["\n"]}; a string is a prompt. Reports everything
+// Changes what an object says: {"id": "a7", "prompt": "The", "top_k": 20, "stop": ["\n"]}; a string is a prompt. Reports everything
 // that is wrong with it.
 bool readRequest(const JsonTree::Value& line, TextRequest& request, Diagnostics& diagnostics);
 

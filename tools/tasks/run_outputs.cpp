@@ -352,7 +352,8 @@ std::string outputListText(std::span<const IValue> values) {
   return text.str();
 }
 
-void describeOutputsJson(std::span<const IValue> values, bool full, std::ostream& out) {
+void describeOutputsJson(std::span<const IValue> values, bool full, std::span<const std::string> leftToInterpreter,
+                         std::ostream& out) {
   JsonWriter json(out);
   json.beginObject();
   json.field("schema", "tscompile.run/1");
@@ -365,6 +366,12 @@ void describeOutputsJson(std::span<const IValue> values, bool full, std::ostream
     json.field("max", s.greatest);
     json.field("mean", s.mean);
   });
+  if (!leftToInterpreter.empty()) {
+    json.key("left_to_interpreter");
+    json.beginArray();
+    for (const std::string& text : leftToInterpreter) json.value(text);
+    json.endArray();
+  }
   json.endObject();
   json.finish();
 }

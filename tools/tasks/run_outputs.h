@@ -21,7 +21,9 @@ bool writeOutputs(const std::string& folder, std::span<const IValue> values, Dia
 std::string outputListText(std::span<const IValue> values);
 // One line for each value: type, shape, least, greatest and mean element.
 void describeOutputs(std::span<const IValue> values, std::ostream& out);
-// The same as JSON ("tscompile.run/1"); with `full`, tensors in the notation of --input.
-void describeOutputsJson(std::span<const IValue> values, bool full, std::ostream& out);
+// The same as JSON ("tscompile.run/1"); with `full`, tensors in the notation of --input. What engines have left to the
+// interpreter is told with it, in sentences.
+void describeOutputsJson(std::span<const IValue> values, bool full, std::span<const std::string> leftToInterpreter,
+                         std::ostream& out);
 
 }  // namespace tscompile
