@@ -162,9 +162,32 @@ TEST(JsonContract, EveryCommandKeepsItsSchema) {
       EXPECT_TRUE(commands.count(line.substr(11, line.find(')') - 11))) << line;
     }
   // And each schema is of something.
-  tags.insert({"tscompile.diagnostic/1", "tscompile.plugins_check/1"});  // of standard error, of libraries
+  // Of standard error, of libraries, of streams.
+  tags.insert({"tscompile.diagnostic/1", "tscompile.plugins_check/1", "tscompile.generate_event/1"});
   const Json list = parseJson(runCli({"schema", "--format", "json"}).out);
   for (const Json& name : list["names"].items) EXPECT_TRUE(tags.count("tscompile." + name.text + "/1")) << name.text;
+}
+
+TEST(JsonContract, EachEventOfAStreamKeepsItsSchema) {
+  TemporaryFolder folder;
+  const std::string model = TSCOMPILE_SOURCE_DIR "/samples/language/byte_gpt/model";
+  ASSERT_EQ(runCli({"build", model + ".ir", "--weights", model + ".weights", "-o", folder / "built", "-q"}).code, 0);
+  const std::string requests = folder.write("requests.jsonl",
+                                            "{\"id\": 7, \"prompt_ids\": [1, 2], \"max_new_tokens\": 2}\n"
+                                            "{\"prompt_ids\": [3], \"beam_width\": 2}\n"
+                                            "{\"promt\": 1}\n");
+  std::istringstream lines(
+      runCli({"generate", folder / "built", "--prompts", requests, "--stream", "--log-probs"}).out);
+  const Json schema = schemaOf("tscompile.generate_event/1");
+  size_t events = 0;
+  for (std::string line; std::getline(lines, line); ++events) {
+    const Json value = parseJson(line);
+    EXPECT_EQ(value["schema"].text, "tscompile.generate_event/1") << line;
+    std::vector<std::string> faults;
+    validate(value, schema, "", faults);
+    EXPECT_TRUE(faults.empty()) << line << "\n" << joined(faults);
+  }
+  EXPECT_GE(events, 5u);
 }
 
 // Commands of which --format json makes no object.
