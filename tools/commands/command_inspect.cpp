@@ -249,7 +249,8 @@ class Inspector {
     for (const std::string& text : exportedTexts(info)) line("exported", "%" + text);
     for (const std::string& value : defaultsIn(file.metadata)) line("default", "%" + value);
     line("precision", std::string(precisionName(info.precision)));
-    line("tensors", fmt::format("{}, {}", file.tensors.size(), sizeText(tensorBytes)));
+    line("tensors",
+         fmt::format("{}, {}, checksum {}", file.tensors.size(), sizeText(tensorBytes), tensorChecksum(file)));
     size_t index = 0;
     for (const Node* n : enginesOf(graph)) line("engine", fmt::format("{}: {}", index++, engineSummary(n)));
     line("interpreter", counted(fallbackNodes(graph), "node"));

@@ -5,6 +5,7 @@
 #include "api/compile_settings.h"
 #include "api/engine_file.h"
 #include "api/exported_sizes.h"
+#include "frontend/files/section_file.h"
 #include "frontend/files/weights.h"
 #include "ir/graph/graph.h"
 #include "ir/graph/module.h"
@@ -12,6 +13,9 @@
 #include "tools/reports/graph_summary.h"
 #include "tools/reports/remedy_words.h"
 
+#include <fmt/core.h>
+
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -88,6 +92,19 @@ inline std::vector<std::string> exportedTexts(const EngineInfo& info) {
   return out;
 }
 
+// Of the weights alone: the same for files with the same tensors under the same names.
+inline std::string tensorChecksum(const EngineFile& file) {
+  std::map<std::string, std::string> each;
+  for (const auto& [name, t] : file.tensors) {
+    const std::string_view bytes(reinterpret_cast<const char*>(t.raw()),
+                                 static_cast<size_t>(t.numel()) * itemSize(t.dtype()));
+    each.emplace(name, fmt::format("{} {} {:016x}\n", shortName(t.dtype()), dimsText(t.sizes()), checksumOf(bytes)));
+  }
+  std::string all;
+  for (const auto& [name, text] : each) all += name + " " + text;
+  return fmt::format("{:016x}", checksumOf(all));
+}
+
 struct EngineFileFields {
   const EngineFile& file;
   uint64_t size, tensorBytes;
@@ -117,6 +134,7 @@ struct EngineFileFields {
     visit("precision", precisionName(info.precision));
     visit("tensors", file.tensors.size());
     visit("tensor_bytes", tensorBytes);
+    visit("tensor_checksum", tensorChecksum(file));
     visit("engines", Lines{std::vector<EngineNodeFields>(engines.begin(), engines.end())});
     visit("fallback_nodes", fallbackNodes(graph));
     visit("graph", summary);
