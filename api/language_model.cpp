@@ -39,6 +39,25 @@ std::unique_ptr<LanguageModel> LanguageModel::load(const std::string& folder, co
   }
 }
 
+// What an engine was made for is not changed by what the settings beside it say.
+static bool fitsEngine(const BuiltModel& built, const Module& module, Diagnostics& diagnostics) {
+  if (!module.engineInfo()) return true;
+  for (const InputRange& range : module.engineInfo()->inputs) {
+    if (range.name != "kv_cache_block_offsets" || range.most.size() != 3) continue;
+    const int64_t blocks = range.most[2];
+    if (isKnownSize(blocks) && blocks != built.cache.blocksFor(built.config.maxSeqLen)) {
+      diagnostics
+          .fileError(built.path, {},
+                     fmt::format("max_seq_len is {}, but the engine was built for texts of up to {} tokens",
+                                 built.config.maxSeqLen, blocks * built.cache.tokensPerBlock),
+                     ErrorKind::Incompatible)
+          .note(fmt::format("build again with --set max_seq_len={}", built.config.maxSeqLen));
+      return false;
+    }
+  }
+  return true;
+}
+
 std::unique_ptr<LanguageModel> LanguageModel::of(const Module& module, const BuiltModel& built, const Options& options,
                                                  Diagnostics& diagnostics) {
   std::unique_ptr<LanguageModel> m(new LanguageModel);
@@ -65,6 +84,7 @@ std::unique_ptr<LanguageModel> LanguageModel::of(const Module& module, const Bui
                           ErrorKind::Incompatible);
     return nullptr;
   }
+  if (!fitsEngine(built, module, diagnostics)) return nullptr;
   if (options.cacheBlocks) m->cache_.blocks = options.cacheBlocks;
   if (!validateKvCache(m->cache_, diagnostics)) return nullptr;
   try {

@@ -152,6 +152,22 @@ TEST_P(BuiltModels, AreTheSameBytesEachTime) {
   std::filesystem::remove_all(other);
 }
 
+TEST_P(BuiltModels, TellWhereSettingsAreNotTheirs) {
+  ASSERT_TRUE(build(GetParam(), {"max_seq_len=128"})) << messages();
+  const std::string path = folder_ + "/config.json";
+  Result<std::string> text = readFile(path, 1 << 20, diagnostics);
+  ASSERT_TRUE(text);
+  constexpr std::string_view kBuilt = "\"max_seq_len\": 128";
+  const size_t at = text->find(kBuilt);
+  ASSERT_NE(at, std::string::npos);
+  ASSERT_TRUE(writeFile(path, text->replace(at, kBuilt.size(), "\"max_seq_len\": 90000"), diagnostics));
+  EXPECT_FALSE(LanguageModel::load(folder_, {}, diagnostics));
+  EXPECT_NE(messages().find("max_seq_len is 90000, but the engine was built for texts of up to 128 tokens\n"
+                            "note: build again with --set max_seq_len=90000"),
+            std::string::npos)
+      << messages();
+}
+
 INSTANTIATE_TEST_SUITE_P(All, BuiltModels, testing::Values("byte_gpt", "byte_qwen", "documentation_gpt"),
                          [](const auto& info) { return std::string(info.param); });
 
