@@ -1,5 +1,6 @@
 // Inputs are ids, positions or masks if their names or their uses say so, and are refused by name otherwise: a model
 // that would be given something else than it means must not be built.
+#include "api/serving/input_trials.h"
 #include "tests/unit/api/decoders.h"
 
 namespace tscompile::test {
@@ -133,6 +134,28 @@ Decoder padded(const char* hidden, const char* fill) {
               "  %minus : float = prim::Constant[value=" +
               fill + "]()\n  %masked : Tensor = aten::masked_fill(%scores, %later, %minus)\n");
   return d;
+}
+
+// A model that reads no more of a mask than how many ones it has, and of its ids the first and the last.
+TEST_F(Decoders, MasksThatAreCountedHideNothing) {
+  Entrance entrance;
+  entrance.inputs = {ServingInput::Ids, ServingInput::Mask};
+  entrance.dtypes = {DType::Int64, DType::Int64};
+  entrance.names = {"input_ids", "attention_mask"};
+  entrance.isNamed = {true, true};
+  auto run = [](const std::vector<IValue>& inputs, Diagnostics&) -> Result<std::vector<IValue>> {
+    const Tensor ids = inputs[0].toTensor(), mask = inputs[1].toTensor();
+    if (mask.numel() != ids.numel()) return Failed{};
+    double ones = 0;
+    for (int64_t i = 0; i < mask.numel(); ++i) ones += mask.real(i);
+    std::vector<float> logits;
+    for (int64_t i = 0; i < ids.numel(); ++i) {
+      logits.push_back(static_cast<float>(ids.real(0) + 2 * ids.real(i) + ones));
+      logits.push_back(1);
+    }
+    return std::vector<IValue>{IValue(Tensor::of<float>(Dims{1, ids.numel(), 2}, logits))};
+  };
+  EXPECT_TRUE(tryInputs(run, entrance, diagnostics_)) << messages();
 }
 
 TEST_F(Decoders, MasksOfPaddingAreRefused) {
