@@ -11,7 +11,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <functional>
 #include <limits>
+#include <map>
 
 namespace tscompile {
 namespace exported {
@@ -52,7 +54,8 @@ class ProgramReader {
   ExportBuilder b_;
   std::vector<Json> leaves_;  // of what the user gives: arguments of the file
   size_t nextLeaf_ = 0;
-  std::unordered_map<const Value*, Value*> written_;  // values that were copied, and where they are now
+  std::map<std::string, Json, std::less<>> attributes_;  // names of their values, by path
+  std::unordered_map<const Value*, Value*> written_;     // values that were copied, and where they are now
 };
 
 bool ProgramReader::checkVersion() {
@@ -112,6 +115,7 @@ bool ProgramReader::readInput(Json spec, ExportedProgram& out) {
   std::string path(textOf(s.find(key)));
   std::string_view name = textOf(s.find("arg").find("name"));
   if (path.empty() || name.empty()) return b_.fail(s, "the input has no name");
+  attributes_.emplace(path, s.find("arg").find("name"));
   path.insert(0, prefix_);
   b_.bindAttribute(name, path);
   if (s.key() != "parameter") out.buffers.emplace_back(path);
@@ -236,8 +240,11 @@ bool ProgramReader::readOutputs() {
       results.push_back(v);
     } else if (s.key() == "user_input_mutation") {
       if (!write(s, s.find("user_input_name"), v)) return false;
-    } else if (s.key() != "buffer_mutation" && s.key() != "parameter_mutation") {
-      // What a module holds is as it was in every run: new values of buffers are for nobody.
+    } else if (s.key() == "buffer_mutation" || s.key() == "parameter_mutation") {
+      auto attribute = attributes_.find(textOf(s.find(pathKey(s.key()))));
+      if (attribute == attributes_.end()) return b_.fail(s, "what is written is not there");
+      if (!write(s, attribute->second, v)) return false;
+    } else {
       return b_.fail(s, fmt::format("outputs of the kind '{}' are not supported", abbreviate(s.key(), 40)),
                      ErrorKind::Unsupported);
     }

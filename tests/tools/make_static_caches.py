@@ -76,6 +76,29 @@ class Given(Decoder):
         return self.logits(x, q, keys, values, self.seen[None, None, input_pos]), keys, values
 
 
+class Masked(Buffers):
+    """Is told which places of its caches have tokens."""
+
+    def forward(self, ids: Tensor, input_pos: Tensor, attention_mask: Tensor) -> Tensor:
+        x, q, k, v = self.heads(ids, input_pos)
+        self.keys.index_copy_(2, input_pos, k)
+        self.values.index_copy_(2, input_pos, v)
+        seen = self.seen[None, None, input_pos] & attention_mask[:, None, None].bool()
+        return self.logits(x, q, self.keys, self.values, seen)
+
+
+class Recurrent(Decoder):
+    """Decomposed, it tells only among its outputs what its state becomes."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("state", torch.zeros(1, 8))
+
+    def forward(self, ids: Tensor) -> Tensor:
+        self.state.copy_(torch.tanh(self.words(ids)[:, 0] + self.o(self.state)))
+        return self.head(self.state)[:, None]
+
+
 class Padded(Decoder):
     def forward(self, ids: Tensor) -> Tensor:
         there = (ids != 12).long()
@@ -114,14 +137,24 @@ def main():
         export("static_buffers.pt2", made(Buffers), (three, torch.arange(3)), ({1: tokens}, {0: tokens}))
         export("static_one.pt2", made(Counting), (one,))
         export("static_given.pt2", made(Given), (one, torch.arange(1), *caches), decomposed=True)
+        mask = torch.ones(1, LONGEST, dtype=torch.long)
+        export("static_masked.pt2", made(Masked), (three, torch.arange(3), mask), ({1: tokens}, {0: tokens}, {}))
+        export("static_masked_one.pt2", made(Masked), (one, torch.arange(1), mask))
+        export("recurrent_one.pt2", made(Recurrent), (one,), decomposed=True)
         export("padded_batch.pt2", made(Padded), (three.repeat(2, 1),), ({0: Dim("texts", max=4), 1: tokens},))
 
         def buffers():
             model = made(Buffers)
             return lambda ids: model(torch.tensor([ids[-1:]]), torch.tensor([len(ids) - 1]))
 
+        def recurrent():
+            model = made(Recurrent)
+            return lambda ids: model(torch.tensor([ids[-1:]]))
+
         print("caches")
         greedy(buffers)
+        print("state")
+        greedy(recurrent)
         print("positions that count tokens that are no padding")
         greedy(lambda: lambda ids: made(Padded)(torch.tensor([ids])))
 

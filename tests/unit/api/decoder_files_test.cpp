@@ -137,6 +137,13 @@ TEST_F(DecoderFiles, CachesOfAFixedLengthAreThoseOfTexts) {
   }
 }
 
+// Of a program that says only among its outputs what becomes of a buffer, PyTorch's module keeps that.
+TEST_F(DecoderFiles, WhatAProgramMakesOfItsBuffersGoesOn) {
+  ASSERT_TRUE(buildsFile("language/recurrent_one.pt2")) << messages();
+  EXPECT_EQ(served(9), (std::vector<std::vector<TokenId>>{
+                           {2, 1, 4, 3, 2, 5, 12, 2, 1}, {5, 12, 2, 1, 2, 1, 4, 3, 2}, {3, 2, 1, 6, 11, 1, 2, 1, 4}}));
+}
+
 // Ids that are padding take no row of the table of positions. A step has no more texts than the program takes.
 TEST_F(DecoderFiles, TextsOfAStepAreThoseOfAnExport) {
   ASSERT_TRUE(buildsFile("language/padded_batch.pt2")) << messages();
