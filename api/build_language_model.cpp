@@ -19,6 +19,7 @@
 #include "passes/serving/incremental.h"
 #include "passes/serving/layer_offers.h"
 #include "passes/serving/marked_ids.h"
+#include "passes/serving/one_token.h"
 #include "passes/serving/serving.h"
 #include "passes/serving/static_caches.h"
 #include "runtime/interpreter/evaluator.h"
@@ -259,7 +260,8 @@ class LanguageModelBuild {
     evaluator_ = makeEvaluator(given_.registry());
     entrance_ = openEntrance(*graph_, given_.registry(), *evaluator_, diagnostics_);
     if (!entrance_) return false;
-    entrance_->tokensFirst = !seesFirstToken(false) && seesFirstToken(true);
+    entrance_->tokensFirst = !seesToken(0, false) && seesToken(0, true);
+    if (!showsTokens()) return false;
     auto run = [this](const std::vector<IValue>& inputs, Diagnostics& d) { return given_.forward(inputs, d); };
     if (!tryInputs(run, *entrance_, diagnostics_)) return false;
     shape_.positions = entrance_->positions;
@@ -284,11 +286,33 @@ class LanguageModelBuild {
     const bool isExported = !given_.exportedSizes(*given_.graph()).empty();  // has no calls, and knows what it writes
     const Module& flat = isExported ? given_ : *lowered_;
     std::unique_ptr<Graph> graph = cloneGraph(*flat.graph());
-    const StaticCaches caches = readWholeTexts(*graph, given_.registry(), &placesInCaches_);
+    const StaticCaches caches = readWholeTexts(*graph, given_.registry(), &staticCaches_);
     if (caches == StaticCaches::None) return true;
+    if (caches == StaticCaches::OneByOne) widen(flat);
     given_ = Module(flat).withGraph(std::move(graph), caches == StaticCaches::OneByOne);
     lowered_ = given_.lowered(lowering_, diagnostics_);
     return lowered_.ok();
+  }
+
+  // A graph for one token may be one for any number of them, as a cache in blocks wants it.
+  void widen(const Module& flat) {
+    std::unique_ptr<Graph> graph = cloneGraph(*flat.graph());
+    if (!widenToTexts(*graph, given_.registry()) ||
+        readWholeTexts(*graph, given_.registry()) != StaticCaches::WholeText)
+      return;
+    Diagnostics ignored;
+    wide_ = Module(flat).withGraph(std::move(graph), true).lowered(lowering_, ignored);
+    if (wide_ && !wide_->prepare(ignored)) wide_ = Failed{};
+  }
+
+  // What a cache in blocks is made for: the model, or what its graph for one token was widened to.
+  const Module* openWide(Diagnostics& diagnostics) {
+    if (!wide_) return &*lowered_;
+    graph_ = cloneGraph(*wide_->graph());
+    Result<Entrance> entrance = openEntrance(*graph_, given_.registry(), *evaluator_, diagnostics);
+    if (!entrance) return nullptr;
+    if (asked_ == 0 && entrance->positions && config_.maxSeqLen > entrance->positions) bound(entrance->positions);
+    return &*wide_;
   }
 
   // A model that takes keys and values of earlier tokens is taken for one of whole texts, without any. So is one that
@@ -305,14 +329,15 @@ class LanguageModelBuild {
     return lowered_ && lowered_->prepare(diagnostics_);
   }
 
-  // Whether the last logits depend on the first token: those of [batch, tokens] do not where a model takes [tokens,
-  // batch].
-  bool seesFirstToken(bool tokensFirst) const {
+  // Whether the last logits depend on an earlier token of four: those of [batch, tokens] do not depend on the first one
+  // where a model takes [tokens, batch].
+  bool seesToken(size_t at, bool tokensFirst) const {
     Entrance entrance = *entrance_;
     entrance.tokensFirst = tokensFirst;
-    auto lastLogits = [&](TokenId first) {
+    auto lastLogits = [&](TokenId id) {
       Diagnostics ignored;
-      const TokenId ids[] = {first, 1, 1, 1};
+      TokenId ids[] = {1, 1, 1, 1};
+      ids[at] = id;
       std::vector<double> last;
       Result<std::vector<IValue>> out = given_.forward(inputsOfText(entrance, ids), ignored);
       Tensor logits = out ? logitsOf(*out) : Tensor();
@@ -323,6 +348,18 @@ class LanguageModelBuild {
       return last;
     };
     return lastLogits(1) != lastLogits(2);
+  }
+
+  // A mask of places that is 1 where tokens are hides none of them.
+  bool showsTokens() const {
+    if (staticCaches_.mask.empty() || seesToken(0, false) || seesToken(1, false) || seesToken(2, false)) return true;
+    diagnostics_
+        .error(fmt::format("%{} is taken for a mask that is 1 where tokens are, and is none: tokens are hidden where "
+                           "it is 1",
+                           staticCaches_.mask),
+               ErrorKind::Input)
+        .note("a module around the model can invert it: forward(ids, attention_mask) with 1 - attention_mask");
+    return false;
   }
 
   // Hidden values of each token are taken for logits like any other numbers.
@@ -366,7 +403,9 @@ class LanguageModelBuild {
       diagnostics.error("the model takes [tokens, batch], and a cache is for [batch, tokens]", ErrorKind::Unsupported);
       return false;
     }
-    Module opened = lowered_->withGraph(cloneGraph(*graph_));
+    const Module* whole = openWide(diagnostics);
+    if (!whole) return false;
+    Module opened = whole->withGraph(cloneGraph(*graph_));
     ServingOptions serving;
     serving.tokensPerBlock = config_.tokensPerBlock;
     serving.longest = config_.maxSeqLen;
@@ -377,6 +416,8 @@ class LanguageModelBuild {
     if (!served) return false;
     shape_.layers = served->layers, shape_.heads = served->heads, shape_.kvHeads = served->kvHeads;
     shape_.headSize = served->headSize, shape_.hidden = served->hidden, shape_.vocabulary = served->vocabulary;
+    if (served->places && config_.maxSeqLen > served->places && !boundByPlaces(served->places, diagnostics))
+      return false;
     built_.cache = cacheOf(config_, shape_);
     if (!validateKvCache(built_.cache, diagnostics)) return false;
     // Each layer has a pool of its own, which is written where it lies.
@@ -388,7 +429,7 @@ class LanguageModelBuild {
     CompileSpec spec = specFor(inputs);
     spec.minBlockSize = 1;
     // Tokens of all texts lie in one row, which may be longer than a text.
-    Module packed = lowered_->withGraph(std::move(graph_), true);
+    Module packed = whole->withGraph(std::move(graph_), true);
     compiled_ = packed.compiled(spec, diagnostics);
     built_.inputs = served->inputs;
     if (!compiled_) return false;
@@ -402,6 +443,18 @@ class LanguageModelBuild {
                   .packed = &packed,
                   .longest = hasLong ? &longest_ : nullptr},
                  diagnostics);
+  }
+
+  // Caches of a fixed length have places for so many tokens.
+  bool boundByPlaces(int64_t places, Diagnostics& diagnostics) {
+    if (asked_ == 0) {
+      bound(places);
+      return true;
+    }
+    diagnostics.error(
+        fmt::format("max_seq_len is {}, but the model's caches have places for {} tokens", config_.maxSeqLen, places),
+        ErrorKind::Input);
+    return false;
   }
 
   // Of a text that shows what only tokens do that are far from the first: the longest one where that costs little, else
@@ -530,8 +583,9 @@ class LanguageModelBuild {
     Diagnostics failure;
     int64_t fails = config_.maxSeqLen, runs = 0;
     // A cache of a fixed length tells where to look.
-    if (!asked_ && placesInCaches_ > 0 && placesInCaches_ < fails && !tryLongest(placesInCaches_ + 1, failure))
-      fails = placesInCaches_;
+    if (!asked_ && staticCaches_.tokens > 0 && staticCaches_.tokens < fails &&
+        !tryLongest(staticCaches_.tokens + 1, failure))
+      fails = staticCaches_.tokens;
     bool isFound = tryLongest(fails, failure);
     if (isFound) bound(fails);
     while (!isFound && !asked_ && fails > kShortest && runs == 0)
@@ -638,14 +692,14 @@ class LanguageModelBuild {
   BuildConfig config_;
   Diagnostics& diagnostics_;
   LowerOptions lowering_;
-  Result<Module> lowered_ = Failed{};
+  Result<Module> lowered_ = Failed{}, wide_ = Failed{};
   std::unique_ptr<Graph> graph_;  // of ids and positions, then of what serves
   std::unique_ptr<Evaluator> evaluator_;
   Result<Entrance> entrance_ = Failed{};
   std::vector<LayerOffer> offers_;
   std::string noAttention_ = "kv_cache_type asks for no blocks";
-  int64_t asked_ = 0;           // max_seq_len, before it was settled
-  int64_t placesInCaches_ = 0;  // of a fixed length; 0: there are none, or it is not known
+  int64_t asked_ = 0;  // max_seq_len, before it was settled
+  StaticCacheFacts staticCaches_;
   KnownText longest_;
   bool knowsLongest_ = false;
   LanguageModelShape shape_;

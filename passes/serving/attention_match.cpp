@@ -2,6 +2,7 @@
 
 #include "ir/values/aten.h"
 #include "ir/values/kind_set.h"
+#include "passes/serving/lookups.h"
 
 #include <array>
 #include <cmath>
@@ -263,7 +264,6 @@ bool AttentionMatcher::takeSinks(Scores& s) {
 // Of where(every score of the row is hidden, 0, softmax) the softmax: no row of causal attention hides its own token.
 Node* AttentionMatcher::withoutHiddenRows(Node* weights) {
   if (!weights || weights->kind() != aten::where || weights->inputCount() != 3) return weights;
-  static const Symbol kAny = Symbol::of("aten::any");
   Node* softmax = quiet(weights->input(2), aten::softmax);
   Node* none = quiet(weights->input(0), aten::logical_not);
   Node* any = none ? quiet(none->input(0), kAny) : nullptr;

@@ -205,13 +205,33 @@ class Opening {
     return dim;
   }
 
-  void takePositions() {
+  bool fitsTexts() {
     context_.facts.refresh();
+    small_.clear();
     for (auto [batch, tokens] : {std::pair<int64_t, int64_t>(2, 5), std::pair<int64_t, int64_t>(3, 7)})
       small_.emplace_back(context_, batch, tokens);
+    return small_[0].fits() && small_[1].fits();
+  }
+
+  // A graph may have the number 1 of the texts of its example, and any number of tokens.
+  void fitOneText() {
+    const TypePtr any = ids_->type();
+    auto setTypes = [&](TypePtr type) { ids_->setType(type), positions_->setType(type); };
+    TensorFacts one = any->tensor();
+    one.sizes = Dims{1, kUnknownSize};
+    setTypes(tensorType(one));
+    if (fitsTexts()) return;
+    setTypes(any);
+    fitsTexts();
+  }
+
+  void takePositions() {
+    if (!fitsTexts()) fitOneText();
     if (!small_[0].fits() || !small_[1].fits()) return;  // told where attention is looked for
     std::vector<Node*> nodes;
     for (Node* n : graph_.block()->nodes()) nodes.push_back(n);
+    // Asked of the graph as it is: what counts from where another value begins counts by itself as well.
+    std::vector<std::pair<Value*, int64_t>> counts;
     for (Node* n : nodes) {
       if (n->kind() == sym::Constant || n->outputCount() != 1 || !n->output()->type()->isTensor()) continue;
       Value* v = n->output();
@@ -223,9 +243,9 @@ class Opening {
         continue;
       }
       if (small_[0].dtype(v) == DType::Bool) continue;
-      std::optional<int64_t> first = firstPosition(v);
-      if (first) v->replaceAllUsesWith(positionsLike(v, *first));
+      if (std::optional<int64_t> first = firstPosition(v)) counts.emplace_back(v, *first);
     }
+    for (auto [v, first] : counts) v->replaceAllUsesWith(positionsLike(v, first));
   }
 
   int64_t rowsForIds() {

@@ -38,9 +38,9 @@ struct Entrance {
 };
 
 // Makes of any model one of the form (input_ids, position_ids [batch, tokens]) -> logits: masks become ones, positions
-// that the graph counts by itself become the input, of tuples and dictionaries the logits alone are returned. What
-// follows from positions is right then if they are the same in all rows of a batch. A report if an input is none of
-// these.
+// that the graph counts by itself become the input, of tuples and dictionaries the logits alone are returned. The
+// inputs of a graph that runs with one text alone are [1, tokens]. What follows from positions is right then if they
+// are the same in all rows of a batch. A report if an input is none of these.
 Result<Entrance> openEntrance(Graph& graph, const OpRegistry& registry, Evaluator& evaluator, Diagnostics& diagnostics);
 
 // The tensor of logits among what the graph returns, by the same rules; null if there is none.

@@ -5,6 +5,7 @@
 #include "passes/lowering/clean_up.h"
 #include "passes/rewrite/plan.h"
 #include "passes/serving/attention_node.h"
+#include "passes/serving/fixed_caches.h"
 #include "passes/serving/serving_passes.h"
 #include "passes/serving/text_length.h"
 
@@ -30,7 +31,7 @@ class Preparation {
  public:
   Preparation(Graph& graph, const OpRegistry& registry, Evaluator& evaluator, const ServingOptions& options,
               Diagnostics& diagnostics)
-      : graph_(graph), options_(options), context_(graph, registry, diagnostics) {
+      : graph_(graph), options_(options), longest_(options.longest), context_(graph, registry, diagnostics) {
     context_.evaluator = &evaluator;
   }
 
@@ -38,6 +39,7 @@ class Preparation {
     writePlainly(graph_, context_);
     if (!checkOptions() || !takeInputs()) return Failed{};
     answerQuestions();
+    if (!readCaches()) return Failed{};
     widenLogits();
     const bool wasSplit = splitRows(context_, ids_, positions_);
     if (sinkFactors(context_, positions_) || wasSplit) {
@@ -82,8 +84,11 @@ class Preparation {
     positions_->setName("position_ids");
     int64_t rows = options_.removeInputPadding ? 1 : kAny;
     // Sizes are told when attention has been found, which takes others.
-    ids_->setType(tensorOf(DType::Int64, {kAny, kAny}));
-    positions_->setType(tensorOf(DType::Int64, {kAny, kAny}));
+    const TensorFacts& known = ids_->type()->tensor();
+    const int64_t texts =
+        options_.removeInputPadding && known.hasRank && known.sizes.size() == 2 && known.sizes[0] == 1 ? 1 : kAny;
+    ids_->setType(tensorOf(DType::Int64, {texts, kAny}));
+    positions_->setType(tensorOf(DType::Int64, {texts, kAny}));
     types_ = {tensorOf(DType::Int64, {rows, kAny}), tensorOf(DType::Int64, {rows, kAny})};
     return true;
   }
@@ -91,13 +96,25 @@ class Preparation {
   void answerQuestions() {
     context_.facts.refresh();
     // Some questions are whether what others chose is there.
-    while (answerForTexts(context_, positions_, options_.longest)) {
+    while (answerForTexts(context_, positions_, longest_)) {
       for (auto pass : {foldConstants, removeGuards, removeDeadCode}) {
         context_.facts.refresh();
         pass(graph_, context_);
       }
       context_.facts.refresh();
     }
+  }
+
+  // Tensors that have places for so many tokens bound texts.
+  bool readCaches() {
+    Result<int64_t> places = readNewTokens(context_, ids_, positions_);
+    if (!places) return false;
+    model_.places = *places;
+    if (*places == 0) return true;
+    longest_ = longest_ ? std::min(longest_, *places) : *places;
+    cleanUp();
+    context_.facts.refresh();
+    return true;
   }
 
   void widenLogits() {
@@ -192,14 +209,16 @@ class Preparation {
     SmallInstance small(context_, 2, 5, positions_);
     if (!small.fits()) return true;  // told where attention is looked for
     std::optional<Dims> hidden = small.sizes(lastLayer_->input(0)), logits = small.sizes(graph_.output(0));
-    if (hidden == Dims{2, 5, model_.hidden} && logits == Dims{2, 5, model_.vocabulary}) return keepsAllTokens();
+    if (hidden == Dims{small.batch, small.tokens, model_.hidden} &&
+        logits == Dims{small.batch, small.tokens, model_.vocabulary})
+      return keepsAllTokens();
     return fail(lastLayer_->range,
                 "logits must be made of [batch, tokens, hidden] and have the form [batch, tokens, vocabulary]");
   }
 
   // A model may read the last tokens of a text alone.
   bool keepsAllTokens() {
-    for (int64_t tokens : {options_.longest, options_.mostTokens}) {
+    for (int64_t tokens : {longest_, options_.mostTokens}) {
       if (tokens == 0) continue;
       std::optional<Dims> logits = SmallInstance(context_, 1, tokens, positions_).sizes(graph_.output(0));
       if (logits && logits->size() == 3 && (*logits)[1] < tokens)
@@ -210,8 +229,7 @@ class Preparation {
   }
 
   bool makeNodes() {
-    const TextLengthFindings lengths =
-        findTextLengths(context_, ids_, positions_, options_.longest, options_.mostTokens);
+    const TextLengthFindings lengths = findTextLengths(context_, ids_, positions_, longest_, options_.mostTokens);
     if (lengths.choice)
       return fail(lengths.choice->range,
                   "this is chosen by all tokens at once, and those of several texts are computed together");
@@ -219,7 +237,7 @@ class Preparation {
     for (const Value* v : lengths.changing) changing[v] = v->name();
     AttentionFindings found = makeAttention(context_, {.positions = positions_,
                                                        .fuseRotary = options_.fuseRotary,
-                                                       .longest = options_.longest,
+                                                       .longest = longest_,
                                                        .inFloat = options_.cache != ServingOptions::Cache::None,
                                                        .changing = &lengths.changing});
     if (found.conflict) {
@@ -386,6 +404,7 @@ class Preparation {
 
   Graph& graph_;
   const ServingOptions& options_;
+  int64_t longest_;
   RewriteContext context_;
   ServingModel model_;
   Value *ids_ = nullptr, *positions_ = nullptr;

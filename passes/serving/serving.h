@@ -37,6 +37,7 @@ struct ServingModel {
   int64_t layers = 0, heads = 0, kvHeads = 0, headSize = 0;
   int64_t vocabulary = 0, hidden = 0;  // of the last layer
   int64_t bends = 0;                   // tokens of a text that is past all windows; 0: there are none
+  int64_t places = 0;                  // for tokens in tensors that they were written to; 0: there were none
 };
 
 // The graph has the inputs input_ids and position_ids [batch, tokens] and returns logits [batch, tokens, vocabulary],

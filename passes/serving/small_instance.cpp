@@ -14,6 +14,19 @@ namespace {
 constexpr size_t kMostNodes = 1000;
 constexpr int64_t kMostElements = int64_t{1} << 25;
 
+// Of an input [texts, tokens] the texts may be told alone.
+std::optional<int64_t> textsOf(const TensorFacts& facts) {
+  const bool isOpen = facts.hasRank && facts.sizes.size() == 2 && facts.sizes[0] > 0 && facts.sizes[1] < 0;
+  return isOpen ? std::optional(facts.sizes[0]) : std::nullopt;
+}
+
+int64_t textsOf(const Graph& graph, int64_t otherwise) {
+  for (const Value* input : graph.inputs())
+    if (std::optional<int64_t> texts = input->type()->isTensor() ? textsOf(input->type()->tensor()) : std::nullopt)
+      return *texts;
+  return otherwise;
+}
+
 ShapeOptions sizesFor(const Graph& graph, int64_t batch, int64_t tokens) {
   ShapeOptions options;
   for (const Value* input : graph.inputs()) {
@@ -25,7 +38,7 @@ ShapeOptions sizesFor(const Graph& graph, int64_t batch, int64_t tokens) {
       continue;
     }
     Dims sizes = facts.sizes;
-    int open = 0;
+    int open = textsOf(facts) ? 1 : 0;
     for (int64_t& s : sizes)
       if (s < 0 && open < 2) s = open++ ? tokens : batch;
     known = symbolicTensor(facts.dtype == DType::Undefined ? DType::Float32 : facts.dtype, sizes);
@@ -135,11 +148,11 @@ std::optional<std::vector<Node*>> nodesBehind(const Value* value, const std::vec
 }
 
 SmallInstance::SmallInstance(RewriteContext& context, int64_t batch, int64_t tokens, const Value* positions)
-    : batch(batch),
+    : batch(textsOf(context.graph, batch)),
       tokens(tokens),
       context_(context),
       positions_(positions),
-      shapes_(context.graph, context.registry, sizesFor(context.graph, batch, tokens)),
+      shapes_(context.graph, context.registry, sizesFor(context.graph, this->batch, tokens)),
       fits_(shapes_.conflicts().empty()) {}
 
 std::optional<Dims> SmallInstance::sizes(const Value* value) const {

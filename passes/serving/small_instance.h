@@ -13,8 +13,8 @@ namespace tscompile {
 class SmallInstance {
  public:
   // Inputs of unknown rank are taken to be ids [batch, tokens]; of others the first open size is `batch` and the second
-  // `tokens`. The context has an evaluator. `positions`, if there are any, is an input [batch, tokens] that counts the
-  // tokens of each row from 0.
+  // `tokens`; where an input [texts, tokens] tells its texts, these are `batch`. The context has an evaluator.
+  // `positions`, if there are any, is an input [batch, tokens] that counts the tokens of each row from 0.
   SmallInstance(RewriteContext& context, int64_t batch, int64_t tokens, const Value* positions = nullptr);
 
   const int64_t batch, tokens;

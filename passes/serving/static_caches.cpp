@@ -10,18 +10,16 @@
 #include "passes/serving/lookups.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <vector>
 
 namespace tscompile {
 namespace {
 
-const Symbol kIndexCopy = Symbol::of("aten::index_copy"), kIndexPut = Symbol::of("aten::index_put"),
-             kSliceScatter = Symbol::of("aten::slice_scatter"), kNumberOf = Symbol::of("aten::Int");
-
-// The operator itself, or the one that writes its result in place.
-bool isOrWrites(Symbol kind, Symbol op) { return kind == op || kind.text() == std::string(op.text()) + "_"; }
+const Symbol kNumberOf = Symbol::of("aten::Int");
 
 const TensorFacts* factsOf(const Value* v) { return v->type()->isTensor() ? &v->type()->tensor() : nullptr; }
 
@@ -55,27 +53,29 @@ class WholeTexts {
  public:
   WholeTexts(Graph& graph, const OpRegistry& registry) : graph_(graph), registry_(registry) {}
 
-  StaticCaches run() {
+  StaticCaches run(std::string& mask) {
     findInputs();
     if (!ids_ || !logitsOf(graph_) || !findCaches()) return StaticCaches::None;
     const bool isOneByOne = hasOneToken();
-    if (isOneByOne && inputs_.size() > (places_ ? 2 : 1) + given_.size()) return StaticCaches::None;
+    if (isOneByOne && inputs_.size() > (places_ ? 2 : 1) + masks_.size() + given_.size()) return StaticCaches::None;
     if (isOneByOne && !findReturned()) return StaticCaches::None;
-    for (Node* n : attributes_) {
-      Value* anew = writtenAnew(n->output());
-      kept_.push_back({copyOf(n->output(), n->next()), anew});
-    }
+    for (Node* n : attributes_) kept_.push_back({copyOf(n->output(), n->next())});
     for (size_t i = 0; i < given_.size(); ++i) beginWithZeros(given_[i], i < returned_.size() ? returned_[i] : nullptr);
     if (isOneByOne)
       loopOverTokens();
-    else if (places_)
-      places_->replaceAllUsesWith(countedFrom0(Builder(graph_, graph_.block()->first())));
+    else
+      giveAll();
     for (Value* start : starts_) {
       Builder b(graph_, graph_.block()->first() ? graph_.block()->first() : graph_.returnNode());
       start->replaceAllUsesWith(number(b, 0));
       eraseInput(start);
     }
     if (places_) eraseInput(places_);
+    for (const Value* v : masks_) {
+      mask = v->name();
+      eraseInput(v);
+    }
+    dropLastWrites();
     return isOneByOne ? StaticCaches::OneByOne : StaticCaches::WholeText;
   }
 
@@ -91,16 +91,45 @@ class WholeTexts {
     return v->type();
   }
 
-  // Lists and tuples of tensors that are only taken apart become tensors.
+  // Lists and tuples of tensors that are only taken apart become tensors, and so do stacks of which each is written.
   void takeApart() {
+    const AliasAnalysis alias(graph_, registry_);
     for (size_t i = 0; i < graph_.inputs().size(); ++i) {
       Value* input = graph_.input(i);
+      if (alias.isWritten(input) && isStack(input)) {
+        std::vector<Node*> selects;
+        for (const Use& u : input->uses()) selects.push_back(u.user);
+        for (Node* n : selects) {
+          TensorFacts one = *factsOf(input);
+          one.sizes = Dims(one.sizes.begin() + 1, one.sizes.end());
+          one.strides = {};
+          n->output()->replaceAllUsesWith(graph_.addInput(tensorType(one)));
+          n->destroy();
+        }
+        eraseInput(graph_.input(i--));
+        continue;
+      }
       Node* parts = input->useCount() == 1 ? (*input->uses().begin()).user : nullptr;
       if (!parts || (parts->kind() != sym::ListUnpack && parts->kind() != sym::TupleUnpack)) continue;
       for (Value* part : parts->outputs()) part->replaceAllUsesWith(graph_.addInput(formOf(part)));
       parts->destroy();
       eraseInput(graph_.input(i--));
     }
+  }
+
+  // Each tensor is taken once.
+  static bool isStack(const Value* v) {
+    if (!v->type()->isTensor() || !hasKnownSizes(v)) return false;
+    std::set<int64_t> taken;
+    auto isPart = [&](const Use& u) {
+      const IValue* dim = u.user->kind() == aten::select ? GraphFacts::constant(u.user->input(1)) : nullptr;
+      const IValue* at = dim ? GraphFacts::constant(u.user->input(2)) : nullptr;
+      return u.index() == 0 && at && at->isInt() && at->toInt() >= 0 && dim->isInt() && dim->toInt() == 0 &&
+             taken.insert(at->toInt()).second;
+    };
+    for (const Use& u : v->uses())
+      if (!isPart(u)) return false;
+    return v->hasUses();
   }
 
   void findInputs() {
@@ -114,7 +143,18 @@ class WholeTexts {
     for (Value* v : inputs_)
       if (!ids_ && !roleByName(v)) ids_ = v;
     for (Value* v : inputs_)
+      if (roleByName(v) == ServingInput::Mask && isOfPlaces(v)) masks_.push_back(v);
+    for (Value* v : inputs_)
       if (roleByName(v) == ServingInput::Positions && (isRow(v) || (hasOneToken() && hasKnownSizes(v)))) places_ = v;
+  }
+
+  // A mask of a number for each place of the caches, of each token or of one.
+  bool isOfPlaces(const Value* v) const {
+    const TensorFacts* f = factsOf(v);
+    const int64_t places = placesInCaches(graph_);
+    if (!f->hasRank || f->sizes.empty() || f->dtype == DType::Undefined || places < 2 || f->sizes.back() != places)
+      return false;
+    return std::all_of(f->sizes.begin(), f->sizes.end() - 1, [](int64_t s) { return s < 0 || s == 1; });
   }
 
   bool hasOneToken() const {
@@ -150,14 +190,13 @@ class WholeTexts {
     if (!mergeReads()) return false;
     const AliasAnalysis alias(graph_, registry_);
     for (Node* n : graph_.block()->nodes()) {
-      if (n->kind() == sym::GetAttr && n->output()->type()->isTensor() &&
-          (alias.isWritten(n->output()) || writtenAnew(n->output())))
+      if (n->kind() == sym::GetAttr && n->output()->type()->isTensor() && alias.isWritten(n->output()))
         attributes_.push_back(n);
       // Programs of torch.export copy what they write.
       if (n->kind() == aten::clone && isAttribute(n->input(0)) && alias.isWritten(n->output())) kept_.push_back({n});
     }
     for (Value* v : inputs_) {
-      if (v == ids_ || v == places_ || !hasKnownSizes(v)) continue;
+      if (v == ids_ || v == places_ || !hasKnownSizes(v) || std::ranges::find(masks_, v) != masks_.end()) continue;
       if (alias.isWritten(v) || isPlacedIn(v, alias)) given_.push_back(v);
     }
     return !kept_.empty() || !attributes_.empty() || (places_ && (!given_.empty() || !hasOneToken()));
@@ -173,18 +212,6 @@ class WholeTexts {
         return true;
     }
     return false;
-  }
-
-  // What becomes of a tensor that is left as it is: it with the new tokens at their places, made for nothing else.
-  Value* writtenAnew(const Value* v) const {
-    Value* out = nullptr;
-    for (const Use& u : v->uses()) {
-      const Symbol k = u.user->kind();
-      if (k == aten::size) continue;
-      if ((k != kIndexCopy && k != kIndexPut) || u.index() != 0 || out || !places_) return nullptr;
-      out = u.user->output();
-    }
-    return out;
   }
 
   // An attribute is read once, before it is written. False if it becomes another tensor.
@@ -208,6 +235,25 @@ class WholeTexts {
 
   static bool isAttribute(const Value* v) {
     return v->node() && (v->node()->kind() == sym::GetAttr || v->node()->kind() == sym::Constant);
+  }
+
+  // What is written last is for the next call.
+  void dropLastWrites() {
+    const AliasAnalysis alias(graph_, registry_);
+    std::vector<Node*> all;
+    for (Node* n : graph_.block()->nodes()) all.push_back(n);
+    LocationSet read = alias.reads(graph_.returnNode());
+    for (const Use& u : graph_.outputs()) read.add(alias.reachable(u.value));
+    for (size_t i = all.size(); i-- > 0;) {
+      Node* n = all[i];
+      const LocationSet written = alias.writes(n);
+      const bool isUsed = std::ranges::any_of(n->outputs(), [](const Value* v) { return v->hasUses(); });
+      if (written.empty() || written.reachOutside() || written.intersects(read) || isUsed || n->hasBlocks()) {
+        read.add(alias.reads(n));
+        continue;
+      }
+      n->destroy();
+    }
   }
 
   // Takes the place of a value.
@@ -269,9 +315,43 @@ class WholeTexts {
   }
   static Value* tokens(Builder& b, Value* ids) { return b.call(aten::size, {ids, number(b, 1)}, types().integer); }
 
+  void giveAll() {
+    Builder b(graph_, graph_.block()->first());
+    if (places_) places_->replaceAllUsesWith(countedFrom0(b, factsOf(places_)->dtype));
+    for (Value* mask : masks_) mask->replaceAllUsesWith(maskLike(mask, countedFrom0(b, DType::Int64), b));
+  }
+
+  // What tokens at these places see of the caches: all places up to their own, in one row those up to the last one's.
+  // Numbers are 1 where they see, or are added to scores if they are floats of rows.
+  Value* maskLike(const Value* mask, Value* places, Builder& b) {
+    const TensorFacts& f = *factsOf(mask);
+    const size_t rank = f.sizes.size();
+    const bool isOfRows = rank > 2 || (rank == 2 && f.sizes[0] < 0);
+    Value* own = isOfRows ? b.call(aten::unsqueeze, {places, number(b, 1)}, types().tensor)
+                          : b.call(aten::select, {places, number(b, 0), number(b, -1)}, types().tensor);
+    Value* all =
+        b.call(aten::arange,
+               {number(b, f.sizes.back()), number(b, static_cast<int64_t>(DType::Int64)), none(b), none(b), none(b)},
+               types().tensor);
+    Value* out = b.call(aten::le, {all, own}, types().tensor);
+    auto as = [&](Value* v) {
+      Value* no = b.constant(IValue(false));
+      return b.call(aten::to, {v, number(b, static_cast<int64_t>(f.dtype)), no, no, none(b)}, types().tensor);
+    };
+    if (isOfRows && isFloating(f.dtype)) {
+      Value* hidden = b.call(aten::logical_not, {out}, types().tensor);
+      Value* nothing = b.call(aten::zeros_like, {as(out), none(b), none(b), none(b), none(b), none(b)}, types().tensor);
+      Value* far = b.constant(IValue(-std::numeric_limits<double>::infinity()));
+      out = b.call(aten::masked_fill, {nothing, hidden, far}, types().tensor);
+    } else {
+      out = as(out);
+    }
+    for (size_t r = isOfRows ? 2 : 1; r < rank; ++r) out = b.call(aten::unsqueeze, {out, number(b, 0)}, types().tensor);
+    return out;
+  }
+
   // [tokens]
-  Value* countedFrom0(Builder b) {
-    const DType known = factsOf(places_)->dtype;
+  Value* countedFrom0(Builder b, DType known) {
     Value* dtype = number(b, static_cast<int64_t>(known == DType::Undefined ? DType::Int64 : known));
     return b.call(aten::arange, {tokens(b, ids_), dtype, none(b), none(b), none(b)}, types().tensor);
   }
@@ -295,6 +375,7 @@ class WholeTexts {
     values[ids_] =
         b.call(aten::slice, {ids_, number(b, 1), at, sum(at, number(b, 1), b), number(b, 1)}, types().tensor);
     if (places_) values[places_] = placeLike(place, b);
+    for (Value* mask : masks_) values[mask] = maskLike(mask, place, b);
     for (Value* start : starts_) values[start] = b.call(kNumberOf, {place}, types().integer);
     std::vector<Value*> left;
     for (const Kept& cache : kept_) {
@@ -344,6 +425,7 @@ class WholeTexts {
   const OpRegistry& registry_;
   Value *ids_ = nullptr, *places_ = nullptr;
   std::vector<Value*> inputs_, given_;  // tensors; those that are written
+  std::vector<Value*> masks_;           // of places
   std::vector<Value*> starts_;          // numbers: places of the first of the tokens
   std::vector<Node*> attributes_;       // that are written
   std::vector<Value*> returned_;        // what becomes of those that are given
@@ -352,9 +434,12 @@ class WholeTexts {
 
 }  // namespace
 
-StaticCaches readWholeTexts(Graph& graph, const OpRegistry& registry, int64_t* tokens) {
-  if (tokens) *tokens = placesInCaches(graph);
-  return WholeTexts(graph, registry).run();
+StaticCaches readWholeTexts(Graph& graph, const OpRegistry& registry, StaticCacheFacts* facts) {
+  StaticCacheFacts found;
+  found.tokens = placesInCaches(graph);
+  const StaticCaches caches = WholeTexts(graph, registry).run(found.mask);
+  if (facts) *facts = found;
+  return caches;
 }
 
 }  // namespace tscompile

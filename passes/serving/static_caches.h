@@ -4,6 +4,8 @@
 #include "ir/graph/graph.h"
 #include "ir/operators/op_registry.h"
 
+#include <string>
+
 namespace tscompile {
 
 // What became of a graph that writes such tensors.
@@ -13,10 +15,15 @@ enum class StaticCaches : uint8_t {
   OneByOne,   // it takes them as well, and runs what it was, a graph for one token, for one after the other
 };
 
+struct StaticCacheFacts {
+  int64_t tokens = 0;  // that the longest tensor has places for; 0 if that is not told
+  std::string mask;    // the input that has a number for each place, without "%"; "": there is none
+};
+
 // Makes a graph that is called with new tokens, and with the places of these in one dimension, or the place of the
-// first of them, if it asks for them, one of whole texts: the places count from 0, and each call begins with tensors as
-// they are in the model, zeros where a caller gives them. `tokens`: that the longest one has a place for; 0 if that is
-// not told.
-StaticCaches readWholeTexts(Graph& graph, const OpRegistry& registry, int64_t* tokens = nullptr);
+// first of them, if it asks for them, one of whole texts: the places count from 0, masks of the tensors' length show
+// what is written up to each token, and each call begins with tensors as they are in the model, zeros where a caller
+// gives them.
+StaticCaches readWholeTexts(Graph& graph, const OpRegistry& registry, StaticCacheFacts* facts = nullptr);
 
 }  // namespace tscompile

@@ -160,11 +160,10 @@ Value* plainSoftmax(Node* n, RewriteContext& c) {
 
 // Of memory that is filled part by part along one dimension, what it holds then.
 bool joinCopies(Node* n, RewriteContext& c) {
-  static const Symbol kCopy = Symbol::of("aten::copy_");
   std::vector<Node*> slices, copies, others;
   for (const Use& u : n->output()->uses()) {
     bool isPart = u.user->kind() == aten::slice && u.user->inputCount() == 5 && u.index() == 0 &&
-                  u.user->output()->useCount() == 1 && (*u.user->output()->uses().begin()).user->kind() == kCopy;
+                  u.user->output()->useCount() == 1 && (*u.user->output()->uses().begin()).user->kind() == aten::copy_;
     Node* copy = isPart ? (*u.user->output()->uses().begin()).user : nullptr;
     if (!copy || copy->output()->hasUses() || copy->input(0) != u.user->output()) {
       others.push_back(u.user);

@@ -130,9 +130,12 @@ TEST_F(DecoderFiles, CachesOfAFixedLengthAreThoseOfTexts) {
   const std::vector<std::vector<TokenId>> tokens{
       {5, 6, 11, 0, 6, 0, 4, 6, 3}, {3, 6, 10, 5, 6, 3, 0, 6, 3}, {11, 0, 6, 11, 3, 5, 6, 4, 5}};
   for (const auto& [name, longest] : {std::pair("static_buffers.pt", 24), std::pair("static_buffers.pt2", 23),
-                                      std::pair("static_one.pt2", 24), std::pair("static_given.pt2", 24)}) {
+                                      std::pair("static_one.pt2", 24), std::pair("static_given.pt2", 24),
+                                      std::pair("static_masked.pt2", 23), std::pair("static_masked_one.pt2", 24)}) {
     ASSERT_TRUE(buildsFile(std::string("language/") + name)) << name << "\n" << messages();
-    EXPECT_EQ(readBuiltModel(folder_, diagnostics_)->config.maxSeqLen, longest) << name;
+    Result<BuiltModel> built = readBuiltModel(folder_, diagnostics_);
+    EXPECT_EQ(built->config.kvCacheType, KvCacheType::Paged) << name << "\n" << messages();
+    EXPECT_EQ(built->config.maxSeqLen, longest) << name;
     EXPECT_EQ(served(9), tokens) << name;
   }
 }

@@ -4,6 +4,7 @@
 #include "frontend/text/parse.h"
 #include "ir/graph/printer.h"
 #include "ir/support/diagnostic_printer.h"
+#include "passes/serving/one_token.h"
 #include "runtime/registry.h"
 
 #include <gtest/gtest.h>
@@ -57,6 +58,50 @@ TEST(StaticCaches, OtherGraphsStayAsTheyAre) {
     EXPECT_EQ(readWholeTexts(*g, allOps()), StaticCaches::None) << rest;
     EXPECT_EQ(graphText(*g), before);
   }
+}
+
+TEST(StaticCaches, MasksAsLongAsTheyAreShowWhatIsWritten) {
+  const std::string rest =
+      "  %all : Float(1, 6) = aten::index_copy_(%k, %1, %input_pos, %ids)\n"
+      "  %y : Tensor = aten::mul(%all, %attention_mask)\n";
+  for (const char* ids : {"Long(1, *)", "Long(1, 1)"}) {
+    std::string text = writingKeys(ids, rest);
+    const std::string places = "%input_pos : Tensor";
+    text.replace(text.find(places), places.size(), places + ", %attention_mask : Long(1, 6)");
+    std::unique_ptr<Graph> g = graphOfCaches(text);
+    StaticCacheFacts facts;
+    ASSERT_NE(readWholeTexts(*g, allOps(), &facts), StaticCaches::None);
+    EXPECT_EQ(facts.mask, "attention_mask");
+    EXPECT_EQ(facts.tokens, 6);
+    EXPECT_EQ(g->inputs().size(), 2u);
+    EXPECT_NE(graphText(*g).find("aten::le("), std::string::npos) << graphText(*g);
+  }
+}
+
+TEST(StaticCaches, WhatIsWrittenForTheNextCallAloneGoes) {
+  std::unique_ptr<Graph> g =
+      graphOfCaches(writingKeys("Tensor", kKeysWritten + "  %y : Tensor = aten::relu(%all)\n"
+                                                         "  %next : Tensor = aten::add_(%k, %1, %1)\n"));
+  ASSERT_EQ(readWholeTexts(*g, allOps()), StaticCaches::WholeText);
+  EXPECT_EQ(graphText(*g).find("aten::add_"), std::string::npos) << graphText(*g);
+}
+
+// [1, 1, 8] -> [1, 8] -> [1, 1, 2, 4] -> [1, 2, 1, 4]
+TEST(OneToken, SizesOfTokensBecomeOpen) {
+  const std::string ids = "graph(%ids : Long(1, 1), %table : Float(9, 8)):\n";
+  const std::string rest =
+      "  %m1 : int = prim::Constant[value=-1]()\n  %1 : int = prim::Constant[value=1]()\n"
+      "  %2 : int = prim::Constant[value=2]()\n  %no : bool = prim::Constant[value=0]()\n"
+      "  %rows : int[] = prim::Constant[value=[1, 8]]()\n  %heads : int[] = prim::Constant[value=[1, 1, 2, 4]]()\n"
+      "  %x : Float(1, 1, 8) = aten::embedding(%table, %ids, %m1, %no, %no)\n"
+      "  %r : Float(1, 8) = aten::reshape(%x, %rows)\n  %h : Float(1, 1, 2, 4) = aten::reshape(%r, %heads)\n"
+      "  %y : Float(1, 2, 1, 4) = aten::transpose(%h, %1, %2)\n  return (%y)\n";
+  std::unique_ptr<Graph> g = graphOfCaches(ids + rest);
+  ASSERT_TRUE(widenToTexts(*g, allOps()));
+  std::string text = graphText(*g);
+  EXPECT_NE(text.find("%ids : Long(1, *)"), std::string::npos) << text;
+  EXPECT_NE(text.find("%y : Float(1, 2, *, 4)"), std::string::npos) << text;
+  EXPECT_FALSE(widenToTexts(*graphOfCaches("graph(%ids : Long(1, 3)):\n  return (%ids)\n"), allOps()));
 }
 
 }  // namespace
