@@ -45,7 +45,7 @@ class NewWeights {
     for (const std::string& name : given_.names()) take(name);
     for (const auto& [key, file] : attributeFiles_) takeAttribute(key, file);
     if (!options_.partial) checkComplete();
-    checkAny();
+    tellPassedOver();
     if (diagnostics_.errorCount() != before) return nullptr;
     if (isComplete()) {
       out_.files.clear();
@@ -112,11 +112,19 @@ class NewWeights {
     if (std::find(out_.unread.begin(), out_.unread.end(), name) != out_.unread.end()) return;
     NearestName nearest(name);
     for (const auto& [known, tensor] : out_.weights) nearest.consider(known);
-    const std::string what = "is not in the model" + suggestion(nearest);
-    const bool mayBeMeant = nearest.found() && !given_.has(nearest.name());
-    if (!options_.partial || mayBeMeant) return fail(name, what);
-    diagnostics_.warning({}, fmt::format("weight '{}' of {} {}", abbreviate(name, 80), given_.fileOf(name), what));
-    ++passedOver_;
+    if (nearest.found() && !given_.has(nearest.name())) return fail(name, "is not in the model" + suggestion(nearest));
+    passedOver_.push_back(name);
+  }
+
+  // A state_dict has what only training needs, and one file may serve several models.
+  void tellPassedOver() {
+    if (passedOver_.empty()) return;
+    if (passedOver_.size() == given_.names().size()) {
+      diagnostics_.error("the model reads none of the weights that are given", ErrorKind::Input);
+      return;
+    }
+    diagnostics_.warning({}, fmt::format("{} {} not in the model: {}", counted(passedOver_.size(), "weight"),
+                                         passedOver_.size() == 1 ? "is" : "are", listText(passedOver_)));
   }
 
   void checkComplete() {
@@ -128,12 +136,6 @@ class NewWeights {
         attributes.push_back(attributeName(key));
     reportMissing("weight", weights);
     reportMissing("attribute", attributes);
-  }
-
-  // Files none of whose weights the model has are those of another one.
-  void checkAny() {
-    if (!passedOver_ || passedOver_ != given_.names().size()) return;
-    diagnostics_.error("the model reads none of the weights that are given", ErrorKind::Input);
   }
 
   // What is no tensor of an archive's state_dict stays.
@@ -169,7 +171,7 @@ class NewWeights {
   Diagnostics& diagnostics_;
   RefitSource out_;
   Weights given_;
-  size_t passedOver_ = 0;                              // names that the model has not
+  std::vector<std::string> passedOver_;                // names that the model has not
   std::map<std::string, std::string> attributeFiles_;  // the first file that has it, by key
 };
 

@@ -61,8 +61,8 @@ VerbSpec refitCommand() {
           .argumentRequired = true,
           .details =
               "Needs no graph text. The result is, to the last byte, what compiling or building with these\n"
-              "weights gives. Names, sizes and dtypes must be those of the model; all that are not are\n"
-              "reported at once.\n\n"
+              "weights gives. Sizes and dtypes must be those of the model, and so must names that are nearly\n"
+              "its own; all that are not are reported at once. Other names are passed over.\n\n"
               "Examples:\n  tscompile refit model.tse --weights tuned.safetensors -o tuned.tse\n"
               "  tscompile refit built --weights head.safetensors --partial\n",
           .options = refitOptions(),
