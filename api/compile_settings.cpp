@@ -107,7 +107,7 @@ bool isUsual(const PlanSettings& s) {
 }
 
 using S = CompileSpec;
-constexpr std::string_view kSizes = "NAME=SIZES such as x=1..8x3x224x224, x=2x10:i64 or x=Nx8 with N=1..8";
+constexpr std::string_view kSizes = "NAME=SIZES such as x=1..8x3x224x224, x=2x10:i64, or x=Nx8 beside N=1..8";
 
 constexpr CompileSetting kSettings[] = {
     {"method", "NAME", "the method to take (default: forward)",
@@ -140,7 +140,7 @@ constexpr CompileSetting kSettings[] = {
      textsOf<&S::torchExecutedNodes>,
      {},
      true},
-    {"shape", "NAME=SIZES", "sizes of an input, such as x=1..8x3x224x224, x=2x10:i64, or x=Nx8 with N=1..8",
+    {"shape", "NAME=SIZES", "sizes of an input, such as x=1..8x3x224x224, x=2x10:i64, or x=Nx8 {shape} N=1..8",
      appendRange<&S::shapes>, rangesOf<&S::shapes>, kSizes, true},
     {"opt-shape", "NAME=SIZES", "sizes to estimate with (default: the largest of {shape})",
      appendRange<&S::usualShapes>, rangesOf<&S::usualShapes>, kSizes, true},
@@ -228,6 +228,41 @@ bool applySetting(CompileSpec& spec, std::string_view text) {
   const bool hasValue = equal != std::string_view::npos;
   if (!s || !s->set || (hasValue ? s->value.empty() : !s->value.empty() && !s->valueOptional)) return false;
   return s->set(spec, hasValue ? std::string(text.substr(equal + 1)) : "");
+}
+
+std::string settingProblem(std::string_view text, char separator) {
+  const size_t equal = text.find('=');
+  const std::string_view name = text.substr(0, equal);
+  auto spelled = [&](std::string_view words) {
+    std::string out = abbreviate(words, 80);
+    std::replace(out.begin(), out.end(), '-', separator);
+    return out;
+  };
+  auto meant = [](const NearestName& nearest, const std::string& as) {
+    return nearest.found() ? ", did you mean '" + as + "'?" : "";
+  };
+  const CompileSetting* s = findCompileSetting(name);
+  if (!s || !s->set) {
+    NearestName nearest(name);
+    for (const CompileSetting& known : kSettings)
+      if (known.set) nearest.consider(known.name);
+    return fmt::format("there is no setting '{}'{}", spelled(name), meant(nearest, spelled(nearest.name())));
+  }
+  if (s->value.empty()) return spelled(name) + " takes no value";
+  const bool isChoice = s->value.find('|') != std::string_view::npos;
+  if (equal == std::string_view::npos) return fmt::format("{} needs a value: {}", spelled(name), s->value);
+  const std::string_view value = text.substr(equal + 1);
+  NearestName nearest(value);
+  std::string choices;
+  for (std::string_view choice : split(s->value, '|')) {
+    if (isChoice) nearest.consider(choice);
+    choices += (choices.empty() ? "" : ", ") + std::string(choice);
+  }
+  return fmt::format("{} takes {}, not '{}'{}", spelled(name),
+                     !s->takes.empty() ? std::string(s->takes)
+                     : isChoice        ? "one of " + choices
+                                       : std::string(s->value),
+                     abbreviate(value, 80), meant(nearest, nearest.name()));
 }
 
 std::optional<double> partOfPercent(const std::string& text) {

@@ -35,6 +35,9 @@ std::vector<std::pair<const CompileSetting*, std::string>> saidSettings(const Co
 std::vector<std::string> settingTexts(const CompileSpec& spec);
 // Takes such a text; whether it is one.
 bool applySetting(CompileSpec& spec, std::string_view text);
+// Why a text is none: an unknown name, or what its value may be, with the nearest one. `separator` stands between the
+// words of names where "-" cannot.
+std::string settingProblem(std::string_view text, char separator = '-');
 
 // The part that a percentage stands for, rounded once: 0.9999999 for "99.99999". None for a text that is no number.
 std::optional<double> partOfPercent(const std::string& text);

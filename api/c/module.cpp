@@ -51,7 +51,7 @@ CompileSpec specOf(const tscompile_compile_options* options) {
   for (const std::string& input : textsOf(o.inputs, o.input_count))
     if (!addInputRange(input, out)) failUsage("'" + input + "' is no size of an input, such as x=1..8x3x224x224:f32");
   for (const std::string& setting : textsOf(o.settings, o.setting_count))
-    if (!applySetting(out, setting)) failUsage("'" + setting + "' is no setting, such as precision=f16");
+    if (!applySetting(out, setting)) failUsage(settingProblem(setting));
   return out;
 }
 

@@ -6,6 +6,7 @@
 #include "frontend/files/tensor_generator.h"
 #include "ir/support/text.h"
 #include "ir/values/carried_types.h"
+#include "ir/values/dtype_words.h"
 #include "ir/values/error.h"
 
 #include <fmt/format.h>
@@ -123,14 +124,8 @@ bool TensorReader::readDType() {
   if (name.empty()) return c_.expected("a dtype");
   std::optional<DType> dtype = dtypeFromName(name);
   if (!dtype) {
-    NearestName nearest(name);
-    for (int d = 0; d < kDTypeCount; ++d)
-      if (isSupported(static_cast<DType>(d))) {
-        nearest.consider(shortName(static_cast<DType>(d)));
-        nearest.consider(pythonName(static_cast<DType>(d)));
-      }
     Diagnostic& d = c_.error(begin, fmt::format("unknown dtype '{}'", name));
-    if (nearest.found()) d.note(fmt::format("did you mean '{}'?", nearest.name()));
+    if (const std::string meant = dtypeMeantBy(name); !meant.empty()) d.note(fmt::format("did you mean '{}'?", meant));
     return false;
   }
   if (!isSupported(*dtype))

@@ -4,6 +4,7 @@
 #include "api/input_range.h"
 #include "ir/support/quantities.h"
 #include "ir/support/split.h"
+#include "ir/values/dtype_words.h"
 
 #include <fmt/core.h>
 
@@ -79,16 +80,15 @@ const OptionSpec kCommon[] = {
 
 // As torchtrtc writes dtypes.
 void enablePrecision(Options& o, const std::string& v) {
-  constexpr std::pair<std::string_view, DType> kNames[] = {
-      {"f32", DType::Float32},   {"fp32", DType::Float32}, {"float32", DType::Float32}, {"float", DType::Float32},
-      {"f16", DType::Float16},   {"fp16", DType::Float16}, {"float16", DType::Float16}, {"half", DType::Float16},
-      {"bf16", DType::BFloat16}, {"i8", DType::Int8},      {"int8", DType::Int8},       {"char", DType::Int8}};
-  for (const auto& [name, precision] : kNames) {
-    if (v != name) continue;
-    // float32 is what is there when nothing is enabled.
-    if (precision != DType::Float32) o.partition.spec.engine.precision = precision;
-    return;
-  }
+  std::optional<DType> precision = dtypeFromName(v);
+  if (!precision) precision = dtypeFromForeignName(v);
+  // float32 is what is there when nothing is enabled.
+  if (precision == DType::Float32) return;
+  for (DType one : {DType::Float16, DType::BFloat16, DType::Int8})
+    if (precision == one) {
+      o.partition.spec.engine.precision = one;
+      return;
+    }
   throw UsageError{"--enable-precision takes f32, f16, bf16 or int8, not '" + abbreviate(v, 80) + "'"};
 }
 
@@ -161,8 +161,16 @@ void refuseBeside(const Options& options, std::initializer_list<std::string_view
       throw UsageError{said.name + " goes without " + std::string(with)};
 }
 
-// "x=1x3x224x224" of sizes as other tools write them, "x=[1,3,224,224]", "x:1x3x224x224"; empty if it is none.
+// "x=1x3x224x224" of sizes as other tools write them, "x=[1,3,224,224]", "x:1x3x224x224", "x=1x3:float"; empty if it is
+// none.
 static std::string asSizes(const std::string& text) {
+  const auto isRange = [](const std::string& t) {
+    return parseInputRange(t.find('=') == std::string::npos ? "0=" + t : t).has_value();
+  };
+  if (const size_t colon = text.rfind(':'); colon != std::string::npos) {
+    const std::string meant = dtypeMeantBy(std::string_view(text).substr(colon + 1));
+    if (const std::string out = text.substr(0, colon + 1) + meant; !meant.empty() && isRange(out)) return out;
+  }
   std::string out;
   for (char c : text)
     if (c == ',' || c == '*')
@@ -171,8 +179,8 @@ static std::string asSizes(const std::string& text) {
       out += '=';
     else if (c != '[' && c != ']' && c != '(' && c != ')' && c != ' ')
       out += c;
-  const bool unnamed = out.find('=') == std::string::npos;
-  return out != text && parseInputRange(unnamed ? "0=" + out : out) ? out : "";
+  const bool isNamed = !out.empty() && std::isdigit(static_cast<unsigned char>(out[0])) == 0;
+  return out != text && (isNamed || out.find('=') == std::string::npos) && isRange(out) ? out : "";
 }
 
 OptionSpec settingOption(std::string_view name, const std::string& aliases) {

@@ -97,6 +97,22 @@ void setDefaults(const VerbSpec& verb, const Registered& all, Options& options) 
 
 std::string helpHint(const VerbSpec& verb) { return "see 'tscompile help " + std::string(verb.name) + "'"; }
 
+// What options of other tools are called here, where the command has one of them.
+std::string optionMeantBy(std::string_view name, const VerbSpec& verb) {
+  constexpr std::pair<std::string_view, std::string_view> kWords[] = {
+      {"--time", "--duration"},      {"--seconds", "--duration"},   {"--iterations", "--duration"},
+      {"--iters", "--duration"},     {"--runs", "--duration"},      {"--repeat", "--duration"},
+      {"--size", "--shape"},         {"--input-shape", "--shape"},  {"--batch-size", "--sizes"},
+      {"--dtype", "--precision"},    {"--fp16", "--precision"},     {"--out", "--output"},
+      {"--compare", "--expect"},     {"--reference", "--expect"},   {"--num-threads", "--threads"},
+      {"--checkpoint", "--weights"}, {"--state-dict", "--weights"}, {"--params", "--weights"}};
+  for (const auto& [there, here] : kWords)
+    if (there == name)
+      for (const OptionSpec& spec : verb.options)
+        if (longName(spec) == here) return std::string(here);
+  return "";
+}
+
 [[noreturn]] void unknownOption(const std::string& given, const VerbSpec& verb) {
   std::string name = given.substr(0, given.find('='));
   if (name.size() < 2) name = given;
@@ -108,7 +124,8 @@ std::string helpHint(const VerbSpec& verb) { return "see 'tscompile help " + std
   if (std::string_view reason = reasonWithoutOption(name); !reason.empty())
     throw UsageError{"there is no option '" + name + "': " + std::string(reason), {helpHint(verb)}};
   // "-o" for the first one of its own that begins so.
-  std::string meant = nearest.found() ? nearest.name() : "";
+  std::string meant = optionMeantBy(name, verb);
+  if (meant.empty() && nearest.found()) meant = nearest.name();
   if (meant.empty() && name.size() == 2 && name[0] == '-')
     for (const OptionSpec& spec : verb.options)
       if (meant.empty() && longName(spec).starts_with("-" + name)) meant = longName(spec);
