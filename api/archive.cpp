@@ -30,11 +30,14 @@ using source::MethodInfo;
 
 class ArchiveLoader {
  public:
-  ArchiveLoader(const TorchArchive& archive, const OpRegistry& registry, const Limits& limits, Diagnostics& diagnostics)
+  ArchiveLoader(const TorchArchive& archive, const OpRegistry& registry, const Limits& limits, Diagnostics& diagnostics,
+                UnknownOperators unknown)
       : archive_(archive),
         registry_(registry),
         diagnostics_(diagnostics),
-        library_([this](const std::string& module) { return codeOf(module); }, registry, diagnostics, limits) {}
+        library_([this](const std::string& module) { return codeOf(module); }, registry, diagnostics, limits) {
+    library_.setUnknownOperators(unknown);
+  }
 
   bool load(OpenedArchive& out) {
     std::vector<IValue> constants;
@@ -406,11 +409,11 @@ bool isTorchArchive(const std::string& path) {
 }
 
 Result<OpenedArchive> openArchive(const std::string& path, const OpRegistry& registry, const Limits& limits,
-                                  Diagnostics& diagnostics) {
+                                  Diagnostics& diagnostics, UnknownOperators unknown) {
   Result<std::shared_ptr<const TorchArchive>> archive = TorchArchive::open(path, diagnostics, limits);
   if (!archive) return Failed{};
   OpenedArchive out;
-  if (!ArchiveLoader(**archive, registry, limits, diagnostics).load(out)) return Failed{};
+  if (!ArchiveLoader(**archive, registry, limits, diagnostics, unknown).load(out)) return Failed{};
   return out;
 }
 

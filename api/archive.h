@@ -3,6 +3,7 @@
 
 #include "ir/graph/module.h"
 #include "ir/operators/op_registry.h"
+#include "ir/operators/unknown_operators.h"
 #include "ir/support/diagnostics.h"
 #include "ir/support/limits.h"
 #include "ir/support/result.h"
@@ -25,6 +26,6 @@ struct OpenedArchive {
 bool isTorchArchive(const std::string& path);
 // Reads the file and compiles the methods of its module and all that they call. Tensors are mapped, not copied.
 Result<OpenedArchive> openArchive(const std::string& path, const OpRegistry& registry, const Limits& limits,
-                                  Diagnostics& diagnostics);
+                                  Diagnostics& diagnostics, UnknownOperators unknown = UnknownOperators::Refused);
 
 }  // namespace tscompile

@@ -1,8 +1,12 @@
 #include "api/model_file.h"
 
 #include "api/archive.h"
+#include "api/built_model.h"
 #include "api/engine_file.h"
 #include "frontend/export/export_file.h"
+#include "frontend/files/file_kind.h"
+
+#include <filesystem>
 
 namespace tscompile {
 
@@ -11,6 +15,28 @@ ModelFile modelFileOf(const std::string& path) {
   if (isEngineFile(path)) return ModelFile::Engine;
   if (isExportFile(path)) return ModelFile::Export;
   return isTorchArchive(path) ? ModelFile::Archive : ModelFile::Text;
+}
+
+bool checkGraphText(const std::string& name, std::string_view content, Diagnostics& diagnostics,
+                    std::string_view expected) {
+  const FileKind kind = detectFileKind(content.substr(0, kFileKindBytes));
+  if (kind == FileKind::GraphText || kind == FileKind::ModuleDump || kind == FileKind::Text ||
+      (kind == FileKind::Binary && content.find("graph(") != std::string_view::npos))
+    return true;
+  reportFileKind(name, expected, kind, diagnostics, true);
+  return false;
+}
+
+bool refuseFolder(const std::string& path, Diagnostics& diagnostics) {
+  if (std::error_code ignored; !std::filesystem::is_directory(path, ignored)) return false;
+  Diagnostics unheard;
+  const bool isBuilt = bool(readBuiltModel(path, unheard));
+  Diagnostic& d = diagnostics.fileError(path, {}, "expected a model, found a folder", ErrorKind::Io);
+  d.note(isBuilt ? "it is a language model that was built, which 'tscompile generate' runs"
+                 : "a model is one file: save it by torch.export.save or torch.jit.save");
+  if (!isBuilt && !unheard.list().empty())
+    for (const Diagnostic& note : unheard.list().front().notes) d.note(note.message);
+  return true;
 }
 
 }  // namespace tscompile

@@ -1,5 +1,6 @@
 #include "api/binding/load_bytes.h"
 
+#include "api/model_file.h"
 #include "frontend/files/file_kind.h"
 
 #include <cerrno>
@@ -45,7 +46,10 @@ bool hasWeightsInside(std::string_view bytes) {
 
 Result<Module> loadBytes(std::string_view bytes, const std::string& name, const LoadOptions& options, SourceName& said,
                          Diagnostics& diagnostics) {
-  if (!hasWeightsInside(bytes)) return Module::fromText(std::string(bytes), name, options, diagnostics);
+  if (!hasWeightsInside(bytes)) {
+    if (!checkGraphText(name, bytes, diagnostics)) return Failed{};
+    return Module::fromText(std::string(bytes), name, options, diagnostics);
+  }
   MemoryFile file(bytes);
   if (!file.complete()) {
     diagnostics.fileError(name, {}, std::string("the bytes do not fit into memory once more: ") + std::strerror(errno),

@@ -51,8 +51,27 @@ Symbol scopeOf(std::string_view stack) {
 
 }  // namespace
 
-ExportBuilder::ExportBuilder(const OpRegistry& registry, Diagnostics& diagnostics)
-    : registry_(registry), diagnostics_(diagnostics), graph_(std::make_unique<Graph>()), block_(graph_->block()) {}
+ExportBuilder::ExportBuilder(const OpRegistry& registry, Diagnostics& diagnostics, UnknownOperators unknown)
+    : registry_(registry),
+      diagnostics_(diagnostics),
+      unknown_(unknown),
+      graph_(std::make_unique<Graph>()),
+      block_(graph_->block()) {}
+
+bool ExportBuilder::takesUnknown(std::string_view kind) {
+  if (unknown_ == UnknownOperators::Kept) return true;
+  if (!unknownMet_.emplace(kind).second) return false;
+  const SourceRange at = node_.range();
+  Diagnostic& d =
+      diagnostics_.fileError(at.file ? at.file->path() : "", {},
+                             fmt::format("unknown operator {}", abbreviate(kind, 100)), ErrorKind::Unsupported);
+  adviseUnknown(d, registry_, kind);
+  d.note(fmt::format("in the node '{}' that calls {}", abbreviate(textOf(node_.find("name")), 80),
+                     abbreviate(textOf(node_.find("target")), 200)));
+  if (location_.present())
+    d.note(fmt::format("written at {}:{} of the model's own source", location_.file.text(), location_.line));
+  return false;
+}
 
 bool ExportBuilder::fail(Json at, std::string message, ErrorKind kind) {
   if (!at) at = node_;

@@ -5,11 +5,13 @@
 #include "frontend/export/program_json.h"
 #include "ir/graph/builder.h"
 #include "ir/operators/op_registry.h"
+#include "ir/operators/unknown_operators.h"
 #include "ir/support/diagnostics.h"
 
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -19,7 +21,7 @@ namespace tscompile::exported {
 
 class ExportBuilder {
  public:
-  ExportBuilder(const OpRegistry& registry, Diagnostics& diagnostics);
+  ExportBuilder(const OpRegistry& registry, Diagnostics& diagnostics, UnknownOperators unknown);
 
   const OpRegistry& registry() const { return registry_; }
   Graph& graph() { return *graph_; }
@@ -27,6 +29,8 @@ class ExportBuilder {
 
   // Reports, at this place of the file and with the node that is being read; returns false.
   bool fail(Json at, std::string message, ErrorKind kind = ErrorKind::Input);
+  // A call of an operator that nobody knows: whether it may be a node. If not, it was reported, once for each operator.
+  bool takesUnknown(std::string_view kind);
   // The node that reports speak of, and that new nodes take scope and location from.
   void setNode(Json node);
 
@@ -111,6 +115,8 @@ class ExportBuilder {
 
   const OpRegistry& registry_;
   Diagnostics& diagnostics_;
+  const UnknownOperators unknown_;
+  std::set<std::string, std::less<>> unknownMet_;
   std::unique_ptr<Graph> graph_;
   Block* block_;
   Node* firstNode_ = nullptr;  // after constants and attributes

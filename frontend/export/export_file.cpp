@@ -69,8 +69,9 @@ class Package {
 
 class FileReader {
  public:
-  FileReader(Package& package, const OpRegistry& registry, Diagnostics& diagnostics, const Limits& limits)
-      : package_(package), registry_(registry), diagnostics_(diagnostics), limits_(limits) {}
+  FileReader(Package& package, const OpRegistry& registry, Diagnostics& diagnostics, const Limits& limits,
+             UnknownOperators unknown)
+      : package_(package), registry_(registry), diagnostics_(diagnostics), limits_(limits), unknown_(unknown) {}
 
   bool read(ExportFile& out);
 
@@ -96,6 +97,7 @@ class FileReader {
   const OpRegistry& registry_;
   Diagnostics& diagnostics_;
   const Limits& limits_;
+  const UnknownOperators unknown_;
   std::string prefix_;  // of the tensors of the program that is being read
   std::map<const ZipMember*, Ref<Storage>> storages_;
 };
@@ -134,7 +136,7 @@ bool FileReader::read(ExportFile& out) {
 bool FileReader::readOne(const std::string& member, const std::string& model, ExportFile& out) {
   Result<JsonTree> json = package_.json(member);
   if (!json) return false;
-  Result<ExportedProgram> program = readProgram(*json, prefix_, registry_, diagnostics_);
+  Result<ExportedProgram> program = readProgram(*json, prefix_, registry_, diagnostics_, unknown_);
   if (!program) return false;
   out.programs.push_back({{}, std::move(*program)});
   if (!readWeights(member, model, out)) return false;
@@ -291,10 +293,11 @@ bool isExportFile(const std::string& path) {
 }
 
 Result<ExportFile> readExportFile(const std::string& path, const OpRegistry& registry, Diagnostics& diagnostics,
-                                  const Limits& limits) {
+                                  const Limits& limits, UnknownOperators unknown) {
   exported::Package package(path, diagnostics, limits);
   ExportFile out;
-  if (!package.open() || !exported::FileReader(package, registry, diagnostics, limits).read(out)) return Failed{};
+  if (!package.open() || !exported::FileReader(package, registry, diagnostics, limits, unknown).read(out))
+    return Failed{};
   return out;
 }
 

@@ -29,6 +29,6 @@ struct ExportFile {
 bool isExportFile(const std::string& path);
 // Both layouts: `serialized_exported_program.json` of PyTorch 2.1 to 2.7, and `models/NAME.json` since 2.8.
 Result<ExportFile> readExportFile(const std::string& path, const OpRegistry& registry, Diagnostics& diagnostics,
-                                  const Limits& limits = {});
+                                  const Limits& limits = {}, UnknownOperators unknown = UnknownOperators::Refused);
 
 }  // namespace tscompile

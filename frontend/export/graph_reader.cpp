@@ -101,7 +101,7 @@ class NodeReader {
   bool bindResult(Value* result, Json output);
   bool readConversion();
   bool readEmptyPermuted();
-  bool failUnknown(std::string_view fullName);
+  bool readUnknown(std::string_view fullName);
   bool isFilledWithBool() const;
   Value* readTruth(Json input, size_t index);
   bool givesBools() const;
@@ -146,18 +146,29 @@ bool NodeReader::read(std::string_view fullName) {
       operator_ = copied;
       copies_ = true;
     }
-  if (!operator_) return failUnknown(fullName);
+  if (!operator_) return readUnknown(fullName);
   chooseOverload();
   return readInputs() && fillDefaults() && castInputs() && insert() && bindResults();
 }
 
-bool NodeReader::failUnknown(std::string_view fullName) {
-  std::string kind(fullName.substr(0, fullName.find('.')));
-  std::string nearest = b_.registry().nearestKind(kind);
-  return b_.fail(node_.find("target"),
-                 fmt::format("the operator {} is not known{}", abbreviate(fullName, 100),
-                             nearest.empty() || nearest == kind ? "" : "; did you mean " + nearest),
-                 ErrorKind::Unsupported);
+// The file tells what it gives.
+bool NodeReader::readUnknown(std::string_view fullName) {
+  const std::string kind(fullName.substr(0, fullName.find('.')));
+  if (!b_.takesUnknown(b_.registry().isKnown(Symbol::of(kind)) ? fullName : kind)) return false;
+  for (Json input : given_) {
+    inputs_.push_back(readFreeArgument(b_, input.find("arg")));
+    if (!inputs_.back()) return false;
+  }
+  made_ = b_.insert(Symbol::of(kind), inputs_, outputs_.size());
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    const std::string_view given = alternative(outputs_[i]) ? alternative(outputs_[i]).key() : "";
+    made_->output(i)->setType(given == "as_tensors"     ? listType(types().tensor)
+                              : given == "as_sym_int"   ? types().integer
+                              : given == "as_sym_float" ? types().floating
+                              : given == "as_sym_bool"  ? types().boolean
+                                                        : types().tensor);
+  }
+  return bindResults(made_->outputs());
 }
 
 // Versions of PyTorch gave operators more arguments without giving them another name: the overload that has all that

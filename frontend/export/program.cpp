@@ -23,12 +23,13 @@ constexpr int64_t kNewestVersion = 8;  // of the schema of programs that is know
 
 class ProgramReader {
  public:
-  ProgramReader(const JsonTree& json, const std::string& prefix, const OpRegistry& registry, Diagnostics& diagnostics)
+  ProgramReader(const JsonTree& json, const std::string& prefix, const OpRegistry& registry, Diagnostics& diagnostics,
+                UnknownOperators unknown)
       : prefix_(prefix),
         root_(json.root()),
         module_(root_.find("graph_module")),
         graph_(module_.find("graph")),
-        b_(registry, diagnostics) {}
+        b_(registry, diagnostics, unknown) {}
 
   bool read(ExportedProgram& out);
 
@@ -285,9 +286,9 @@ bool ProgramReader::finish(std::span<Value* const> results) {
 }  // namespace exported
 
 Result<ExportedProgram> readProgram(const JsonTree& json, const std::string& prefix, const OpRegistry& registry,
-                                    Diagnostics& diagnostics) {
+                                    Diagnostics& diagnostics, UnknownOperators unknown) {
   ExportedProgram program;
-  if (!exported::ProgramReader(json, prefix, registry, diagnostics).read(program)) return Failed{};
+  if (!exported::ProgramReader(json, prefix, registry, diagnostics, unknown).read(program)) return Failed{};
   return program;
 }
 

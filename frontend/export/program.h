@@ -5,6 +5,7 @@
 #include "frontend/files/json_tree.h"
 #include "ir/graph/graph.h"
 #include "ir/operators/op_registry.h"
+#include "ir/operators/unknown_operators.h"
 #include "ir/support/diagnostics.h"
 
 #include <memory>
@@ -22,9 +23,10 @@ struct ExportedProgram {
   std::vector<std::string> buffers;   // paths of the attributes that are not parameters
 };
 
-// Reports what is wrong with the program, or not supported. Paths of attributes begin with `prefix`.
+// Reports what is wrong with the program, or not supported: each unknown operator once. Paths of attributes begin with
+// `prefix`.
 Result<ExportedProgram> readProgram(const JsonTree& json, const std::string& prefix, const OpRegistry& registry,
-                                    Diagnostics& diagnostics);
+                                    Diagnostics& diagnostics, UnknownOperators unknown = UnknownOperators::Refused);
 
 // Runs share what a module holds. Of those of these attributes that nodes write to in place a copy is made first, so
 // that the writes are to tensors of the graph; a copy has the strides of its original where that is dense.

@@ -199,6 +199,17 @@ Value* Emitter::builtin(std::string_view kind, std::initializer_list<Value*> inp
   return emitBuiltin(Symbol::of(kind), {{inputs}, {}});
 }
 
+// Of what it gives no more is known than how many values are taken out of it: see unpack().
+Value* Emitter::emitUnknown(Symbol kind, const Given& given) {
+  library_.meetUnknown(file_, span_, kind);
+  std::vector<Value*> inputs = given.values;
+  for (const auto& [name, v] : given.keywords) inputs.push_back(v);
+  Value* result = insert(kind, inputs)->output();
+  result->setType(types().tensor);
+  unknown_.insert(result);
+  return result;
+}
+
 Value* Emitter::emitBuiltin(Symbol kind, Given given) {
   static const Symbol kDevice = Symbol::of("aten::device");
   if (kind == kDevice && given.values.size() == 1 && given.values[0]->node())
@@ -206,11 +217,7 @@ Value* Emitter::emitBuiltin(Symbol kind, Given given) {
       if (std::optional<Device> device = deviceFromText(text->toString())) return constant(*device);
   if (Value* sorted = emitObjectSort(kind, given)) return sorted;
   auto overloads = library_.registry().overloads(kind);
-  if (overloads.empty()) {
-    std::string nearest = library_.registry().nearestKind(kind.text());
-    fail(fmt::format("unknown operator {}", abbreviate(kind.text(), 80)), ErrorKind::Unsupported,
-         nearest.empty() ? "" : "did you mean " + nearest + "?");
-  }
+  if (overloads.empty()) return emitUnknown(kind, given);
   std::string why;
   for (bool convert : {false, true}) {
     if (!convert && overloads.size() == 1) continue;

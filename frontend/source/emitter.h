@@ -174,6 +174,7 @@ class Emitter {
   Given arguments(const Expr& e, size_t from = 1);
   Value* builtin(std::string_view kind, std::initializer_list<Value*> inputs);
   Value* emitBuiltin(Symbol kind, Given given);
+  Value* emitUnknown(Symbol kind, const Given& given);
   std::vector<Value*> matchSignature(const Schema& schema, Given& given);
   bool fits(const Schema& schema, const Given& given, bool convert, CallPlan& plan, std::string& why);
   bool planArgument(const Argument& a, Value* v, CallPlan& plan, std::string& why);
@@ -192,6 +193,7 @@ class Emitter {
   bool returned_ = false;
   std::map<std::pair<bool, uint64_t>, Value*> literals_;
   std::set<const Value*> emptyLists_;  // `[]`, whose type is open
+  std::set<const Value*> unknown_;     // results of operators that nobody knows
   std::map<Value*, Value*> captures_;  // of the outer function: inputs here
   std::vector<Value*> captured_;
   friend class Place;

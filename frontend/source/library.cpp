@@ -43,9 +43,25 @@ bool Library::report(const SourceFile* file, const SourceError& e) {
   failed_ = true;
   Diagnostic& d = diagnostics_.error({file, e.span.begin, e.span.end}, e.message, e.kind);
   if (!e.note.empty()) d.note(e.note);
-  if (CodeLocation origin = origins_ ? origins_(file, e.span.begin) : CodeLocation(); origin.present())
-    d.note(fmt::format("written at {}:{} of the model's own source", origin.file.text(), origin.line));
+  noteOrigin(d, file, e.span);
   return false;
+}
+
+void Library::noteOrigin(Diagnostic& d, const SourceFile* file, Span span) const {
+  if (CodeLocation origin = origins_ ? origins_(file, span.begin) : CodeLocation(); origin.present())
+    d.note(fmt::format("written at {}:{} of the model's own source", origin.file.text(), origin.line));
+}
+
+void Library::meetUnknown(const SourceFile* file, Span span, Symbol kind) {
+  ++unknownCalls_;
+  if (unknown_ == UnknownOperators::Kept) return;
+  failed_ = true;
+  if (!unknownMet_.insert(kind).second) return;
+  Diagnostic& d =
+      diagnostics_.error({file, span.begin, span.end}, fmt::format("unknown operator {}", abbreviate(kind.text(), 80)),
+                         ErrorKind::Unsupported);
+  adviseUnknown(d, registry_, kind.text());
+  noteOrigin(d, file, span);
 }
 
 // ---- files ----
@@ -474,10 +490,11 @@ bool Library::compile() {
     while (!queue_.empty() && !diagnostics_.full()) {
       MethodInfo* m = queue_.front();
       queue_.pop_front();
+      const size_t before = unknownCalls_;
       try {
         m->graph = compileDefinition(*this, *m);
       } catch (const SourceError& e) {
-        report(m->file, e);
+        if (unknown_ == UnknownOperators::Kept || unknownCalls_ == before) report(m->file, e);
       }
     }
     // What is called through an interface may be of any class.

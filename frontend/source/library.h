@@ -5,6 +5,7 @@
 #include "frontend/source/syntax.h"
 #include "ir/graph/graph.h"
 #include "ir/operators/op_registry.h"
+#include "ir/operators/unknown_operators.h"
 #include "ir/support/diagnostics.h"
 #include "ir/support/limits.h"
 
@@ -106,6 +107,10 @@ class Library {
   // A type as the pickles of an archive write it: "List[int]"; null if it is none.
   TypePtr typeOfText(std::string_view text);
 
+  // Calls of operators that nobody knows are reported, once for each, and are nodes that give a tensor: what comes of a
+  // wrong guess is not reported. Kept: they are only that.
+  void setUnknownOperators(UnknownOperators unknown) { unknown_ = unknown; }
+
   // Compiles it, and later all that it calls.
   void request(MethodInfo& method);
   void requestCalls(const std::string& interfaceMethod) { openCalls_.insert(interfaceMethod); }
@@ -128,6 +133,7 @@ class Library {
   TypePtr typeOf(const Expr& e);
   // The value of a literal, converted to the type.
   IValue literal(const Expr& e, TypePtr type);
+  void meetUnknown(const SourceFile* file, Span span, Symbol kind);
   bool chargeNode() { return ++nodes_ <= limits_.nodes; }
 
  private:
@@ -139,6 +145,7 @@ class Library {
   TypePtr namedType(const std::string& name, const Expr& e);
   TypePtr genericType(const Expr& e);
   bool report(const SourceFile* file, const SourceError& e);
+  void noteOrigin(Diagnostic& d, const SourceFile* file, Span span) const;
 
   ReadFile read_;
   FindOrigin origins_;
@@ -148,6 +155,9 @@ class Library {
   Diagnostics& diagnostics_;
   const Limits& limits_;
   Arena arena_;
+  UnknownOperators unknown_ = UnknownOperators::Refused;
+  std::set<Symbol> unknownMet_;
+  size_t unknownCalls_ = 0;
   bool failed_ = false;
   uint64_t nodes_ = 0;
   std::set<std::string> modules_;  // read, or known to have no file

@@ -92,6 +92,10 @@ void Emitter::assign(const Expr& target, Meaning m) {
 }
 
 std::vector<Value*> Emitter::unpack(Value* value, size_t count) {
+  if (unknown_.count(value)) {
+    while (value->node()->outputCount() < count) value->node()->addOutput(types().tensor);
+    return {value->node()->outputs().begin(), value->node()->outputs().end()};
+  }
   TypePtr t = value->type();
   bool isTuple = t->is(TypeKind::Tuple);
   if (!isTuple && !t->is(TypeKind::List)) fail("expected a tuple or list to unpack, found " + typeText(t));

@@ -119,8 +119,15 @@ std::string plainWords(const Remedy& r) {
       return "export a text that holds it: a module dump has all methods, an inlined graph has no calls";
     case Kind::ExportFunctions:
       return "export a text that holds it: an inlined graph has no calls";
-    case Kind::LoadPlugin:
-      return "if it is a plugin, load the library that has it";
+    case Kind::GiveWeightFiles:
+      return fmt::format("give them as 'weights'{}; the first is '{}'",
+                         r.names[0].empty() ? "" : ", such as " + r.names[0], r.names[1]);
+    case Kind::LoadOperators:
+      return "if it is your own, Extensions has it once it is added or its library is loaded "
+             "(docs/writing_converters.md, "
+             "docs/plugins.md)";
+    case Kind::ConvertToText:
+      return "'tscompile convert' writes graph text, which takes any";
     case Kind::LoadPlugins:
       return "loadPluginLibrary(), or TSCOMPILE_LOAD_PLUGINS, loads a library with plugins";
     case Kind::CompileAgain:

@@ -23,7 +23,9 @@ struct Remedy {
     SupplyWeights,
     ExportMethods,
     ExportFunctions,
-    LoadPlugin,
+    GiveWeightFiles,  // one, or "", and the first weight that is missing
+    LoadOperators,
+    ConvertToText,
     LoadPlugins,
     // ---- engine files
     CompileAgain,  // where to, the text, `numbers[0]` weights files, settings as "name=value"; `numbers[1]`: here

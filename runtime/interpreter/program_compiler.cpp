@@ -1,5 +1,6 @@
 #include "runtime/interpreter/program_compiler.h"
 
+#include "ir/operators/unknown_operators.h"
 #include "ir/support/remedy.h"
 #include "ir/support/text.h"
 #include "runtime/call/session_functions.h"
@@ -123,10 +124,7 @@ const Operator* ProgramCompiler::resolve(const Node* n) {
   }
   if (!registry.isKnown(n->kind())) {
     Diagnostic& d = unsupported(n, fmt::format("unknown operator {}", n->kind().text()));
-    std::string nearest = registry.nearestKind(n->kind().text());
-    if (!nearest.empty()) d.note("did you mean " + nearest + "?");
-    std::string_view ns = n->kind().nameSpace();
-    if (ns != "aten" && ns != "prim" && !ns.empty()) d.note(textOf(Remedy::Kind::LoadPlugin));
+    adviseUnknown(d, registry, n->kind().text());
     return nullptr;
   }
   if (std::string problem = registry.problemOf(*n); !problem.empty()) {

@@ -413,7 +413,8 @@ class Inspector {
   }
 
   void exportedProgram(const std::string& path) {
-    Result<ExportFile> file = readExportFile(path, allOps(), session_.diagnostics, session_.common.limits);
+    Result<ExportFile> file =
+        readExportFile(path, allOps(), session_.diagnostics, session_.common.limits, UnknownOperators::Kept);
     if (!file) return;
     uint64_t bytes = 0;
     for (const auto& [name, t] : file->tensors) bytes += static_cast<uint64_t>(t.numel()) * itemSize(t.dtype());

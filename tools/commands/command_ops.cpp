@@ -1,5 +1,8 @@
 // `tscompile ops`: the operators, and which of them a graph needs.
+#include "ir/graph/text_graphs.h"
+#include "ir/operators/unknown_operators.h"
 #include "ir/support/json_fields.h"
+#include "ir/support/remedy.h"
 #include "ir/support/text.h"
 #include "runtime/engine/support.h"
 #include "runtime/interpreter/machine.h"
@@ -7,7 +10,6 @@
 #include "tools/commands/commands.h"
 #include "tools/options/option_parts.h"
 #include "tools/reports/op_status.h"
-#include "tools/tasks/graphs.h"
 
 #include <fmt/core.h>
 
@@ -253,14 +255,16 @@ void coverageText(const std::string& file, const std::vector<Need>& needs, std::
 
 int coverage(const Options& options, Session& session) {
   std::vector<Coverage> results;
-  bool missing = false;
+  bool missing = false, isOwn = false;
   for (const std::string& file : options.own.of<OpsCommand>().coverage) {
     ParseOptions reading;
     reading.registry = &allOps();
-    Result<ParsedText> text = session.parse(file, reading);
+    Result<ParsedText> text = session.parse(file, reading, UnknownOperators::Kept);
     if (!text) continue;
     std::vector<Need> needs = needsOf(*text);
     std::erase_if(needs, [&](const Need& n) { return !wanted(options.arguments, n.name); });
+    isOwn |= std::any_of(needs.begin(), needs.end(),
+                         [](const Need& n) { return n.status == OpStatus::Unknown && mayBeSupplied(n.name); });
     missing |= std::any_of(needs.begin(), needs.end(), [](const Need& n) { return isMissing(n.status); });
     results.push_back({file, std::move(needs)});
   }
@@ -269,6 +273,7 @@ int coverage(const Options& options, Session& session) {
   } else {
     for (const auto& [file, needs] : results) coverageText(file, needs, session.out);
   }
+  if (isOwn) session.note(textOf(Remedy::Kind::LoadOperators));
   return session.finish(missing ? kExitNegative : kExitDone);
 }
 

@@ -91,8 +91,12 @@ std::string commandLineWords(const Remedy& r) {
              "--form inlined writes one graph without calls";
     case Kind::ExportFunctions:
       return "export a text that holds it: export_torchscript.py --form inlined writes one graph without calls";
-    case Kind::LoadPlugin:
-      return "if it is a plugin, --plugin LIB loads the library that has it";
+    case Kind::GiveWeightFiles:
+      return "give them with --weights " + (r.names[0].empty() ? "FILE" : r.names[0]) + "; the first is '" +
+             r.names[1] + "'";
+    case Kind::LoadOperators:
+      return "if it is your own, --custom-torch-ops LIB loads an operator (docs/writing_converters.md), --plugin LIB a "
+             "plugin (docs/plugins.md)";
     case Kind::LoadPlugins:
       return "--plugin LIB, or TSCOMPILE_LOAD_PLUGINS, loads a library with plugins";
     case Kind::CompileAgain:

@@ -1,13 +1,11 @@
 #include "tools/session/session.h"
 
 #include "api/archive.h"
-#include "api/built_model.h"
 #include "api/engine_file.h"
 #include "api/extensions.h"
 #include "api/model_file.h"
 #include "frontend/export/export_file.h"
 #include "frontend/files/file_io.h"
-#include "frontend/files/file_kind.h"
 #include "ir/graph/printer.h"
 #include "ir/support/diagnostic_printer.h"
 #include "ir/support/text.h"
@@ -18,7 +16,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <filesystem>
 #include <iostream>
 #include <unistd.h>
 
@@ -43,16 +40,6 @@ int exitCode(ErrorKind kind) {
   }
   TS_UNREACHABLE();
 }
-
-namespace {
-
-// A text that is broken or not known for what it is goes to its reader, which tells best what is wrong with it.
-bool mayBeGraphText(FileKind kind, std::string_view text) {
-  return kind == FileKind::GraphText || kind == FileKind::ModuleDump || kind == FileKind::Text ||
-         (kind == FileKind::Binary && text.find("graph(") != std::string_view::npos);
-}
-
-}  // namespace
 
 Session::Session(const CommonOptions& common, std::istream& in, std::ostream& out, std::ostream& err)
     : out(out),
@@ -97,30 +84,17 @@ Result<std::string> Session::readInput(uint64_t most) {
   return text;
 }
 
-Failed Session::reportFolder(const std::string& path) {
-  Diagnostics unheard;
-  const bool isBuilt = bool(readBuiltModel(path, unheard));
-  Diagnostic& d = diagnostics.fileError(path, {}, "expected a model, found a folder", ErrorKind::Io);
-  d.note(isBuilt ? "it is a language model that was built, which 'tscompile generate' runs"
-                 : "a model is one file: save it by torch.export.save or torch.jit.save");
-  if (!isBuilt && !unheard.list().empty())
-    for (const Diagnostic& note : unheard.list().front().notes) d.note(note.message);
-  return {};
-}
-
-Result<SourcePtr> Session::readGraphText(const std::string& path) {
+Result<SourcePtr> Session::readGraphText(const std::string& path, UnknownOperators unknown) {
   ModelFile file = modelFileOf(path);
   if (file == ModelFile::Engine) return readEngineText(path);
-  if (file == ModelFile::Export) return readExportText(path);
-  if (std::error_code ignored; std::filesystem::is_directory(path, ignored)) return reportFolder(path);
+  if (file == ModelFile::Export) return readExportText(path, unknown);
+  if (refuseFolder(path, diagnostics)) return Failed{};
   Result<std::string> text = read(path);
   if (!text) return Failed{};
   std::string name = path == "-" ? "<stdin>" : path;
-  if (FileKind kind = detectFileKind(std::string_view(*text).substr(0, kFileKindBytes)); !mayBeGraphText(kind, *text)) {
-    reportFileKind(name, path == "-" ? "graph text, as other models do not come through pipes" : "graph text", kind,
-                   diagnostics, true);
+  if (!checkGraphText(name, *text, diagnostics,
+                      path == "-" ? "graph text, as other models do not come through pipes" : "graph text"))
     return Failed{};
-  }
   sources_.push_back(SourceFile::make(name, std::move(*text)));
   return sources_.back();
 }
@@ -134,8 +108,8 @@ Result<SourcePtr> Session::readEngineText(const std::string& path) {
   return sources_.back();
 }
 
-Result<SourcePtr> Session::readExportText(const std::string& path) {
-  Result<ExportFile> file = readExportFile(path, allOps(), diagnostics, common.limits);
+Result<SourcePtr> Session::readExportText(const std::string& path, UnknownOperators unknown) {
+  Result<ExportFile> file = readExportFile(path, allOps(), diagnostics, common.limits, unknown);
   if (!file) return Failed{};
   sources_.push_back(SourceFile::make(path, file->text()));
   return sources_.back();
@@ -160,14 +134,14 @@ Result<Module> Session::loadModule(const std::string& path, const std::vector<st
   return Module::fromSource(*source, load, diagnostics);
 }
 
-Result<ParsedText> Session::parse(const std::string& path, ParseOptions options) {
+Result<ParsedText> Session::parse(const std::string& path, ParseOptions options, UnknownOperators unknown) {
   if (modelFileOf(path) == ModelFile::Archive) {
     Result<OpenedArchive> archive =
-        openArchive(path, options.registry ? *options.registry : allOps(), common.limits, diagnostics);
+        openArchive(path, options.registry ? *options.registry : allOps(), common.limits, diagnostics, unknown);
     if (!archive) return Failed{};
     return std::move(archive->text);
   }
-  Result<SourcePtr> source = readGraphText(path);
+  Result<SourcePtr> source = readGraphText(path, unknown);
   if (!source) return Failed{};
   options.limits = common.limits;
   return parseText(*source, diagnostics, options);
@@ -237,6 +211,9 @@ void Session::report() {
 
 int Session::finish(int otherwise) {
   int code = diagnostics.hasErrors() ? exitCode(diagnostics.firstErrorKind()) : otherwise;
+  if (!diagnostics.hasErrors())
+    for (const std::string& text : notesUnlessFailed_) note(text);
+  notesUnlessFailed_.clear();
   report();
   return code;
 }

@@ -3,6 +3,7 @@
 
 #include "api/module.h"
 #include "frontend/text/parse.h"
+#include "ir/operators/unknown_operators.h"
 #include "ir/support/diagnostics.h"
 #include "tools/options/options.h"
 #include "tools/session/input_lines.h"
@@ -39,14 +40,18 @@ class Session {
   Result<InputLines> readLines();
   // The same for a file that must hold graph text: files of another kind are refused by their name. Of an engine file
   // its graph.
-  Result<SourcePtr> readGraphText(const std::string& path);
-  Result<ParsedText> parse(const std::string& path, ParseOptions options = {});
+  Result<SourcePtr> readGraphText(const std::string& path, UnknownOperators unknown = UnknownOperators::Refused);
+  // Texts may have unknown operators always.
+  Result<ParsedText> parse(const std::string& path, ParseOptions options = {},
+                           UnknownOperators unknown = UnknownOperators::Refused);
   // A text with its weights, or an engine file.
   Result<Module> loadModule(const std::string& path, const std::vector<std::string>& weights,
                             const std::vector<std::string>& libraries = {});
 
   // Says something that is not an error, unless that is not wanted.
   void note(const std::string& text);
+  // The same at the end, if there was no error: of one it would not be the cause.
+  void noteUnlessFailed(std::string text) { notesUnlessFailed_.push_back(std::move(text)); }
   // Reports that a text was longer than may be printed.
   void failAtPrintLimit();
   void noteUnusedWeights(const std::vector<std::string>& names);
@@ -61,12 +66,12 @@ class Session {
 
  private:
   Result<std::string> readInput(uint64_t most);
-  Result<SourcePtr> readExportText(const std::string& path);
-  Failed reportFolder(const std::string& path);
+  Result<SourcePtr> readExportText(const std::string& path, UnknownOperators unknown);
   Result<SourcePtr> readEngineText(const std::string& path);
 
   std::istream& in_;
   std::vector<SourcePtr> sources_;
+  std::vector<std::string> notesUnlessFailed_;
 };
 
 // One line of JSON for each diagnostic.
