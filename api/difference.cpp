@@ -27,6 +27,7 @@ Difference ofNumbers(std::complex<double> got, std::complex<double> want, const 
   double rest = distance - t.absolute, other = distance - t.relative * size;
   d.relative = rest <= 0 ? 0 : size == 0 ? kInfinite : (rest + slack) / size;
   d.absolute = other <= 0 ? 0 : other + slack;
+  d.relativeAlone = size == 0 ? kInfinite : (distance + slack) / size;
   return d;
 }
 
@@ -122,6 +123,7 @@ void Difference::add(const Difference& other) {
   largest = std::max(largest, other.largest);
   relative = std::max(relative, other.relative);
   absolute = std::max(absolute, other.absolute);
+  relativeAlone = std::max(relativeAlone, other.relativeAlone);
   within &= other.within;
   if (wrong.empty()) wrong = other.wrong;
 }

@@ -1,5 +1,6 @@
 // `tscompile compile`: a graph with its engines and its weights becomes an engine file.
 #include "api/compile.h"
+#include "api/forgotten_weights.h"
 #include "frontend/files/file_io.h"
 #include "ir/support/json_fields.h"
 #include "ir/support/quantities.h"
@@ -179,10 +180,11 @@ static int runCompile(const Options& options, Session& session) {
     return session.finish();
   }
   cost.noteLoaded();
-  if (hasForgottenWeights(options.arguments[0], *module, session)) return session.finish();
+  if (hasForgottenWeights(options.arguments[0], *module, session.diagnostics)) return session.finish();
   const std::vector<std::string> unused = module->unusedWeights();
   auto fail = [&] {
-    if (module->unusedWeights().size() == unused.size()) summarizeForgotten(options.arguments[0], unused, session);
+    if (module->unusedWeights().size() == unused.size())
+      summarizeForgotten(options.arguments[0], unused, session.diagnostics);
     return session.finish();
   };
   if (calibration) {

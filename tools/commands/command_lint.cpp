@@ -1,6 +1,7 @@
 // `tscompile lint`: everything that is wrong or suspicious in texts.
 #include "frontend/text/partial_parse.h"
 #include "ir/analysis/verifier.h"
+#include "ir/graph/text_graphs.h"
 #include "ir/support/diagnostic_printer.h"
 #include "ir/support/json_writer.h"
 #include "ir/support/text.h"
@@ -10,7 +11,6 @@
 #include "tools/reports/build_info.h"
 #include "tools/reports/lint.h"
 #include "tools/reports/sarif.h"
-#include "tools/tasks/graphs.h"
 
 #include <algorithm>
 #include <set>

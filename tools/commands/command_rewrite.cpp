@@ -1,13 +1,13 @@
 // `tscompile rewrite`: applies a user's own rules. `tscompile passes`: lists what lowering consists of.
 #include "frontend/files/file_io.h"
 #include "ir/graph/printer.h"
+#include "ir/graph/text_graphs.h"
 #include "ir/support/json_fields.h"
 #include "ir/support/text.h"
 #include "runtime/interpreter/evaluator.h"
 #include "runtime/registry.h"
 #include "tools/commands/rewriting.h"
 #include "tools/options/option_parts.h"
-#include "tools/tasks/graphs.h"
 
 #include <fmt/core.h>
 

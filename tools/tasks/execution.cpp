@@ -3,15 +3,15 @@
 #include "api/binding/foreign_values.h"
 #include "api/compile.h"
 #include "api/engine_file.h"
+#include "api/forgotten_weights.h"
 #include "api/model_file.h"
 #include "frontend/export/sample_inputs.h"
 #include "ir/graph/node_text.h"
+#include "ir/graph/text_graphs.h"
 #include "ir/support/diagnostic_printer.h"
 #include "ir/support/remedy.h"
 #include "ir/support/text.h"
-#include "ir/values/literal.h"
 #include "partition/root_causes.h"
-#include "tools/tasks/graphs.h"
 #include "tools/tasks/inputs.h"
 #include "tools/tasks/option_effects.h"
 #include "tools/tasks/partitioning.h"
@@ -21,7 +21,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <unordered_map>
-#include <unordered_set>
 
 namespace tscompile {
 
@@ -46,79 +45,7 @@ std::string tooLarge(const ParsedText& text) {
   return nodes > kMostNodes ? fmt::format("it has more than {} nodes", kMostNodes) : "";
 }
 
-// Constants that stand in the text, which nobody has verified yet, without their data.
-std::vector<const Value*> constantsWithoutData(const ParsedText& text) {
-  std::vector<const Value*> out;
-  forEachGraph(topGraphs(text), [&](const Graph& g) {
-    forEachNode(g, [&](const Node* n) {
-      const bool constant = n->kind() == sym::Constant && n->outputs().size() == 1;
-      const IValue* v = constant ? n->attributeValue(sym::value) : nullptr;
-      if (v && v->isLiteral() && v->toLiteral().kind == LiteralValue::Kind::MissingTensor) out.push_back(n->output());
-    });
-  });
-  return out;
-}
-
-// Where weights of a text usually are: beside it, under its name or as `weights`.
-std::string weightsBeside(const std::string& path) {
-  const size_t slash = path.rfind('/') == std::string::npos ? 0 : path.rfind('/') + 1;
-  std::error_code ignored;
-  for (const std::string& name : {path.substr(0, path.rfind('.')), path.substr(0, slash) + "weights"})
-    if (std::string file = name + ".safetensors"; std::filesystem::exists(file, ignored)) return file;
-  return "";
-}
-
-// `given`: the names of weights that were given and that the text does not ask for.
-void reportForgotten(const std::string& path, size_t count, const std::string& first,
-                     const std::vector<std::string>& given, Session& session) {
-  const std::string why =
-      given.empty() ? "no weights were given"
-                    : fmt::format("none of the {} in the weights is one of them", counted(given.size(), "tensor"));
-  Diagnostic& d = session.diagnostics.fileError(
-      path, {}, fmt::format("the text names {} tensors without their data, and {}", count, why));
-  const std::string file = weightsBeside(path);
-  d.note(file.empty() ? fmt::format("give them with --weights FILE; the first is '{}'", first)
-                      : fmt::format("give them with --weights {}; the first is '{}'", file, first));
-  if (!given.empty()) d.note(fmt::format("the first of the weights is '{}'", abbreviate(given.front(), 200)));
-}
-
 }  // namespace
-
-bool hasForgottenWeights(const std::string& path, const Module& module, Session& session) {
-  if (modelFileOf(path) != ModelFile::Text) return false;  // which hold them
-  std::vector<const Value*> missing = constantsWithoutData(module.text());
-  if (missing.size() < 2) return false;
-  const std::vector<std::string> given = module.unusedWeights();
-  const std::unordered_set<std::string_view> names(given.begin(), given.end());
-  auto isGiven = [&](const Value* v) { return names.count(v->name()) || names.count(std::string(v->name()) + ".0"); };
-  if (std::any_of(missing.begin(), missing.end(), isGiven)) return false;
-  reportForgotten(path, missing.size(), missing.front()->name(), given, session);
-  return true;
-}
-
-void summarizeForgotten(const std::string& path, const std::vector<std::string>& given, Session& session) {
-  constexpr std::string_view kStart = "weight '", kEnd = "' was not supplied";
-  const std::vector<Diagnostic>& list = session.diagnostics.list();
-  auto isMissing = [&](const Diagnostic& d) { return d.message.ends_with(kEnd); };
-  auto isWeight = [&](const Diagnostic& d) { return d.message.starts_with(kStart); };
-  const auto weight = std::find_if(list.begin(), list.end(), isWeight);
-  if (list.size() < 2 || weight == list.end() || !std::all_of(list.begin(), list.end(), isMissing)) return;
-  std::string first = weight->message.substr(kStart.size());
-  first.resize(first.size() - kEnd.size());
-  const size_t others = list.size() - static_cast<size_t>(std::count_if(list.begin(), list.end(), isWeight));
-  const size_t count = session.diagnostics.errorCount() - others;
-  session.diagnostics.clear();
-  reportForgotten(path, count, first, given, session);
-}
-
-Result<Method> prepareGiven(const std::string& path, const Module& module, const std::string& method,
-                            Session& session) {
-  if (hasForgottenWeights(path, module, session)) return Failed{};
-  const std::vector<std::string> given = module.unusedWeights();
-  Result<Method> out = module.prepare(session.diagnostics, method);
-  if (!out && module.unusedWeights().size() == given.size()) summarizeForgotten(path, given, session);
-  return out;
-}
 
 std::optional<Executable> loadAsGiven(const Options& options, Session& session) {
   const RunCommand& command = options.run;
@@ -126,7 +53,7 @@ std::optional<Executable> loadAsGiven(const Options& options, Session& session) 
   Result<Module> module = session.loadModule(path, command.weights, command.libraries);
   if (module) checkOptionEffects(options, *module);
   if (!module) return std::nullopt;
-  Result<Method> method = prepareGiven(path, *module, command.method, session);
+  Result<Method> method = prepareGiven(path, *module, command.method, session.diagnostics);
   if (!method) return std::nullopt;
   std::map<std::string, IValue> defaults = module->defaults(command.method);
   return Executable{std::move(*module), std::move(*method), std::move(defaults)};
@@ -320,9 +247,9 @@ std::optional<Executable> withEngines(Executable given, const Options& options, 
     }
   if (!isOptional) return std::nullopt;
   const Diagnostic& why = reasons.list().front();
-  session.note("the interpreter runs the graph, which cannot be compiled: " + why.message);
+  session.noteUnlessFailed("the interpreter runs the graph, which cannot be compiled: " + why.message);
   if (!unsized.shapes.empty())  // sizes that were said may be why
-    for (const Diagnostic& note : why.notes) session.note(note.message);
+    for (const Diagnostic& note : why.notes) session.noteUnlessFailed(note.message);
   return given;
 }
 

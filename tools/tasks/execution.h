@@ -47,14 +47,6 @@ struct Executable {
   std::map<std::string, IValue> defaults = {};  // of inputs, as the module was given
 };
 
-// One line for weights that were forgotten or are those of another model, where each constant would have one. Whether
-// it was reported.
-bool hasForgottenWeights(const std::string& path, const Module& module, Session& session);
-// Makes one line of what was reported, if each attribute that is read had one. `given`: the names of weights that were
-// given and that the text does not ask for.
-void summarizeForgotten(const std::string& path, const std::vector<std::string>& given, Session& session);
-// The method, after either.
-Result<Method> prepareGiven(const std::string& path, const Module& module, const std::string& method, Session& session);
 // The method of the text, or the engine file, that the command line names, as it is. Nothing after a report.
 std::optional<Executable> loadAsGiven(const Options& options, Session& session);
 // The same with engines where the command line asks for them: `given` itself if it has them, and if it cannot be

@@ -112,19 +112,27 @@ class Comparer {
     return at && *at < outputs_.size() ? &outputs_[*at] : nullptr;
   }
 
-  std::string names() const {
+  std::vector<std::string> names() const {
     const IValue* only = outputs_.size() == 1 ? &outputs_[0] : nullptr;
-    std::string out;
-    auto add = [&](const std::string& name) { out += (out.empty() ? "" : ", ") + abbreviate(name, 40); };
+    std::vector<std::string> out;
     size_t count = outputs_.size();
     if (only && only->isTuple()) count = only->toTuple().items.size();
     if (only && only->isDict())
       only->toDict().forEach([&](const IValue& key, const IValue&) {
-        add(key.isString() ? key.toString() : valueText(key, LiteralStyle::Plain));
+        out.push_back(abbreviate(key.isString() ? key.toString() : valueText(key, LiteralStyle::Plain), 40));
       });
     else
-      for (size_t i = 0; i < count; ++i) add(std::to_string(i));
+      for (size_t i = 0; i < count; ++i) out.push_back(std::to_string(i));
     return out;
+  }
+
+  // "what is returned is a dict: its keys are logits, weights".
+  std::string namesText() const {
+    const std::string all = join(names(), ", ", [](const std::string& name) { return name; });
+    if (outputs_.size() != 1 || !(outputs_[0].isDict() || outputs_[0].isTuple()))
+      return "what is returned has the names " + all;
+    return std::string("what is returned is a ") +
+           (outputs_[0].isDict() ? "dict: its keys are " : "tuple: its items are ") + all;
   }
 
   // "@y.npy", "0=@y.npy", "1=[1, 2]", "logits=@y.npy"; without a name: what is returned as a whole.
@@ -137,13 +145,17 @@ class Comparer {
     const bool named = equal != std::string::npos && equal > 0 && text.find_first_of("(:@[{\"") > equal;
     const std::string name = named ? text.substr(0, equal) : "0";
     const IValue* got = named ? find(name, text[equal + 1] == '(') : outputs_.empty() ? nullptr : &outputs_[0];
-    const bool isItem = !named && text[0] == '@' && got && !got->isTensor();
-    if (!got || isItem)
+    const std::string value = named ? text.substr(equal + 1) : text;
+    const bool holdsItems = got && (got->isDict() || got->isTuple());
+    if (value.starts_with('@') && holdsItems && !names().empty())
+      throw UsageError{fmt::format("--expect {} is a tensor, and {} a {}", abbreviate(text, 80),
+                                   named ? "this output is" : "the result is", got->isDict() ? "dict" : "tuple"),
+                       {namesText() + ": --expect " + names()[0] + "=" + abbreviate(value, 80)}};
+    if (!got || (!named && value.starts_with('@') && !got->isTensor()))
       throw UsageError{"--expect takes a folder, @FILE or NAME=VALUE, not '" + abbreviate(text, 80) + "'",
-                       {"what is returned has the names " + names()}};
+                       {namesText()}};
     Result<IValue> want =
-        parseValueText(named ? std::string_view(text).substr(equal + 1) : std::string_view(text), "--expect " + name,
-                       session_.diagnostics, dynamicType(*got), session_.common.limits);
+        parseValueText(value, "--expect " + name, session_.diagnostics, dynamicType(*got), session_.common.limits);
     if (want) add(parseCount(name).value_or(0), "output " + name, *got, *want);
     return bool(want);
   }

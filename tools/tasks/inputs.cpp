@@ -4,6 +4,7 @@
 #include "ir/support/split.h"
 #include "ir/support/text.h"
 #include "ir/values/shape.h"
+#include "ir/values/size_expression.h"
 #include "tools/tasks/partitioning.h"
 
 #include <fmt/core.h>
@@ -45,14 +46,32 @@ std::string example(TypePtr type) {
   }
 }
 
+// Sizes that most models take where any are allowed, the same in all inputs for one symbol. A batch is of one.
+class LikelySizes {
+ public:
+  int64_t at(DimSpan sizes, size_t d) {
+    if (isKnownSize(sizes[d])) return sizes[d];
+    const SizeRange range =
+        sizes[d] == kUnknownSize ? SizeRange{0, INT64_MAX} : SizeExpression::ofSize(sizes[d]).range();
+    const int64_t most = std::max<int64_t>(range.most, 1);
+    const int64_t likely =
+        std::clamp<int64_t>(d == 0 && sizes.size() > 1 ? 1 : 32, std::clamp<int64_t>(range.least, 1, most), most);
+    return sizes[d] == kUnknownSize ? likely : chosen_.try_emplace(sizes[d], likely).first->second;
+  }
+
+ private:
+  std::map<int64_t, int64_t> chosen_;  // by the size that stands for a symbol
+};
+
 // ", or random numbers with --shape x=1x3x224x224"; where the type says nothing, some sizes.
-std::string shapeHint(const ValueInfo& input) {
+std::string shapeHint(const ValueInfo& input, LikelySizes& likely) {
   if (!input.type->isTensor()) return "";
   const TensorFacts& f = input.type->tensor();
   if (f.hasRank && f.sizes.empty()) return "";
   const bool isFloat = f.dtype == DType::Undefined || f.dtype == DType::Float32;
-  const std::string sizes =
-      f.hasRank ? join(f.sizes, "x", [](int64_t n) { return std::to_string(isKnownSize(n) ? n : 1); }) : "2x3";
+  std::string sizes = f.hasRank ? "" : "2x3";
+  for (size_t d = 0; f.hasRank && d < f.sizes.size(); ++d)
+    sizes += (d ? "x" : "") + std::to_string(likely.at(f.sizes, d));
   return ", or random numbers with --shape " + input.name + "=" + sizes +
          (isFloat ? (f.hasRank ? "" : ":f32") : ":" + std::string(shortName(f.dtype)));
 }
@@ -147,6 +166,7 @@ std::vector<IValue> InputReader::complete() const {
   std::vector<IValue> out;
   std::string none;
   UsageError missing;
+  LikelySizes likely;
   for (size_t i = 0; i < wanted_.size(); ++i) {
     if (given_[i]) {
       out.push_back(*given_[i]);
@@ -162,7 +182,7 @@ std::vector<IValue> InputReader::complete() const {
       continue;
     }
     if (missing.message.empty()) missing.message = "no value was given for input " + describeInput(wanted_[i]);
-    missing.notes.push_back("give it with " + exampleOf(wanted_[i]) + shapeHint(wanted_[i]));
+    missing.notes.push_back("give it with " + exampleOf(wanted_[i]) + shapeHint(wanted_[i], likely));
   }
   if (!missing.message.empty()) {
     if (missing.notes.size() > 1) missing.message += fmt::format(", nor for {} more", missing.notes.size() - 1);

@@ -2,11 +2,11 @@
 // is one that can be read.
 #include "frontend/text/parse.h"
 #include "ir/analysis/verifier.h"
+#include "ir/graph/text_graphs.h"
 #include "ir/support/diagnostic_printer.h"
 #include "partition/report.h"
 #include "runtime/engine/support.h"
 #include "tests/support/partitioning.h"
-#include "tools/tasks/graphs.h"
 
 #include <gtest/gtest.h>
 
