@@ -12,9 +12,13 @@
 #include <charconv>
 #include <limits>
 #include <map>
+#include <utility>
 
 namespace tscompile {
 namespace {
+
+// Where a program has one size only.
+constexpr const char* kFixed = "torch.export takes dynamic_shapes= for dimensions that are to vary";
 
 // The first dimension that had a symbol.
 struct Known {
@@ -68,15 +72,17 @@ class SizeChecker {
   }
 
  private:
-  bool fail(std::string message) {
-    diagnostics_.error(std::move(message), ErrorKind::Model);
+  bool fail(std::string message, bool isFixed = false) {
+    Diagnostic& d = diagnostics_.error(std::move(message), ErrorKind::Model);
+    if (isFixed && !std::exchange(toldOfFixed_, true)) d.note(kFixed);
     return false;
   }
   bool check(const ExportedInput& input, int d, int64_t size) {
     const ExportedSize& s = input.sizes[static_cast<size_t>(d)];
     if (size < s.least || size > s.most)
       return fail(fmt::format("dimension {} of input %{} is {}, but the program was exported for {}", d, input.name,
-                              size, boundsText(s)));
+                              size, boundsText(s)),
+                  s.least == s.most);
     if (s.symbol.empty()) return true;
     if (!isName(s.symbol)) return checkLater(input, d, size, s.symbol);
     auto [at, isNew] = symbols_.try_emplace(s.symbol, Known{size, &input.name, d});
@@ -102,6 +108,7 @@ class SizeChecker {
     int dim;
   };
   Diagnostics& diagnostics_;
+  bool toldOfFixed_ = false;
   std::map<std::string, Known, std::less<>> symbols_;
   std::vector<Expression> expressions_;
 };
@@ -149,9 +156,10 @@ bool checkExportedSizes(std::span<const ExportedInput> sizes, std::span<const Va
 
 bool checkExportedRanges(std::span<const ExportedInput> sizes, std::span<const InputRange> ranges,
                          Diagnostics& diagnostics) {
-  bool good = true;
-  auto fail = [&](std::string message) {
-    diagnostics.error(std::move(message), ErrorKind::Input);
+  bool good = true, toldOfFixed = false;
+  auto fail = [&](std::string message, bool isFixed = false) {
+    Diagnostic& d = diagnostics.error(std::move(message), ErrorKind::Input);
+    if (isFixed && !std::exchange(toldOfFixed, true)) d.note(kFixed);
     good = false;
   };
   for (const ExportedInput& input : sizes)
@@ -166,7 +174,8 @@ bool checkExportedRanges(std::span<const ExportedInput> sizes, std::span<const I
         const SizeRange asked = boundsOf(range, d);
         if (asked.least < input.sizes[d].least || asked.most > input.sizes[d].most)
           fail(fmt::format("dimension {} of input %{} is to be {}, but the program was exported for {}", d, input.name,
-                           boundsText({asked.least, asked.most, {}}), boundsText(input.sizes[d])));
+                           boundsText({asked.least, asked.most, {}}), boundsText(input.sizes[d])),
+               input.sizes[d].least == input.sizes[d].most);
       }
     }
   return good;

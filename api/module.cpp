@@ -14,6 +14,7 @@
 #include "frontend/text/parse.h"
 #include "ir/analysis/constant_numbers.h"
 #include "ir/graph/printer.h"
+#include "ir/support/remedy.h"
 #include "ir/support/text.h"
 #include "ir/values/error.h"
 #include "ir/values/size_symbols.h"
@@ -39,8 +40,9 @@ Result<Module> Module::load(const std::string& path, const LoadOptions& options,
     case ModelFile::Text:
       break;
   }
+  if (refuseFolder(path, diagnostics)) return Failed{};
   Result<std::string> text = readFile(path, options.limits.textBytes, diagnostics);
-  if (!text) return Failed{};
+  if (!text || !checkGraphText(path, *text, diagnostics)) return Failed{};
   return fromText(std::move(*text), path, options, diagnostics);
 }
 
@@ -73,8 +75,9 @@ const OpRegistry& registryOf(const LoadOptions& options) {
 }  // namespace
 
 Result<Module> Module::loadArchive(const std::string& path, const LoadOptions& options, Diagnostics& diagnostics) {
-  if (!options.weights.empty()) {
-    diagnostics.fileError(path, {}, "a TorchScript archive has its weights inside: no others can be given");
+  if (options.hasWeights()) {
+    diagnostics.fileError(path, {}, "a TorchScript archive has its weights inside: no others can be given")
+        .note(textOf(Remedy::Kind::ConvertToText));
     return Failed{};
   }
   auto state = std::make_shared<ModuleState>();
@@ -94,8 +97,9 @@ Result<Module> Module::loadArchive(const std::string& path, const LoadOptions& o
 
 // The graphs go through their text, so that everything else finds a module of graph text.
 Result<Module> Module::loadExport(const std::string& path, const LoadOptions& options, Diagnostics& diagnostics) {
-  if (!options.weights.empty()) {
-    diagnostics.fileError(path, {}, "an exported program has its weights inside: no others can be given");
+  if (options.hasWeights()) {
+    diagnostics.fileError(path, {}, "an exported program has its weights inside: no others can be given")
+        .note(textOf(Remedy::Kind::ConvertToText));
     return Failed{};
   }
   Result<ExportFile> file = readExportFile(path, registryOf(options), diagnostics, options.limits);
@@ -124,6 +128,11 @@ Result<Module> Module::parsed(SourcePtr source, std::shared_ptr<ModuleState> sta
   Result<ParsedText> text = parseText(std::move(source), diagnostics, parse);
   bool good = text.ok();
   for (const std::string& file : options.weights) good &= state->weights.addFile(file, diagnostics, options.limits);
+  for (const auto& [name, tensor] : options.tensors)
+    if (!state->weights.add(name, tensor)) {
+      diagnostics.error("weight '" + abbreviate(name, 80) + "' is given twice", ErrorKind::Input);
+      good = false;
+    }
   if (!good || !checkPair(*given, state->weights.metadata(), diagnostics)) return Failed{};
   if (!restoreSharedMemory(state->weights, diagnostics)) return Failed{};
   state->text = std::move(*text);
@@ -139,7 +148,7 @@ Result<Module> Module::parsed(SourcePtr source, std::shared_ptr<ModuleState> sta
 }
 
 Result<Module> Module::loadEngine(const std::string& path, const LoadOptions& options, Diagnostics& diagnostics) {
-  if (!options.weights.empty()) {
+  if (options.hasWeights()) {
     diagnostics.fileError(path, {}, "an engine file has its weights inside: no others can be given");
     return Failed{};
   }
@@ -197,6 +206,16 @@ Module Module::withGraph(std::unique_ptr<Graph> graph, bool otherInputs) const {
 }
 
 const EngineInfo* Module::engineInfo() const { return state_->info.get(); }
+
+// Of archives, which are large, not before somebody asks.
+std::string Module::sourceHash() const {
+  Diagnostics ignored;
+  if (!state_->archive.empty())
+    if (Ref<FileMapping> file = FileMapping::open(state_->archive, ignored))
+      return fmt::format("{:016x}", checksumOf(file->bytes()));
+  return state_->info ? state_->info->sourceHash : "";
+}
+
 const RefitSource* Module::refitSource() const { return state_->refit.get(); }
 
 bool Module::save(const std::string& path, Diagnostics& diagnostics, const Limits& limits) const {
@@ -222,10 +241,7 @@ bool Module::save(const std::string& path, Diagnostics& diagnostics, const Limit
   writeDefaults(*state_, parts->metadata);
   if (state_->takesInOrder) parts->metadata.emplace(kInputOrder, "of dimensions");
   EngineInfo info = *state_->info;
-  // Of archives, which are large, only files need it.
-  if (Diagnostics ignored; !state_->archive.empty())
-    if (Ref<FileMapping> file = FileMapping::open(state_->archive, ignored))
-      info.sourceHash = fmt::format("{:016x}", checksumOf(file->bytes()));
+  info.sourceHash = sourceHash();
   std::optional<std::vector<std::string>> plugins = savePlugins(*graph, registry(), diagnostics);
   if (!plugins) return false;
   info.plugins = std::move(*plugins);
@@ -516,8 +532,36 @@ Result<std::vector<IValue>> runInOrder(const ModuleState& state, const Program& 
 
 }  // namespace
 
+// "input %x is float64, and the model takes float32": what may be why a run fails. What types say is no promise, so it
+// is no error by itself.
+static std::string otherDTypes(const Program& program, std::span<const IValue> inputs) {
+  std::vector<std::string> out;
+  const std::vector<const Value*> wanted = program.inputs();
+  for (size_t i = 0; i < std::min(wanted.size(), inputs.size()); ++i) {
+    if (!wanted[i]->type()->isTensor() || !inputs[i].isTensor() || !inputs[i].tensorImpl()) continue;
+    const DType dtype = wanted[i]->type()->tensor().dtype, given = inputs[i].toTensor().dtype();
+    if (dtype != DType::Undefined && dtype != given)
+      out.push_back(fmt::format("input %{} is {}, and the model was made with {}", wanted[i]->name(), pythonName(given),
+                                pythonName(dtype)));
+  }
+  return join(out, "; ", [](const std::string& text) { return text; });
+}
+
 Result<std::vector<IValue>> Method::run(std::span<const IValue> inputs, Diagnostics& diagnostics,
                                         const RunOptions& options) const {
+  const std::string dtypes = otherDTypes(*program_, inputs);
+  if (dtypes.empty()) return runAsGiven(inputs, diagnostics, options);
+  Diagnostics own(0);
+  Result<std::vector<IValue>> out = runAsGiven(inputs, own, options);
+  for (const Diagnostic& d : own.list()) {
+    Diagnostic& kept = diagnostics.add(d);
+    if (kept.severity == Severity::Error && kept.kind == ErrorKind::Model) kept.note(dtypes);
+  }
+  return out;
+}
+
+Result<std::vector<IValue>> Method::runAsGiven(std::span<const IValue> inputs, Diagnostics& diagnostics,
+                                               const RunOptions& options) const {
   if (!checkExportedSizes(inputSizesOf(*state_, program_->graph()), this->inputs(), inputs, diagnostics))
     return Failed{};
   const EngineInfo* info = state_->info.get();

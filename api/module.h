@@ -29,6 +29,10 @@ struct LoadOptions {
   std::shared_ptr<const Extensions> extensions = nullptr;
   // All operators there are, if there are no extensions; null: those that are built in. Must outlive the module.
   const OpRegistry* registry = nullptr;
+  // Weights that are in memory, beside those in files.
+  std::vector<std::pair<std::string, Tensor>> tensors = {};
+
+  bool hasWeights() const { return !weights.empty() || !tensors.empty(); }
 };
 
 class SegmentCalls;
@@ -61,6 +65,9 @@ class Method {
 
  private:
   friend class Module;
+  Result<std::vector<IValue>> runAsGiven(std::span<const IValue> inputs, Diagnostics& diagnostics,
+                                         const RunOptions& options) const;
+
   std::shared_ptr<const struct ModuleState> state_;
   std::shared_ptr<const Program> program_;
 };
@@ -114,6 +121,8 @@ class Module {
   bool save(const std::string& path, Diagnostics& diagnostics, const Limits& limits = {}) const;
   // How a compiled module was made, loaded ones included; null for others.
   const EngineInfo* engineInfo() const;
+  // The checksum of what a compiled module was made of; empty if it is not known.
+  std::string sourceHash() const;
   // What its file has for api/refit.h; null if it is nothing.
   const RefitSource* refitSource() const;
   // A module with this graph as its only method, "forward", which has the weights and calls of this one. What an

@@ -196,8 +196,13 @@ std::string describe(const IValue& v) {
     return std::string(graphName(t.dtype())) + "(" +
            join(t.sizes(), ", ", [](int64_t s) { return std::to_string(s); }) + ")";
   }
-  if (v.isList() && v.toList().elementType->isTensor())
-    return typeText(dynamicType(v)) + " of " + std::to_string(v.toList().items.size());
+  if (v.isList() && v.toList().elementType->isTensor()) {
+    constexpr size_t kTensors = 4;
+    const std::vector<IValue>& items = v.toList().items;
+    std::string out = typeText(dynamicType(v)) + " of " + std::to_string(items.size());
+    for (size_t i = 0; i < std::min(items.size(), kTensors); ++i) out += (i ? ", " : ": ") + describe(items[i]);
+    return items.size() > kTensors ? out + ", ..." : out;
+  }
   constexpr size_t kShown = 60;
   // Not more of a text than is shown: it may be what took all memory.
   if (v.isString() && v.toString().size() > kShown)
@@ -224,19 +229,29 @@ std::string operatorOf(const Node& n) {
   return std::string(kind.substr(0, kind.find_first_of("([ ")));
 }
 
-// "%x = Float(2, 3), [7, 7]": by the names that the statement has, which are not those that lowering gives.
+// Numbers and other values that many nodes share, so that their names say nothing of this one.
+bool isPlainConstant(const Value* v) {
+  if (!v->node() || v->node()->kind() != sym::Constant) return false;
+  const IValue* value = v->node()->attributeValue(sym::value);
+  return !value || !value->isTensor();
+}
+
+// "%x = Float(2, 3), [7, 7]": by the names that the statement has, which are not those that lowering gives. Of many
+// inputs the first ones.
 std::string inputsText(Machine& m, const Instruction* in) {
+  constexpr size_t kShown = 12;
   const Node& n = *in->node;
   const std::string_view statement = n.range.text();
   const bool isGraphText = statement.find('%') != std::string_view::npos;
   std::string out;
-  for (size_t i = 0; i < n.inputCount(); ++i) {
+  for (size_t i = 0; i < std::min<size_t>(n.inputCount(), kShown); ++i) {
     const Value* v = n.input(i);
     out += i ? ", " : "";
-    if (isGraphText ? names(statement, v->name()) : v->isNamed() || !n.range.valid()) out += "%" + v->name() + " = ";
+    if (isGraphText ? names(statement, v->name()) : !isPlainConstant(v) && (v->isNamed() || !n.range.valid()))
+      out += "%" + v->name() + " = ";
     out += describe(m.slots[in->slots[i]]);
   }
-  return out;
+  return n.inputCount() > kShown ? out + ", ..." : out;
 }
 
 void report(Machine& m, const Instruction* in, const ExecutionError& e, Diagnostics& diagnostics) {
@@ -248,8 +263,7 @@ void report(Machine& m, const Instruction* in, const ExecutionError& e, Diagnost
   if (n && located && n->kind() != sym::RaiseException && !isOurs) message = operatorOf(*n) + ": " + message;
   Diagnostic& d = diagnostics.error(n ? n->range : SourceRange{}, message, e.kind());
   if (!n || e.kind() == ErrorKind::Interrupted) return;
-  if (!isOurs && n == in->node && n->inputCount() && n->inputCount() <= 12 && n->kind() != sym::RaiseException &&
-      in->inputs == n->inputCount())
+  if (!isOurs && n == in->node && n->inputCount() && n->kind() != sym::RaiseException && in->inputs == n->inputCount())
     d.note("with " + inputsText(m, in));
   if (n->location.present() && !n->location.file.text().empty())
     d.note(fmt::format("in the model at {}:{}:{}", n->location.file.text(), n->location.line, n->location.column));
