@@ -5,6 +5,7 @@
 #include "api/compile_settings.h"
 #include "api/engine_file.h"
 #include "api/extensions.h"
+#include "api/forgotten_weights.h"
 #include "ir/support/quantities.h"
 #include "ir/values/error.h"
 #include "python/core/tensors.h"
@@ -212,6 +213,7 @@ nb::list infosOf(const std::vector<ValueInfo>& values, const CallInputs* call) {
 struct PyModule {
   Module module;
   SourceName name;
+  std::string path;                        // what it was loaded from, or is called
   std::map<std::string, IValue> defaults;  // of a compiled one: those of the method it was made of
   bool isCompiled = false;
   std::unique_ptr<std::mutex> mutex = std::make_unique<std::mutex>();
@@ -224,9 +226,21 @@ auto alone(const PyModule& m, Do&& run) {
   return run();
 }
 
-LoadOptions loadOptionsOf(const Texts& weights, const Texts& plugins, const Texts& limits) {
+LoadOptions loadOptionsOf(const Texts& weights, nb::dict tensors, const Texts& plugins, const Texts& limits) {
   LoadOptions out;
   out.weights = weights;
+  for (auto [key, value] : tensors) {
+    const std::string name = nb::cast<std::string>(nb::str(key));
+    std::optional<Tensor> tensor =
+        nb::isinstance<PyTensor>(value) ? nb::cast<PyTensor&>(value).tensor : tensorOf(value.ptr());
+    if (!tensor) {
+      const std::string type = nb::cast<std::string>(nb::str(value.type().attr("__name__")));
+      throw nb::type_error(("weights['" + name + "'] is no array or tensor, but of type " + type +
+                            (nb::isinstance<nb::dict>(value) ? ": if it holds the weights, give that" : ""))
+                               .c_str());
+    }
+    out.tensors.emplace_back(name, std::move(*tensor));
+  }
   for (const std::string& text : limits) {
     const size_t equal = text.find('=');
     std::optional<uint64_t> number = equal == std::string::npos ? std::nullopt : parseSize(text.substr(equal + 1));
@@ -245,13 +259,14 @@ LoadOptions loadOptionsOf(const Texts& weights, const Texts& plugins, const Text
   return out;
 }
 
-PyModule made(Module module, SourceName name) {
+PyModule made(Module module, SourceName name, std::string path) {
   const bool isCompiled = module.engineInfo();
-  return PyModule{std::move(module), std::move(name), {}, isCompiled};
+  return PyModule{std::move(module), std::move(name), std::move(path), {}, isCompiled};
 }
 
-PyModule loadPath(const std::string& path, const Texts& weights, const Texts& plugins, const Texts& limits) {
-  const LoadOptions options = loadOptionsOf(weights, plugins, limits);
+PyModule loadPath(const std::string& path, const Texts& weights, nb::dict tensors, const Texts& plugins,
+                  const Texts& limits) {
+  const LoadOptions options = loadOptionsOf(weights, tensors, plugins, limits);
   Diagnostics diagnostics;
   Result<Module> module = Failed{};
   {
@@ -259,12 +274,12 @@ PyModule loadPath(const std::string& path, const Texts& weights, const Texts& pl
     module = Module::load(path, options, diagnostics);
   }
   if (!module) raise(diagnostics, {});
-  return made(std::move(*module), {});
+  return made(std::move(*module), {}, path);
 }
 
-PyModule loadMemory(nb::bytes bytes, const std::string& name, const Texts& weights, const Texts& plugins,
-                    const Texts& limits) {
-  const LoadOptions options = loadOptionsOf(weights, plugins, limits);
+PyModule loadMemory(nb::bytes bytes, const std::string& name, const Texts& weights, nb::dict tensors,
+                    const Texts& plugins, const Texts& limits) {
+  const LoadOptions options = loadOptionsOf(weights, tensors, plugins, limits);
   Diagnostics diagnostics;
   SourceName said;
   const std::string_view view(bytes.c_str(), bytes.size());
@@ -274,7 +289,7 @@ PyModule loadMemory(nb::bytes bytes, const std::string& name, const Texts& weigh
     module = loadBytes(view, name, options, said, diagnostics);
   }
   if (!module) raise(diagnostics, said);
-  return made(std::move(*module), said);
+  return made(std::move(*module), said, name);
 }
 
 CompileSpec specOf(const std::string& method, const Texts& inputs, const Texts& settings) {
@@ -284,17 +299,21 @@ CompileSpec specOf(const std::string& method, const Texts& inputs, const Texts& 
     if (!addInputRange(input, out))
       throw nb::value_error(("'" + input + "' is no size of an input, such as x=1..8x3x224x224:f32").c_str());
   for (const std::string& setting : settings)
-    if (!applySetting(out, setting))
-      throw nb::value_error(("'" + setting + "' is no setting, such as precision=f16").c_str());
+    if (!applySetting(out, setting)) throw nb::value_error(settingProblem(setting, '_').c_str());
   return out;
 }
 
 PyModule compiled(const PyModule& m, const std::string& method, const Texts& inputs, const Texts& settings) {
   const CompileSpec spec = specOf(method, inputs, settings);
   Diagnostics diagnostics;
-  Result<Module> out = alone(m, [&] { return m.module.compiled(spec, diagnostics); });
+  Result<Module> out = alone(m, [&] {
+    const std::vector<std::string> given = m.module.unusedWeights();
+    Result<Module> compiled = m.module.compiled(spec, diagnostics);
+    if (!compiled && m.module.unusedWeights().size() == given.size()) summarizeForgotten(m.path, given, diagnostics);
+    return compiled;
+  });
   if (!out) raise(diagnostics, m.name);
-  PyModule engine = made(std::move(*out), m.name);
+  PyModule engine = made(std::move(*out), m.name, m.path);
   engine.defaults = m.module.defaults(method);
   return engine;
 }
@@ -323,7 +342,7 @@ std::string explain(const PyModule& m, const std::string& node, const std::strin
 
 PyMethod prepared(const PyModule& m, const std::string& name) {
   Diagnostics diagnostics;
-  Result<Method> method = alone(m, [&] { return m.module.prepare(diagnostics, name); });
+  Result<Method> method = alone(m, [&] { return prepareGiven(m.path, m.module, name, diagnostics); });
   if (!method) raise(diagnostics, m.name);
   CallInputs inputs(method->inputs(), m.isCompiled ? m.defaults : m.module.defaults(name));
   std::vector<ValueInfo> outputs = method->outputs();
@@ -341,7 +360,8 @@ nb::object engineInfo(const PyModule& m) {
   };
   out["version"] = textOf(info->version);
   out["source"] = textOf(info->source);
-  out["source_hash"] = textOf(info->sourceHash);
+  const std::string hash = alone(m, [&] { return m.module.sourceHash(); });
+  out["source_hash"] = hash.empty() ? nb::object(nb::none()) : nb::object(textOf(hash));
   out["options"] = texts(info->options);
   out["cpu"] = texts(info->cpu);
   Texts inputs;

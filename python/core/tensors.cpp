@@ -334,7 +334,12 @@ std::optional<Tensor> tensorOf(PyObject* object) {
   if (PyObject_CheckBuffer(object)) return ofBuffer(object);
   static PyObject* const kName = PyUnicode_InternFromString("__dlpack__");
   if (!PyObject_HasAttr(object, kName)) return std::nullopt;
-  PyObject* capsule = PyObject_CallMethodObjArgs(object, kName, nullptr);
+  // PyTorch gives no memory away that it would have to watch for gradients; nobody asks for any here.
+  nb::object source = nb::borrow(object);
+  if (nb::hasattr(source, "requires_grad") && nb::hasattr(source, "detach") &&
+      nb::cast<bool>(nb::bool_(source.attr("requires_grad"))))
+    source = source.attr("detach")();
+  PyObject* capsule = PyObject_CallMethodObjArgs(source.ptr(), kName, nullptr);
   if (!capsule) throw nb::python_error();
   return ofCapsule(nb::steal(capsule));
 }

@@ -82,6 +82,13 @@ def _as_input(given: Any) -> Input | str:
     return Input(tuple(given))
 
 
+def _is_one(inputs: Any) -> bool:
+    """Whether it is what one input is like, not a list of such: an array, an Input, a text, or dimensions."""
+    if isinstance(inputs, (Input, str)) or (hasattr(inputs, "shape") and hasattr(inputs, "dtype")):
+        return True
+    return isinstance(inputs, (list, tuple)) and any(isinstance(d, int) for d in inputs)
+
+
 def _full_name(name: str, method: Method) -> str:
     """The name of an input; also without the ".1" that PyTorch appends, where that is one input's."""
     names = [i["name"] for i in method.inputs]
@@ -93,6 +100,8 @@ def _ranges(inputs: Any, method: Method) -> tuple[list[str], list[str]]:
     """Sizes as texts, and settings that go with them."""
     if inputs is None:
         return [], []
+    if _is_one(inputs):
+        inputs = [inputs]
     if isinstance(inputs, Mapping):
         named = [(_full_name(name, method), value) for name, value in inputs.items()]
     else:
@@ -191,8 +200,9 @@ class Module:
         """A method with engines for all that engines can take.
 
         `inputs`: sizes of the tensors in order, or by name in a dict: arrays, tuples of dimensions, Input, or texts such
-        as "1..8x3x224x224:f32"; without them engines adapt to what comes. `settings` are the options of the command line's
-        compile: precision="f16", min_block_size=5, torch_executed_op=["aten::relu"].
+        as "1..8x3x224x224:f32"; one of them alone is that of the first. Without them engines adapt to what comes.
+        `settings` are the options of the command line's compile: precision="f16", min_block_size=5,
+        torch_executed_op=["aten::relu"].
         """
         ranges, more = _ranges(inputs, self.method(method)) if inputs is not None else ([], [])
         return Engine(self._core.compile(method, ranges, more + _settings(settings)))
@@ -242,19 +252,20 @@ def _texts(given: Any) -> list[str]:
 
 def load(
     path_or_text: str | os.PathLike[str] | bytes,
-    weights: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | None = None,
+    weights: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | Mapping[str, Any] | None = None,
     *,
     name: str = "<memory>",
     plugins: Iterable[str | os.PathLike[str]] = (),
     limits: Mapping[str, int] | None = None,
 ) -> Module:
-    """Loads graph text or a module dump (with `weights`: safetensors files), a TorchScript archive, a file of
-    torch.export.save, or an engine file, which gives an Engine.
+    """Loads graph text or a module dump (with `weights`: safetensors files or checkpoints, or a dict of arrays or
+    tensors by name), a TorchScript archive, a file of torch.export.save, or an engine file, which gives an Engine.
 
     A str with a line break is the text itself, and bytes are those of any such file; `name` then stands for the path in
     messages.
     """
-    rest = _texts(weights), _texts(plugins), [f"{k}={v}" for k, v in (limits or {}).items()]
+    tensors = dict(weights) if isinstance(weights, Mapping) else {}
+    rest = [] if tensors else _texts(weights), tensors, _texts(plugins), [f"{k}={v}" for k, v in (limits or {}).items()]
     if isinstance(path_or_text, (bytes, bytearray, memoryview)):
         core = _core.load_memory(bytes(path_or_text), name, *rest)
     elif isinstance(path_or_text, str) and "\n" in path_or_text:

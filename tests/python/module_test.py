@@ -69,6 +69,57 @@ class Capsule:
         return (1, 0)
 
 
+class Files(unittest.TestCase):
+    """What is no model is told as the command line tells it."""
+
+    def refused(self, *args, **options):
+        with self.assertRaises(tscompile.Error) as caught:
+            tscompile.load(*args, **options)()
+        return str(caught.exception)
+
+    def test_other_files_are_recognised(self):
+        data = os.path.join(ROOT, "tests", "golden", "data")
+        for name, found in {
+            "model.onnx": "expected graph text, found an ONNX model",
+            "x.npy": "expected graph text, found an .npy file",
+            "weights.safetensors": "expected graph text, found a safetensors file",
+            "page.html": "expected graph text, found an HTML page",
+        }.items():
+            path = os.path.join(data, name)
+            self.assertIn(found, self.refused(path))
+            with open(path, "rb") as f:
+                self.assertIn("<memory>: error: " + found, self.refused(f.read()))
+        self.assertIn("save the one that it was made of by torch.export.save", self.refused(os.path.join(data, "model.onnx")))
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertIn("expected a model, found a folder", self.refused(folder))
+            path = os.path.join(folder, "outputs.json")
+            with open(path, "w") as f:
+                f.write("{}")
+            self.assertIn("expected graph text, found ", self.refused(path))
+
+    def test_weights_in_memory(self):
+        text = """graph(%self : __torch__.Net, %x : Tensor):
+  %scale : Tensor = prim::GetAttr[name="scale"](%self)
+  %shift : Tensor = prim::GetAttr[name="shift"](%self)
+  %one : int = prim::Constant[value=1]()
+  %y : Tensor = aten::mul(%x, %scale)
+  %z : Tensor = aten::add(%y, %shift, %one)
+  return (%z)
+"""
+        weights = {"scale": np.array([2, 3], np.float32), "shift": np.array([1, 1], np.float32)}
+        x = np.array([1, 2], np.float32)
+        self.assertEqual(tscompile.load(text, weights)(x).tolist(), [3, 7])
+        self.assertEqual(tscompile.load(text, weights).compile([x])(x).tolist(), [3, 7])
+        message = self.refused(text)
+        self.assertEqual(message.count("error"), 1, message)
+        self.assertIn("the text names 2 tensors without their data, and no weights were given", message)
+        self.assertIn("give them as 'weights'; the first is 'scale'", message)
+        with self.assertRaisesRegex(tscompile.Error, "the text names 2 tensors without their data"):
+            tscompile.load(text).compile([x])
+        with self.assertRaisesRegex(TypeError, r"weights\['model'\] is no array or tensor, but of type dict: if it holds"):
+            tscompile.load(text, {"model": weights, "epoch": 3})
+
+
 class Values(unittest.TestCase):
     def test_every_dtype_comes_back(self):
         f = identity("Tensor")
@@ -105,6 +156,19 @@ class Values(unittest.TestCase):
             self.assertEqual(np.asarray(f(Capsule(f(x.copy())))).tolist(), x.tolist())
         self.assertEqual(f(np.float32(3)).item(), 3.0)
         self.assertEqual(f(np.array(7)).shape, ())
+
+    def test_gradients_are_left_behind(self):
+        class Parameter(Capsule):
+            requires_grad = True
+
+            def detach(self):
+                return Capsule(self.tensor)
+
+            def __dlpack__(self):
+                raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+
+        f = identity("Tensor")
+        self.assertEqual(f(Parameter(f(np.array([1, 2], np.float32)))).tolist(), [1, 2])
 
     def test_models_write_where_they_may(self):
         f = tscompile.load("graph(%x : Tensor):\n  %y : Tensor = aten::relu_(%x)\n  return (%y)\n")
@@ -193,10 +257,33 @@ class Models(unittest.TestCase):
             self.assertIn("min-block-size=1", again.info["options"])
             with self.assertRaises(tscompile.IoError):
                 engine.save(os.path.join(folder, "none", "model.tse"))
-        with self.assertRaises(ValueError):
-            model.compile(precision="f17")
+        for settings, message in (
+            ({"precision": "fp16"}, "precision takes one of f32, f16, bf16, int8, not 'fp16', did you mean 'f16'?"),
+            ({"precison": "f16"}, "there is no setting 'precison', did you mean 'precision'?"),
+            ({"min_blok_size": 3}, "there is no setting 'min_blok_size', did you mean 'min_block_size'?"),
+            ({"refittable": "yes"}, "refittable takes no value"),
+        ):
+            with self.assertRaises(ValueError) as caught:
+                model.compile(**settings)
+            self.assertEqual(str(caught.exception), message)
         with self.assertRaises(ValueError):
             model.compile([x, x])
+
+    def test_one_input_needs_no_list(self):
+        model = tscompile.load(GRAPH)
+        x = np.ones((3, 5), np.float32)
+        for inputs in (x, (3, 5), ((3, 3), 5), "3x5", tscompile.Input((3, 5))):
+            with self.assertRaises(tscompile.ModelError):
+                model.compile(inputs)(np.ones((4, 5), np.float32), 2)
+
+    def test_the_source_of_an_engine(self):
+        archive = os.path.join(ROOT, "samples", "models", "lenet_archive", "model.pt")
+        engine = tscompile.load(archive).compile()
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "model.tse")
+            engine.save(path)
+            self.assertEqual(engine.info["source_hash"], tscompile.load(path).info["source_hash"])
+        self.assertRegex(engine.info["source_hash"], "^[0-9a-f]{16}$")
 
     def test_reports(self):
         model = tscompile.load(GRAPH)
