@@ -476,6 +476,8 @@ class Bench {
   void writeText() {
     std::ostream& out = session_.out;
     out << fmt::format("executor  {}\n", executorText());
+    if (command_.sizes.empty())
+      for (const std::string& input : results_.front().inputs) out << "input     " << input << '\n';
     if (const auto& cut = results_.front().cut) {
       out << "engines   " << cut->summary() << '\n';
       if (!cut->firstReason.empty()) out << "reason    " << cut->firstReason << '\n';
