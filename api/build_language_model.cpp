@@ -146,6 +146,11 @@ bool settle(BuildConfig& config, const LanguageModelShape& shape, int64_t export
   if (config.maxSeqLen == 0) {
     constexpr int64_t kUsual = 1024;
     config.maxSeqLen = std::min(std::max(shape.positions ? shape.positions : kUsual, config.maxInputLen), exportedFor);
+    if (!shape.positions && config.maxSeqLen == kUsual)
+      diagnostics.remark({},
+                         fmt::format("max_seq_len is {}: the model computes its positions and does not say how many "
+                                     "it was trained for",
+                                     kUsual));
   }
   if (config.maxSeqLen > exportedFor) {
     diagnostics.error(fmt::format("max_seq_len is {}, but the program was exported for texts of at most {} tokens",

@@ -84,12 +84,26 @@ class ConfigReader {
   bool isFolder() {
     std::error_code ignored;
     if (std::filesystem::is_regular_file(folder_, ignored))
-      reportOtherKind(folder_, "a folder that build has made", diagnostics_);
+      refuseFile();
     else if (std::filesystem::is_directory(folder_, ignored) && !std::filesystem::exists(path_, ignored))
       diagnostics_.fileError(folder_, {}, "this folder has no config.json: build has not made it");
     else
       return true;
     return false;
+  }
+
+  void refuseFile() {
+    constexpr const char* kWanted = "a folder that build has made";
+    Ref<FileMapping> file = FileMapping::open(folder_, diagnostics_);
+    if (!file) return;
+    const FileKind kind = detectWholeFileKind(file->bytes());
+    for (FileKind model : {FileKind::TorchScript, FileKind::ExportedProgram, FileKind::GraphText, FileKind::ModuleDump})
+      if (kind == model) {
+        diagnostics_.fileError(folder_, {}, fmt::format("expected {}, found {}", kWanted, describe(kind)))
+            .note(fmt::format("of a language model 'tscompile build {} -o built' makes one", folder_));
+        return;
+      }
+    reportFileKind(folder_, kWanted, kind, diagnostics_);
   }
 
   Failed fail(std::string what, ErrorKind kind = ErrorKind::Input) {

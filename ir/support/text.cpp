@@ -37,6 +37,10 @@ NearestName::NearestName(std::string_view wanted)
 void NearestName::consider(std::string_view candidate) {
   if (bestDistance_ == 0 || candidate == wanted_) return;
   size_t distance = editDistance(wanted_, candidate, bestDistance_ - 1);
+  // "max_seq_length" for max_seq_len.
+  const size_t less = std::min(wanted_.size(), candidate.size()), more = std::max(wanted_.size(), candidate.size());
+  if (less >= 6 && 4 * less >= 3 * more && wanted_.compare(0, less, candidate.substr(0, less)) == 0)
+    distance = std::min<size_t>(distance, 2);
   if (distance < bestDistance_) {
     bestDistance_ = distance;
     best_ = candidate;
