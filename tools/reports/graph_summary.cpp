@@ -1,6 +1,6 @@
 #include "tools/reports/graph_summary.h"
 
-#include "tools/tasks/graphs.h"
+#include "ir/graph/text_graphs.h"
 
 #include <fmt/core.h>
 

@@ -1,10 +1,10 @@
 #include "tools/reports/lint.h"
 
+#include "ir/graph/text_graphs.h"
 #include "ir/support/text.h"
 #include "passes/rewrite/facts.h"
 #include "runtime/registry.h"
 #include "tools/reports/op_status.h"
-#include "tools/tasks/graphs.h"
 
 #include <algorithm>
 #include <unordered_set>
