@@ -27,6 +27,7 @@ struct tscompile_value {
 struct tscompile_module {
   tscompile::Module module;
   tscompile::SourceName name;                         // that stands for its path in messages
+  std::string path;                                   // what it was loaded from, or is called
   std::map<std::string, tscompile::IValue> defaults;  // of a compiled module: those of the method it was made of
   std::vector<std::string> methods;
 };

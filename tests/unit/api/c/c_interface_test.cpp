@@ -349,6 +349,23 @@ TEST(CInterface, LoadsEveryKindOfFileFromMemory) {
   EXPECT_EQ(m, nullptr);
 }
 
+TEST(CInterface, TellsOtherFilesAndForgottenWeightsInOneSentence) {
+  tscompile_module* m = nullptr;
+  tscompile_error* e = nullptr;
+  EXPECT_EQ(tscompile_load((kFolder + "/golden/data/x.npy").c_str(), nullptr, &m, &e), TSCOMPILE_INPUT);
+  Error other(e);
+  EXPECT_NE(std::string(tscompile_error_text(e)).find("expected graph text, found an .npy file"), std::string::npos);
+  Module module = load(
+      "graph(%self : __torch__.Net, %x : Tensor):\n  %a : Tensor = prim::GetAttr[name=\"a\"](%self)\n"
+      "  %b : Tensor = prim::GetAttr[name=\"b\"](%self)\n  %y : Tensor = aten::mul(%a, %b)\n  return (%y)\n");
+  tscompile_method* method = nullptr;
+  EXPECT_EQ(tscompile_module_prepare(module.get(), nullptr, &method, &e), TSCOMPILE_INPUT);
+  Error forgotten(e);
+  EXPECT_STREQ(tscompile_error_text(e),
+               "memory.ir: error: the text names 2 tensors without their data, and no weights were given\n"
+               "note: give them as 'weights'; the first is 'a'");
+}
+
 TEST(CInterface, CompilesSavesAndTells) {
   Module module = load(kGraph);
   const char* inputs[] = {"x.1=1..4x3"};

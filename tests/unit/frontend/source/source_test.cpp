@@ -203,6 +203,22 @@ TEST_F(SourceTest, MistakesHaveTheirPlace) {
   }
 }
 
+// What follows from a wrong guess of what such an operator gives is not reported.
+TEST_F(SourceTest, UnknownOperatorsAreToldAllAtOnce) {
+  EXPECT_EQ(compiled(R"(
+def f(x: Tensor) -> List[int]:
+  a, b = ops.mine.pair(x, by=2)
+  c = ops.mine.one(torch.add(a, b))
+  d = ops.mine.one(c)
+  e = __torch__.g(d)
+  return ops.mine.sizes(e)
+def g(x: Tensor) -> Tensor:
+  return torch.nothing(x)
+)"),
+            "3:10: unknown operator mine::pair\n4:7: unknown operator mine::one\n7:10: unknown operator mine::sizes\n"
+            "9:10: unknown operator aten::nothing\n");
+}
+
 TEST_F(SourceTest, DepthIsLimited) {
   std::string open(1000, '('), close(1000, ')');
   EXPECT_NE(compiled("def f(x: int) -> int:\n  return " + open + "x" + close + "\n"), "");
