@@ -8,6 +8,7 @@
 
 #include <complex>
 #include <concepts>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -142,24 +143,24 @@ class IValue {
   bool isFuture() const { return tag_ == Tag::Future; }
   bool isLiteral() const { return tag_ == Tag::Literal; }
 
-  // The caller has looked at the tag.
-  bool toBool() const { return payload_.boolean; }
-  int64_t toInt() const { return payload_.integer; }
-  double toFloat() const { return payload_.floating; }
-  Device toDevice() const { return payload_.device; }
+  // Throw ExecutionError for a value that is something else.
+  bool toBool() const { return of(Tag::Bool).boolean; }
+  int64_t toInt() const { return of(Tag::Int).integer; }
+  double toFloat() const { return of(Tag::Float).floating; }
+  Device toDevice() const { return of(Tag::Device).device; }
   const std::complex<double>& toComplex() const;
   const std::string& toString() const;
-  Tensor toTensor() const { return Tensor::share(static_cast<TensorImpl*>(payload_.object)); }
-  // The tensor without taking a reference; null if undefined.
+  Tensor toTensor() const { return Tensor::share(static_cast<TensorImpl*>(of(Tag::Tensor).object)); }
+  // The tensor without taking a reference; null if undefined. The caller has looked at the tag.
   TensorImpl* tensorImpl() const { return static_cast<TensorImpl*>(payload_.object); }
-  ListValue& toList() const { return *reinterpret_cast<ListValue*>(payload_.object); }
-  TupleValue& toTuple() const { return *reinterpret_cast<TupleValue*>(payload_.object); }
-  DictValue& toDict() const { return *reinterpret_cast<DictValue*>(payload_.object); }
-  ObjectValue& toObject() const { return *reinterpret_cast<ObjectValue*>(payload_.object); }
-  EnumValue& toEnum() const { return *reinterpret_cast<EnumValue*>(payload_.object); }
-  FutureValue& toFuture() const { return *reinterpret_cast<FutureValue*>(payload_.object); }
-  LiteralValue& toLiteral() const { return *reinterpret_cast<LiteralValue*>(payload_.object); }
-  FunctionValue& toFunction() const { return *reinterpret_cast<FunctionValue*>(payload_.object); }
+  ListValue& toList() const { return *reinterpret_cast<ListValue*>(of(Tag::List).object); }
+  TupleValue& toTuple() const { return *reinterpret_cast<TupleValue*>(of(Tag::Tuple).object); }
+  DictValue& toDict() const { return *reinterpret_cast<DictValue*>(of(Tag::Dict).object); }
+  ObjectValue& toObject() const { return *reinterpret_cast<ObjectValue*>(of(Tag::Object).object); }
+  EnumValue& toEnum() const { return *reinterpret_cast<EnumValue*>(of(Tag::Enum).object); }
+  FutureValue& toFuture() const { return *reinterpret_cast<FutureValue*>(of(Tag::Future).object); }
+  LiteralValue& toLiteral() const { return *reinterpret_cast<LiteralValue*>(of(Tag::Literal).object); }
+  FunctionValue& toFunction() const { return *reinterpret_cast<FunctionValue*>(of(Tag::Function).object); }
   RefCounted* object() const { return payload_.object; }
 
   // A bool, int or float as a double.
@@ -173,19 +174,27 @@ class IValue {
   bool isSame(const IValue& other) const;
 
  private:
-  IValue(Tag tag, RefCounted* object) : tag_(tag) { payload_.object = object; }
-  void drop() {
-    if (isReference() && payload_.object) payload_.object->release();
-  }
-
-  Tag tag_ = Tag::None;
-  union {
+  union Payload {
     bool boolean;
     int64_t integer;
     double floating;
     Device device;
     RefCounted* object;
-  } payload_ = {.integer = 0};
+  };
+
+  IValue(Tag tag, RefCounted* object) : tag_(tag) { payload_.object = object; }
+  void drop() {
+    if (isReference() && payload_.object) payload_.object->release();
+  }
+  const Payload& of(Tag wanted) const {
+    if (tag_ != wanted) [[unlikely]]
+      failAsOther(wanted);
+    return payload_;
+  }
+  [[noreturn]] void failAsOther(Tag wanted) const;
+
+  Tag tag_ = Tag::None;
+  Payload payload_ = {.integer = 0};
 };
 static_assert(sizeof(IValue) == 16);
 
@@ -347,13 +356,14 @@ struct LiteralValue : RefCounted {
 };
 
 inline const std::complex<double>& IValue::toComplex() const {
-  return static_cast<ComplexValue*>(payload_.object)->number;
+  return static_cast<ComplexValue*>(of(Tag::Complex).object)->number;
 }
-inline const std::string& IValue::toString() const { return static_cast<StringValue*>(payload_.object)->text; }
+inline const std::string& IValue::toString() const { return static_cast<StringValue*>(of(Tag::String).object)->text; }
 
 // ---- construction and conversion ----
 
 IValue intList(DimSpan values);
+inline IValue intList(std::initializer_list<int64_t> values) { return intList(DimSpan(values.begin(), values.size())); }
 IValue floatList(std::span<const double> values);
 IValue boolList(std::span<const bool> values);
 IValue tensorList(std::vector<Tensor> values);

@@ -277,6 +277,19 @@ Tensor Tensor::borrow(DType dtype, DimSpan sizes, void* data, Storage::Release r
   return view(dtype, Storage::borrow(data, bytes, release, context, false), sizes, contiguousStrides(sizes), 0);
 }
 
+Tensor Tensor::borrow(DType dtype, DimSpan sizes, const void* data, Storage::Release release, void* context) {
+  size_t bytes = bytesFor(dtype, sizes);
+  return view(dtype, Storage::borrow(const_cast<void*>(data), bytes, release, context, true), sizes,
+              contiguousStrides(sizes), 0);
+}
+
+void Tensor::requireItems(size_t bytes) const {
+  if (itemSize(dtype()) != bytes)
+    throw ExecutionError(ErrorKind::Model, "elements of " + std::string(pythonName(dtype())) + ", which have " +
+                                               std::to_string(itemSize(dtype())) + " bytes, were read as if they had " +
+                                               std::to_string(bytes));
+}
+
 Tensor Tensor::permuted(DimSpan order) const {
   Dims newSizes, newStrides;
   for (int64_t d : order) {

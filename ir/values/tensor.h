@@ -9,8 +9,10 @@
 
 #include <complex>
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <span>
+#include <type_traits>
 
 namespace tscompile {
 
@@ -119,16 +121,30 @@ class Tensor {
 
   // Uninitialized and contiguous. Throws ExecutionError (Limit, Model) for sizes that cannot be.
   static Tensor empty(DType dtype, DimSpan sizes);
+  static Tensor empty(DType dtype, std::initializer_list<int64_t> sizes) { return empty(dtype, span(sizes)); }
   // The strides must be those of a dense tensor (a permutation of the contiguous ones).
   static Tensor emptyStrided(DType dtype, DimSpan sizes, DimSpan strides);
   static Tensor zeros(DType dtype, DimSpan sizes);
+  static Tensor zeros(DType dtype, std::initializer_list<int64_t> sizes) { return zeros(dtype, span(sizes)); }
   // Any view of a storage; the caller has checked that it lies inside (see `fitsStorage`). Throws ExecutionError for
   // sizes that cannot be.
   static Tensor view(DType dtype, Ref<Storage> storage, DimSpan sizes, DimSpan strides, int64_t offset);
-  // Memory of the caller, row-major, not copied; it must outlive the tensor unless `release` says otherwise.
+  // Memory of the caller, row-major, not copied; it must outlive the tensor unless `release` says otherwise. What is
+  // const is never written: graphs that would are refused, as for weights.
   static Tensor borrow(DType dtype, DimSpan sizes, void* data, Storage::Release release = nullptr,
                        void* context = nullptr);
+  static Tensor borrow(DType dtype, DimSpan sizes, const void* data, Storage::Release release = nullptr,
+                       void* context = nullptr);
+  template <class Data>
+  static Tensor borrow(DType dtype, std::initializer_list<int64_t> sizes, Data* data,
+                       Storage::Release release = nullptr, void* context = nullptr) {
+    return borrow(dtype, span(sizes), data, release, context);
+  }
   // A copy of row-major values, as many as the sizes say; the dtype is that of T.
+  template <class T>
+  static Tensor of(std::initializer_list<int64_t> sizes, std::span<const T> values) {
+    return of(span(sizes), values);
+  }
   template <class T>
   static Tensor of(DimSpan sizes, std::span<const T> values) {
     Tensor t = empty(kDTypeOf<T>, sizes);
@@ -157,10 +173,12 @@ class Tensor {
   TensorImpl* detach() { return impl_.detach(); }
 
   // The element whose indices are all 0. T is the type that stores the dtype (see visitDType); of tensors that are
-  // contiguous, it is an array in row-major order.
+  // contiguous, it is an array in row-major order. Throws ExecutionError for a T of another size.
   std::byte* raw() const { return impl_->data(); }
   template <class T>
   T* data() const {
+    if (sizeof(T) > 1 && impl_->dtype() != kDTypeOf<std::remove_cv_t<T>>) [[unlikely]]
+      requireItems(sizeof(T));
     return reinterpret_cast<T*>(impl_->data());
   }
 
@@ -179,6 +197,8 @@ class Tensor {
 
  private:
   static Tensor make(DType dtype, Ref<Storage> storage, DimSpan sizes, DimSpan strides, int64_t offset);
+  static DimSpan span(std::initializer_list<int64_t> sizes) { return {sizes.begin(), sizes.size()}; }
+  void requireItems(size_t bytes) const;
   std::byte* elementAt(int64_t index) const;
   Ref<TensorImpl> impl_;
 };

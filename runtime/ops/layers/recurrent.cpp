@@ -208,7 +208,7 @@ Layers::Layers(const KernelCall& call, const Network& network, bool packed) : ne
   train = call.flag(state + 5);
   alone = states[0].rank() == 2;
   Dims stateSizes(states[0].sizes());
-  if (alone) stateSizes = Dims{stateSizes[0], 1, stateSizes[1]};
+  if (alone) stateSizes = Dims{states[0].size(0), 1, states[0].size(1)};
   h = cloneTensor(weightTensor(call, states[0], data.dtype()))
           .withGeometry(stateSizes, contiguousStrides(stateSizes), 0);
   if (network.hasCell) c = cloneTensor(weightTensor(call, states[1], data.dtype()));

@@ -1,7 +1,11 @@
 // Values that share and hold each other: what walks over them ends, and looks at each once.
 #include "ir/values/ivalue.h"
 
+#include "ir/values/error.h"
+
 #include <gtest/gtest.h>
+
+#include <functional>
 
 namespace tscompile::test {
 namespace {
@@ -44,6 +48,44 @@ TEST(IValue, CopiesWhatIsSharedOnce) {
   EXPECT_FALSE(itself.isSame(IValue(own)));
   itself.toList().items.clear();
   own->items.clear();
+}
+
+std::string refusal(const std::function<void()>& read) {
+  try {
+    read();
+  } catch (const ExecutionError& e) {
+    return e.message();
+  }
+  return "";
+}
+
+TEST(IValue, ReadAsSomethingElseIsAnError) {
+  const IValue number = 3, tensor = Tensor::zeros(DType::Float32, {2, 3}), none;
+  EXPECT_EQ(refusal([&] { number.toTensor(); }), "expected Tensor, found int");
+  EXPECT_EQ(refusal([&] { tensor.toTuple(); }), "expected tuple, found Tensor");
+  EXPECT_EQ(refusal([&] { none.toInt(); }), "expected int, found None");
+  EXPECT_EQ(refusal([&] { number.toFloat(); }), "expected float, found int");
+  EXPECT_EQ(refusal([&] { tensor.toString(); }), "expected str, found Tensor");
+  EXPECT_EQ(refusal([&] { number.toInt(), tensor.toTensor(), number.toDouble(); }), "");
+}
+
+TEST(IValue, ElementsOfAnotherSizeAreAnError) {
+  const Tensor t = Tensor::zeros(DType::Float32, {2, 3});
+  EXPECT_EQ(refusal([&] { t.data<double>(); }),
+            "elements of float32, which have 4 bytes, were read as if they had 8");
+  EXPECT_EQ(refusal([&] { t.data<float>(); }), "");
+  EXPECT_EQ(refusal([&] { t.data<std::byte>(); }), "");
+}
+
+TEST(IValue, SizesAreWrittenInBraces) {
+  const float elements[] = {1, 2, 3, 4};
+  const Tensor borrowed = Tensor::borrow(DType::Float32, {2, 2}, elements);
+  EXPECT_TRUE(borrowed.storage()->readOnly());
+  EXPECT_EQ(borrowed.raw(), reinterpret_cast<const std::byte*>(elements));
+  float own[] = {1, 2};
+  EXPECT_FALSE(Tensor::borrow(DType::Float32, {2}, own).storage()->readOnly());
+  EXPECT_EQ(Tensor::zeros(DType::Int64, {}).rank(), 0);
+  EXPECT_EQ(intList({1, 2}).toList().items.size(), 2u);
 }
 
 TEST(IValue, SmallContainersAreCounted) {
