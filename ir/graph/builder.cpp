@@ -14,7 +14,7 @@ Node* Builder::insert(Symbol kind, std::span<Value* const> inputs, size_t output
 
 Value* Builder::call(Symbol kind, std::initializer_list<Value*> inputs, TypePtr type) {
   Value* v = insert(kind, inputs)->output();
-  v->setType(type);
+  if (type) v->setType(type);
   return v;
 }
 

@@ -4,6 +4,7 @@
 #include "ir/graph/graph.h"
 
 #include <initializer_list>
+#include <string_view>
 
 namespace tscompile {
 
@@ -33,8 +34,11 @@ class Builder {
   Node* insert(Symbol kind, std::initializer_list<Value*> inputs, size_t outputs = 1) {
     return insert(kind, std::span<Value* const>(inputs.begin(), inputs.size()), outputs);
   }
-  // A node with one output of this type.
-  Value* call(Symbol kind, std::initializer_list<Value*> inputs, TypePtr type);
+  // A node with one output of this type; null: Tensor.
+  Value* call(Symbol kind, std::initializer_list<Value*> inputs, TypePtr type = nullptr);
+  Value* call(std::string_view kind, std::initializer_list<Value*> inputs, TypePtr type = nullptr) {
+    return call(Symbol::of(kind), inputs, type);
+  }
   // A prim::Constant. Numbers, strings and lists get the type that their value has; give `type` for None of an
   // optional, for dtypes and the like.
   Value* constant(const IValue& value, TypePtr type = nullptr);

@@ -2,6 +2,7 @@
 
 #include "ir/analysis/verifier.h"
 #include "ir/graph/printer.h"
+#include "ir/operators/nearest_overload.h"
 #include "ir/support/text.h"
 #include "ir/values/aten.h"
 
@@ -131,8 +132,10 @@ std::string RewriteApplier::perform(const NodeRewrite& rewrite, Node* node, cons
   for (Node* n : r.gone())
     if (n->isInserted() && !n->isDestroyed())
       return fmt::format("{} was to go, but is still used", std::string(n->kind().text()));
-  if (r.kind() == Replacement::Kind::Outputs && !node->isDestroyed() && !hasUsedOutputs(node))
+  if (r.kind() == Replacement::Kind::Outputs && !node->isDestroyed() && !hasUsedOutputs(node)) {
+    if (std::string problem = unresolved(node); !problem.empty()) return problem;
     return fmt::format("{} has effects, which the replacement would drop", std::string(node->kind().text()));
+  }
   return checkTouched(start);
 }
 
@@ -223,20 +226,24 @@ std::string RewriteApplier::checkTouched(size_t start) {
 }
 
 // Operators that nobody knows are left alone, unless they are said to be PyTorch's.
+std::string RewriteApplier::unresolved(const Node* node) const {
+  const std::string kind(node->kind().text());
+  const std::string_view space = node->kind().nameSpace();
+  if (space == "prim" || context_.facts.resolve(node)) return "";
+  if (context_.registry.isKnown(node->kind()))
+    return "no overload of " + kind + " takes (" +
+           join(node->inputs(), ", ", [](const Use& u) { return typeText(withoutRefinement(u.value->type())); }) +
+           "): " + nearestOverload(*node, context_.registry).problem;
+  if (space != "aten") return "";
+  const std::string nearest = context_.registry.nearestKind(kind);
+  return "there is no operator " + kind + (nearest.empty() ? "" : "; did you mean " + nearest + "?");
+}
+
 std::string RewriteApplier::checkMade(const Node* made) {
-  std::string kind(made->kind().text());
-  std::string_view space = made->kind().nameSpace();
-  if (space != "prim" && !context_.facts.resolve(made)) {
-    if (context_.registry.isKnown(made->kind()))
-      return "no overload of " + kind + " takes (" +
-             join(made->inputs(), ", ", [](const Use& u) { return typeText(withoutRefinement(u.value->type())); }) +
-             ")";
-    if (space == "aten") {
-      std::string nearest = context_.registry.nearestKind(kind);
-      return "there is no operator " + kind + (nearest.empty() ? "" : "; did you mean " + nearest + "?");
-    }
-    return "";
-  }
+  const std::string kind(made->kind().text());
+  const std::string_view space = made->kind().nameSpace();
+  if (std::string problem = unresolved(made); !problem.empty()) return problem;
+  if (space != "prim" && !context_.facts.resolve(made)) return "";
   if (!mayHaveEffects_ && space == "aten" && !made->hasBlocks() && !context_.facts.isPure(made) &&
       context_.facts.resolve(made)->isImplemented())
     return kind + " has effects, which what it replaces has not";

@@ -58,6 +58,8 @@ class RewriteApplier {
   std::string checkPlaces(const NodeRewrite& rewrite, bool hadPlace, size_t start);
   std::string checkTouched(size_t start);
   std::string checkMade(const Node* made);
+  // Why a node of PyTorch's is a call of none of its operators; "" if it is one.
+  std::string unresolved(const Node* node) const;
   void report(const NodeRewrite& rewrite, Node* node, std::string message);
 
   RewriteContext& context_;

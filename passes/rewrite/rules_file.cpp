@@ -75,7 +75,8 @@ class UnreadRule {
 
 class RulesReader {
  public:
-  RulesReader(SourcePtr source, Diagnostics& diagnostics) : source_(std::move(source)), diagnostics_(diagnostics) {
+  RulesReader(SourcePtr source, Diagnostics& diagnostics, const OpRegistry* registry)
+      : source_(std::move(source)), diagnostics_(diagnostics), registry_(registry) {
     diagnostics.keepAlive(source_);
   }
 
@@ -245,7 +246,7 @@ class RulesReader {
     std::optional<Pattern> from = pattern(*d.match), to = pattern(*d.replace);
     if (!from || !to) return std::nullopt;
     if (!writesNothing(*from, *d.match) || !canBeFound(*from, *d.match)) return std::nullopt;
-    if (!to->isBuiltFrom(*from, diagnostics_)) {
+    if (!to->isBuiltFrom(*from, diagnostics_) || !canBeMade(*to)) {
       good_ = false;
       return std::nullopt;
     }
@@ -280,6 +281,35 @@ class RulesReader {
       return false;
     }
     return true;
+  }
+
+  // What each match would be told of the replacement, whatever it has found.
+  bool canBeMade(const Pattern& to) {
+    bool good = true;
+    if (registry_) forEachNode(to.graph(), [&](const Node* n) { good = canBeMade(*n) && good; });
+    return good;
+  }
+  bool canBeMade(const Node& n) {
+    const std::string kind(n.kind().text());
+    const bool hasRest = n.inputCount() > 0 && isRest(n.input(n.inputCount() - 1));
+    if (n.kind().nameSpace() != "aten" || isAny(n.kind()) || isNamed(n.kind())) return true;
+    const auto overloads = registry_->overloads(n.kind());
+    if (overloads.empty()) {
+      Diagnostic& d = fail(n.range, "there is no operator " + kind);
+      if (std::string nearest = registry_->nearestKind(kind); !nearest.empty()) d.note("did you mean " + nearest + "?");
+      return false;
+    }
+    auto takes = [&](const Operator* op) {
+      const Schema& schema = op->schema();
+      return schema.arguments.size() == n.inputCount() || (schema.varArguments && schema.arguments.size() < n.inputCount());
+    };
+    if (hasRest || std::ranges::any_of(overloads, takes)) return true;
+    Diagnostic& d = fail(n.range, fmt::format("no overload of {} takes {}: a replacement spells out all arguments", kind,
+                                              counted(n.inputCount(), "argument")));
+    constexpr size_t kMostShown = 6;
+    for (size_t i = 0; i < std::min(overloads.size(), kMostShown); ++i)
+      d.note("there is " + std::string(overloads[i]->schemaSource()));
+    return false;
   }
 
   // A write that a rule took away would be missed by others that see the memory.
@@ -337,19 +367,20 @@ class RulesReader {
 
   SourcePtr source_;
   Diagnostics& diagnostics_;
+  const OpRegistry* registry_;
   std::vector<Draft> drafts_;
   bool good_ = true;
 };
 
 }  // namespace
 
-Result<std::vector<Rule>> readRules(SourcePtr text, Diagnostics& diagnostics) {
-  return RulesReader(std::move(text), diagnostics).read();
+Result<std::vector<Rule>> readRules(SourcePtr text, Diagnostics& diagnostics, const OpRegistry* registry) {
+  return RulesReader(std::move(text), diagnostics, registry).read();
 }
 
 std::vector<Rule> readRulesLater(SourcePtr text) {
   Diagnostics diagnostics;
-  return RulesReader(std::move(text), diagnostics).readLater();
+  return RulesReader(std::move(text), diagnostics, nullptr).readLater();
 }
 
 Result<void> addRules(RewriteDatabase& database, std::vector<Rule> rules, Diagnostics& diagnostics) {

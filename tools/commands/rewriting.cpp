@@ -4,6 +4,7 @@
 #include "ir/support/json_fields.h"
 #include "ir/support/text.h"
 #include "passes/rewrite/trace.h"
+#include "runtime/registry.h"
 
 #include <algorithm>
 
@@ -32,7 +33,7 @@ bool RewritingSetup::addRuleFiles() {
     Result<std::string> text = session_.read(path);
     if (!text) return false;
     Result<std::vector<Rule>> rules =
-        readRules(SourceFile::make(path == "-" ? "<stdin>" : path, std::move(*text)), session_.diagnostics);
+        readRules(SourceFile::make(path == "-" ? "<stdin>" : path, std::move(*text)), session_.diagnostics, &allOps());
     if (!rules) return false;
     std::vector<std::string> names;
     for (const Rule& r : *rules) names.push_back(r.name);

@@ -48,7 +48,7 @@ TEST(Graph, PrintsWhatABuilderMade) {
   Graph graph;
   Value* x = graph.addInput(types().tensor);
   Builder b(graph);
-  Value* y = b.call(kRelu, {x}, types().tensor);
+  Value* y = b.call("aten::relu", {x});
   graph.addOutput(y);
   EXPECT_EQ(graphText(graph), "graph(%0 : Tensor):\n  %1 : Tensor = aten::relu(%0)\n  return (%1)\n");
 }
