@@ -10,6 +10,7 @@
 #include "api/saved_plugins.h"
 #include "frontend/files/file_io.h"
 #include "frontend/files/section_file.h"
+#include "frontend/files/file_kind.h"
 #include "frontend/files/shared_parts.h"
 #include "frontend/text/parse.h"
 #include "ir/analysis/constant_numbers.h"

@@ -188,6 +188,20 @@ void reportFileKind(const std::string& path, std::string_view expected, FileKind
   if (std::string_view a = advice(found); !a.empty()) d.note(std::string(a));
   if (wantsModel && found == FileKind::Safetensors)
     d.note("it holds weights, and no model: save the model by torch.export.save or torch.jit.save");
+  if (wantsModel && found == FileKind::Text)
+    d.note("models are files of torch.export.save and torch.jit.save, graph text, module dumps and engine files");
+}
+
+bool checkGraphText(const std::string& path, std::string_view text, Diagnostics& diagnostics,
+                    std::string_view expected) {
+  const FileKind kind = detectFileKind(text.substr(0, kFileKindBytes));
+  auto has = [&](std::string_view part) { return text.find(part) != std::string_view::npos; };
+  // Values are the one thing that every graph has.
+  const bool mayBe = kind == FileKind::GraphText || kind == FileKind::ModuleDump ||
+                     (kind == FileKind::Text && (has("%") || has("graph"))) ||
+                     (kind == FileKind::Binary && has("graph("));
+  if (!mayBe) reportFileKind(path, expected, kind, diagnostics, true);
+  return mayBe;
 }
 
 }  // namespace tscompile

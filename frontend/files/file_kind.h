@@ -27,4 +27,9 @@ std::string_view describe(FileKind kind);
 void reportFileKind(const std::string& path, std::string_view expected, FileKind found, Diagnostics& diagnostics,
                     bool wantsModel = false);
 
+// Whether a file that no reader of binary formats takes may be graph text; reports what else it is. A text that is
+// broken goes to its reader, which tells best what is wrong with it.
+bool checkGraphText(const std::string& path, std::string_view text, Diagnostics& diagnostics,
+                    std::string_view expected = "graph text");
+
 }  // namespace tscompile
