@@ -4,6 +4,7 @@
 #include "api/engine_cut.h"
 #include "api/graph_parts.h"
 #include "api/module_state.h"
+#include "api/named_inputs.h"
 #include "api/other_inputs.h"
 #include "api/plugin_sizes.h"
 #include "frontend/files/section_file.h"
@@ -221,13 +222,6 @@ bool checkCoverage(const Prepared& prepared, const Partition& cut, const Compile
   return false;
 }
 
-bool isOrdered(const InputRange& range, const InputRange& usual) {
-  bool ordered = range.least.size() == range.most.size() && usual.most.size() == range.most.size();
-  for (size_t d = 0; ordered && d < range.most.size(); ++d)
-    ordered = 0 <= range.least[d] && range.least[d] <= usual.most[d] && usual.most[d] <= range.most[d];
-  return ordered;
-}
-
 // Gives ranges without a name those of the tensors among the inputs.
 bool nameRanges(std::vector<InputRange>& ranges, const Graph& entry, Diagnostics& diagnostics) {
   std::vector<const Value*> tensors;
@@ -266,14 +260,9 @@ Result<PartitionSpec> partitionSpecOf(const CompileSpec& spec, const Graph* entr
   }
   if (!nameRanges(out.shapes, *entry, diagnostics) || !nameRanges(out.usualShapes, *entry, diagnostics))
     return Failed{};
-  // Both are there of inputs that are described in order.
-  for (size_t i = 0, usual = 0; i < spec.shapes.size(); ++i) {
-    if (!spec.shapes[i].name.empty()) continue;
-    while (usual < spec.usualShapes.size() && !spec.usualShapes[usual].name.empty()) ++usual;
-    if (usual == spec.usualShapes.size()) break;
-    if (isOrdered(spec.shapes[i], spec.usualShapes[usual++])) continue;
-    diagnostics.error(fmt::format("the sizes of input %{} do not go from least over usual to most", out.shapes[i].name),
-                      ErrorKind::Input);
+  if (std::optional<InputFault> fault = nameInputRanges(out.shapes, out.usualShapes, inputsOf(*entry))) {
+    Diagnostic& d = diagnostics.error(fault->message, ErrorKind::Input);
+    for (const std::string& note : fault->notes) d.note(note);
     return Failed{};
   }
   return out;

@@ -15,12 +15,7 @@
 namespace tscompile {
 namespace {
 
-void checkShapeName(InputRange& range, std::span<const ValueInfo> inputs) {
-  const size_t found = inputOf(inputs, range.name);
-  range.name = inputs[found].name;
-  if (!inputs[found].type->isTensor())
-    throw UsageError{"input %" + range.name + " is " + typeText(inputs[found].type) + " and has no shape",
-                     {"give it with " + exampleOf(inputs[found])}};
+void checkBounds(const InputRange& range) {
   for (size_t d = 0; d < range.most.size(); ++d)
     if (boundsOf(range, d).most == INT64_MAX)
       throw UsageError{"--shape of " + range.name + " does not say how large " +
@@ -28,68 +23,21 @@ void checkShapeName(InputRange& range, std::span<const ValueInfo> inputs) {
                        {"another --shape does, such as N=1..8"}};
 }
 
-// One size for each dimension, in the range that --shape gives.
-void checkUsualShape(const InputRange& usual, const std::vector<InputRange>& shapes) {
-  if (usual.least != usual.most) throw UsageError{"--opt-shape takes one size for each dimension of " + usual.name};
-  for (const InputRange& r : shapes) {
-    if (r.name != usual.name) continue;
-    bool inside = r.most.size() == usual.most.size();
-    for (size_t d = 0; inside && d < r.most.size(); ++d)
-      inside = boundsOf(r, d).least <= usual.most[d] && usual.most[d] <= boundsOf(r, d).most;
-    if (!inside) throw UsageError{"--opt-shape of " + r.name + " is outside of its --shape"};
-  }
-}
-
 }  // namespace
-
-std::vector<ValueInfo> inputsOf(const Graph& graph) {
-  std::vector<ValueInfo> inputs;
-  for (const Value* v : graph.inputs())
-    if (!v->type()->is(TypeKind::Class)) inputs.push_back({v->name(), v->type()});
-  return inputs;
-}
 
 size_t inputOf(std::span<const ValueInfo> inputs, const std::string& name) {
   if (const size_t found = findInput(inputs, name); found != kNoInput) return found;
-  UsageError error{"the graph has no input '" + abbreviate(name, 80) + "'"};
-  NearestName nearest(!name.empty() && name[0] == '%' ? name.substr(1) : name);
-  for (const ValueInfo& v : inputs) {
-    nearest.consider(v.name);
-    nearest.consider(v.name.substr(0, v.name.rfind('.')));  // as the source has it
-  }
-  if (nearest.found()) error.notes.push_back("did you mean '" + nearest.name() + "'?");
-  error.notes.push_back(inputs.empty() ? "it takes no inputs"
-                                       : "it takes " + join(inputs, ", ", [](const ValueInfo& v) {
-                                           return "%" + v.name + " : " + typeText(withoutRefinement(v.type));
-                                         }));
-  throw error;
-}
-
-size_t findInput(std::span<const ValueInfo> inputs, std::string_view name) {
-  if (!name.empty() && name[0] == '%') name.remove_prefix(1);
-  for (size_t i = 0; i < inputs.size(); ++i)
-    if (inputs[i].name == name) return i;
-  // Compilers number the names of the source.
-  auto isNumbered = [&](const ValueInfo& v) {
-    const size_t dot = v.name.rfind('.');
-    return dot != std::string::npos && dot + 1 < v.name.size() && std::string_view(v.name).substr(0, dot) == name &&
-           v.name.find_first_not_of("0123456789", dot + 1) == std::string::npos;
-  };
-  if (std::count_if(inputs.begin(), inputs.end(), isNumbered) == 1)
-    return static_cast<size_t>(std::find_if(inputs.begin(), inputs.end(), isNumbered) - inputs.begin());
-  if (name.empty() || name.size() >= 10 || name.find_first_not_of("0123456789") != std::string_view::npos)
-    return kNoInput;
-  const size_t at = std::stoul(std::string(name));
-  return at < inputs.size() ? at : kNoInput;
+  InputFault fault = noSuchInput(inputs, name);
+  throw UsageError{std::move(fault.message), std::move(fault.notes)};
 }
 
 void checkShapes(PartitionSpec& spec, const Graph& graph) {
   const std::vector<ValueInfo> inputs = inputsOf(graph);
-  for (InputRange& r : spec.shapes) checkShapeName(r, inputs);
-  for (InputRange& r : spec.usualShapes) {
-    checkShapeName(r, inputs);
-    checkUsualShape(r, spec.shapes);
+  if (std::optional<InputFault> fault = nameInputRanges(spec.shapes, spec.usualShapes, inputs)) {
+    if (fault->noTensor != kNoInput) fault->notes.push_back("give it with " + exampleOf(inputs[fault->noTensor]));
+    throw UsageError{std::move(fault->message), std::move(fault->notes)};
   }
+  for (const InputRange& r : spec.shapes) checkBounds(r);
 }
 
 CompileSpec compileSpecOf(const PartitionCommand& command, const Limits& limits) {

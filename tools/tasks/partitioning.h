@@ -2,6 +2,7 @@
 #pragma once
 
 #include "api/compile.h"
+#include "api/named_inputs.h"
 #include "tools/options/options.h"
 #include "tools/session/session.h"
 
@@ -20,14 +21,8 @@ std::vector<std::string> inputTexts(std::vector<std::string> given, const Partit
                                     std::span<const ValueInfo> inputs);
 // The sizes of tensors that are given, as if they had been said with --shape, where nothing was said.
 void addSizes(PartitionSpec& spec, std::span<const ValueInfo> infos, std::span<const IValue> values);
-// The input that people mean by a name: its own, that of the source (`image` for %image.1), or a position, from 0,
-// where the module itself is not counted. kNoInput if there is none.
-inline constexpr size_t kNoInput = SIZE_MAX;
-size_t findInput(std::span<const ValueInfo> inputs, std::string_view name);
-// The same, or a UsageError that tells what inputs there are.
+// What findInput() finds, or a UsageError that tells what inputs there are.
 size_t inputOf(std::span<const ValueInfo> inputs, const std::string& name);
-// What a graph takes; the module itself is not counted.
-std::vector<ValueInfo> inputsOf(const Graph& graph);
 // Gives the sizes of the spec the names that the graph has. Throws UsageError for those of no input.
 void checkShapes(PartitionSpec& spec, const Graph& graph);
 

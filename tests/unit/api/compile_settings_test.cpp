@@ -95,5 +95,41 @@ TEST(CompileSettings, InputsInOrderGetTheNamesOfTensors) {
             "test: error: the method takes 2 tensors, and 1 inputs are described\n");
 }
 
+TEST(CompileSettings, SizesAreOfInputsThatThereAre) {
+  Diagnostics diagnostics;
+  Result<Module> module = Module::fromText(
+      "graph(%a : Tensor, %scale : float):\n  %b : Tensor = aten::mul(%a, %scale)\n  return (%b)\n", "product", {},
+      diagnostics);
+  ASSERT_TRUE(module);
+  auto said = [&](const char* shape, const char* usual) {
+    CompileSpec spec;
+    if (*shape) spec.shapes = {*parseInputRange(shape)};
+    if (*usual) spec.usualShapes = {*parseInputRange(usual)};
+    Diagnostics problems;
+    const bool compiles = module->compiled(spec, problems).ok();
+    EXPECT_EQ(compiles, !problems.hasErrors());
+    EXPECT_EQ(problems.hasErrors() ? problems.firstErrorKind() : ErrorKind::Input, ErrorKind::Input);
+    return renderDiagnostics(problems, "test");
+  };
+  const std::string none =
+      "test: error: the graph has no input 'nope'\nnote: it takes %a : Tensor, %scale : float\n";
+  EXPECT_EQ(said("nope=1..8x16", ""), none);
+  EXPECT_EQ(said("", "nope=4x16"), none);
+  EXPECT_EQ(said("scale=4x4", ""), "test: error: input %scale is float and has no shape\n");
+  EXPECT_EQ(said("", "scale=4x4"), "test: error: input %scale is float and has no shape\n");
+  EXPECT_EQ(said("a=1..8x16", "a=40x16"),
+            "test: error: the usual sizes of input %a are outside of those that it may have\n"
+            "note: usual are 40x16, and it may be 1..8x16\n");
+  EXPECT_EQ(said("a=1..8x16", "a=2..4x16"),
+            "test: error: the usual sizes of input %a are not one for each dimension\nnote: they are 2..4x16\n");
+  EXPECT_EQ(said("0=1..8x16", "%a=4x16"), "");
+  CompileSpec spec;
+  spec.setInputs({{{8, 16}, {4, 16}, {1, 16}}});
+  EXPECT_FALSE(module->compiled(spec, diagnostics));
+  EXPECT_EQ(renderDiagnostics(diagnostics, "test"),
+            "test: error: the sizes of input %a do not go from least to most\n"
+            "note: they go from [8, 16] to [1, 16]\n");
+}
+
 }  // namespace
 }  // namespace tscompile
