@@ -1,6 +1,7 @@
 #include "api/module.h"
 
 #include "api/archive.h"
+#include "api/call_inputs.h"
 #include "api/engine_cut.h"
 #include "api/exported_sizes.h"
 #include "api/extensions.h"
@@ -9,8 +10,8 @@
 #include "api/other_inputs.h"
 #include "api/saved_plugins.h"
 #include "frontend/files/file_io.h"
-#include "frontend/files/section_file.h"
 #include "frontend/files/file_kind.h"
+#include "frontend/files/section_file.h"
 #include "frontend/files/shared_parts.h"
 #include "frontend/text/parse.h"
 #include "ir/analysis/constant_numbers.h"
@@ -326,6 +327,7 @@ Result<Method> Module::prepare(Diagnostics& diagnostics, std::string_view method
   Method m;
   m.state_ = state_;
   m.program_ = *program;
+  m.call_ = std::make_shared<const CallInputs>(*this, m, std::string(method));
   return m;
 }
 
@@ -336,6 +338,7 @@ Result<std::vector<IValue>> Module::forward(std::span<const IValue> inputs, Diag
   {
     std::lock_guard lock(state_->forwardMutex);
     m.program_ = state_->forwardProgram;
+    m.call_ = state_->forwardCall;
   }
   if (!m.program_) {
     Result<Method> made = prepare(diagnostics);
@@ -343,6 +346,7 @@ Result<std::vector<IValue>> Module::forward(std::span<const IValue> inputs, Diag
     m = std::move(*made);
     std::lock_guard lock(state_->forwardMutex);
     state_->forwardProgram = m.program_;
+    state_->forwardCall = m.call_;
   }
   return m.run(inputs, diagnostics, options);
 }
@@ -459,7 +463,7 @@ void refuseSizes(const ValueInfo& declared, const IValue& input, Diagnostics& di
   const DType wanted = declared.type->tensor().dtype, given = input.toTensor().dtype();
   const bool isOfOtherDType = wanted != DType::Undefined && wanted != given;
   diagnostics
-      .error(fmt::format("input %{} is {}, and the engine file was made for {}", declared.name,
+      .error(fmt::format("input %{} is {}, and this was compiled for {}", declared.name,
                          sizesText(dynamicType(input)), sizesText(declared.type)),
              ErrorKind::Model)
       .note(isOfOtherDType
@@ -550,6 +554,14 @@ static std::string otherDTypes(const Program& program, std::span<const IValue> i
 
 Result<std::vector<IValue>> Method::run(std::span<const IValue> inputs, Diagnostics& diagnostics,
                                         const RunOptions& options) const {
+  std::vector<IValue> completed;
+  if (!call_->areComplete(inputs)) {
+    Result<std::vector<IValue>> out =
+        call_->complete(std::vector<std::optional<IValue>>(inputs.begin(), inputs.end()), diagnostics);
+    if (!out) return Failed{};
+    completed = std::move(*out);
+    inputs = completed;
+  }
   const std::string dtypes = otherDTypes(*program_, inputs);
   if (dtypes.empty()) return runAsGiven(inputs, diagnostics, options);
   Diagnostics own(0);

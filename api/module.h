@@ -9,6 +9,7 @@
 #include "ir/values/ivalue.h"
 #include "runtime/interpreter/program.h"
 
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <span>
@@ -35,6 +36,7 @@ struct LoadOptions {
   bool hasWeights() const { return !weights.empty() || !tensors.empty(); }
 };
 
+class CallInputs;
 class SegmentCalls;
 struct CompileSpec;
 struct EngineInfo;
@@ -55,13 +57,19 @@ class Method {
   std::vector<ValueInfo> inputs() const;
   std::vector<ValueInfo> outputs() const;
 
-  // Runs it. `inputs` are as many values as inputs(), of their types. They are borrowed: tensors over memory of the
+  // Runs it. `inputs` are values for inputs(), of their types; the last ones may be left out where Module::defaults()
+  // has them or their type allows None, and integers stand for floats. They are borrowed: tensors over memory of the
   // caller (Tensor::borrow) are read where they lie, and a graph that writes to an input writes there. The results are
   // those that the graph returns, in order; a returned tuple is one value. They may share memory with inputs or
-  // weights. On failure a diagnostic tells the node; its kind is Input for inputs that do not fit, Model, Unsupported,
-  // Limit or Interrupted.
+  // weights. On failure a diagnostic tells the node. Its kind is Input for inputs that are missing, too many or of other
+  // types; Model where the model fails, and for tensors of another dtype, rank or size than it was compiled or exported
+  // for; or Unsupported, Limit or Interrupted.
   Result<std::vector<IValue>> run(std::span<const IValue> inputs, Diagnostics& diagnostics,
                                   const RunOptions& options = {}) const;
+  Result<std::vector<IValue>> run(std::initializer_list<IValue> inputs, Diagnostics& diagnostics,
+                                  const RunOptions& options = {}) const {
+    return run(std::span(inputs.begin(), inputs.size()), diagnostics, options);
+  }
 
  private:
   friend class Module;
@@ -70,6 +78,7 @@ class Method {
 
   std::shared_ptr<const struct ModuleState> state_;
   std::shared_ptr<const Program> program_;
+  std::shared_ptr<const CallInputs> call_;
 };
 
 // A loaded text with its weights. Copies share it; methods that were prepared keep it alive. Not for several threads at
@@ -107,6 +116,10 @@ class Module {
   // Prepares at the first call, and runs.
   Result<std::vector<IValue>> forward(std::span<const IValue> inputs, Diagnostics& diagnostics,
                                       const RunOptions& options = {}) const;
+  Result<std::vector<IValue>> forward(std::initializer_list<IValue> inputs, Diagnostics& diagnostics,
+                                      const RunOptions& options = {}) const {
+    return forward(std::span(inputs.begin(), inputs.size()), diagnostics, options);
+  }
 
   // One method as a module of its own: a graph without calls, whose attributes are constants as far as they are known
   // and never written. Its only method is "forward". Weights may be missing: what they hold stays an attribute. See

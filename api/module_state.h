@@ -51,6 +51,7 @@ struct ModuleState {
   // What Module::forward() runs: prepared at its first call, so that engines plan and pack once.
   std::mutex forwardMutex;
   std::shared_ptr<const Program> forwardProgram;
+  std::shared_ptr<const CallInputs> forwardCall;
 };
 
 // Gives enums in the constants of all graphs what the weights say that they stand for.

@@ -3,7 +3,6 @@
 
 #include "ir/values/ivalue.h"
 
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,10 +19,5 @@ Tensor borrowTensor(DType dtype, DimSpan sizes, DimSpan strides, void* data, boo
 IValue listOf(std::vector<IValue> items);
 // Throws ExecutionError for keys that no dict can have.
 IValue dictOf(std::vector<std::pair<IValue, IValue>> items);
-
-// The value as one of the type: lists, tuples and dicts with the declared element types, integers as floats where
-// floats are wanted, lists for tuples and tuples for lists; other values, and tensors, are as they are. Nothing if it
-// does not fit. Containers that have the type already stay the same objects.
-std::optional<IValue> fitted(const IValue& value, TypePtr type);
 
 }  // namespace tscompile

@@ -1,9 +1,9 @@
 // What the handles of the C interface are, and how failures become errors.
 #pragma once
 
-#include "api/binding/call_inputs.h"
 #include "api/binding/problem.h"
 #include "api/c/tscompile.h"
+#include "api/call_inputs.h"
 #include "api/compile.h"
 #include "api/module.h"
 #include "ir/values/error.h"

@@ -36,12 +36,13 @@ TSCOMPILE_API const char* tscompile_version(void);
 typedef enum tscompile_status {
   TSCOMPILE_OK = 0,
   TSCOMPILE_USAGE = 2,        /* the call is at fault: NULL, a range that cannot be read, an unknown setting */
-  TSCOMPILE_INPUT = 3,        /* the text, the weights, or an input of a run is wrong */
+  TSCOMPILE_INPUT = 3,        /* the text, the weights, or an input of a run is wrong: none, or of another type */
   TSCOMPILE_UNSUPPORTED = 4,  /* an operator or feature that tscompile does not have */
   TSCOMPILE_IO = 5,           /* a file cannot be read or written */
   TSCOMPILE_LIMIT = 6,        /* a limit was reached, or there is no memory */
   TSCOMPILE_INCOMPATIBLE = 7, /* an engine file of another version, or for another processor */
-  TSCOMPILE_MODEL = 8,        /* the model failed while it ran */
+  TSCOMPILE_MODEL = 8,        /* the model failed while it ran, or a tensor has another dtype, rank or size than it was
+                                 compiled or exported for */
   TSCOMPILE_INTERNAL = 70,    /* our fault */
   TSCOMPILE_INTERRUPTED = 130
 } tscompile_status;

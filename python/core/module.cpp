@@ -1,7 +1,7 @@
 // tscompile._core: what Python's tscompile is made of.
-#include "api/binding/call_inputs.h"
 #include "api/binding/load_bytes.h"
 #include "api/binding/reports.h"
+#include "api/call_inputs.h"
 #include "api/compile_settings.h"
 #include "api/engine_file.h"
 #include "api/extensions.h"

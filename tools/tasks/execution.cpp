@@ -1,8 +1,8 @@
 #include "tools/tasks/execution.h"
 
-#include "api/binding/foreign_values.h"
 #include "api/compile.h"
 #include "api/engine_file.h"
+#include "api/fitted_values.h"
 #include "api/forgotten_weights.h"
 #include "api/model_file.h"
 #include "frontend/export/sample_inputs.h"

@@ -144,6 +144,15 @@ TEST(WrittenArchive, KeepsTensorsInContainersAndDefaults) {
       ASSERT_TRUE(results.ok()) << reports(diagnostics);
       EXPECT_TRUE(isNear((*results)[0], outputs[0])) << name << ": " << valueToText((*results)[0]);
     }
+    // A run does with them what it is not given, at the end; before that, nothing may be missing.
+    std::vector<IValue> first = inputs;
+    Result<Method> method = again->prepare(diagnostics);
+    ASSERT_TRUE(method.ok()) << reports(diagnostics);
+    while (!first.empty() && defaults.contains(method->inputs()[first.size() - 1].name)) first.pop_back();
+    EXPECT_TRUE(method->run(first, diagnostics).ok()) << reports(diagnostics);
+    Diagnostics missing;
+    EXPECT_FALSE(method->run({}, missing).ok());
+    EXPECT_EQ(missing.firstErrorKind(), ErrorKind::Input);
   }
 }
 

@@ -107,8 +107,21 @@ TEST(KeptErrors, SizesOfTheExampleHoldForItAlone) {
   EXPECT_FALSE(outcome(*file, {filled(DType::Float32, Dims{1, 8})}).raised);
   Diagnostics refused;
   EXPECT_FALSE(file->forward(std::vector{filled(DType::Float32, Dims{1, 3})}, refused).ok());
-  EXPECT_EQ(refused.list().at(0).message, "input %x is Float(1, 3), and the engine file was made for Float(1, 8)");
+  EXPECT_EQ(refused.list().at(0).message, "input %x is Float(1, 3), and this was compiled for Float(1, 8)");
   EXPECT_EQ(refused.firstErrorKind(), ErrorKind::Model);
+}
+
+TEST(KeptErrors, IntegersStandForFloats) {
+  Diagnostics diagnostics;
+  Result<Module> module = Module::fromText(
+      "graph(%x : Tensor, %scale : float):\n  %y : Tensor = aten::mul(%x, %scale)\n  return (%y)\n", "scaled.ir", {},
+      diagnostics);
+  ASSERT_TRUE(module.ok()) << renderDiagnostics(diagnostics, "test");
+  const float elements[] = {1, 2};
+  Result<std::vector<IValue>> out =
+      module->forward({Tensor::borrow(DType::Float32, {2}, elements), 3}, diagnostics);
+  ASSERT_TRUE(out.ok()) << renderDiagnostics(diagnostics, "test");
+  EXPECT_EQ((*out)[0].toTensor().data<float>()[1], 6);
 }
 
 // A view of what is made of an input is the reshape of it only where the input lies in order.

@@ -1,10 +1,11 @@
-// Calling a method from another language: inputs by position or name, defaults for those that are left out.
+// Calling a method: inputs by position or name, defaults for those that are left out.
 #pragma once
 
 #include "api/module.h"
 
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,8 @@ class CallInputs {
       : wanted_(std::move(wanted)), defaults_(std::move(defaults)) {}
 
   const std::vector<ValueInfo>& wanted() const { return wanted_; }
+  // Whether complete() would give these as they are.
+  bool areComplete(std::span<const IValue> given) const;
   const std::map<std::string, IValue>& defaults() const { return defaults_; }
   // Whether a call may leave the input out.
   bool isOptional(size_t input) const;
@@ -28,7 +31,7 @@ class CallInputs {
   std::optional<size_t> find(std::string_view name) const;
 
   // What Method::run() takes, of one value for each input at most, nothing where it is left out. Reports (as Input)
-  // what does not fit (api/binding/foreign_values.h) or is missing.
+  // what does not fit (api/fitted_values.h) or is missing.
   Result<std::vector<IValue>> complete(std::vector<std::optional<IValue>> given, Diagnostics& diagnostics) const;
 
  private:

@@ -1,6 +1,6 @@
-#include "api/binding/call_inputs.h"
+#include "api/call_inputs.h"
 
-#include "api/binding/foreign_values.h"
+#include "api/fitted_values.h"
 #include "ir/support/text.h"
 
 #include <fmt/core.h>
@@ -14,6 +14,15 @@ std::string_view withoutNumber(std::string_view name) {
 }
 
 }  // namespace
+
+bool CallInputs::areComplete(std::span<const IValue> given) const {
+  if (given.size() != wanted_.size()) return false;
+  for (size_t i = 0; i < given.size(); ++i) {
+    const TypePtr type = wanted_[i].type;
+    if (!(type->isTensor() ? given[i].isTensor() : isInstance(given[i], withoutRefinement(type)))) return false;
+  }
+  return true;
+}
 
 bool CallInputs::isOptional(size_t input) const {
   return defaults_.contains(wanted_[input].name) ||
@@ -45,7 +54,7 @@ Result<std::vector<IValue>> CallInputs::complete(std::vector<std::optional<IValu
   for (size_t i = 0; i < wanted_.size(); ++i) {
     const ValueInfo& input = wanted_[i];
     if (given[i]) {
-      if (std::optional<IValue> value = fitted(*given[i], input.type)) {
+      if (std::optional<IValue> value = fitted(*given[i], withoutRefinement(input.type))) {
         out.push_back(std::move(*value));
         continue;
       }
