@@ -17,7 +17,7 @@
 namespace tscompile {
 namespace {
 
-// A value as the type describes it, if that says enough to plan for: tensors with symbolic elements, any number.
+// A value as it is described, if that says enough to plan for: tensors with symbolic elements, any number.
 std::optional<IValue> sampleOf(TypePtr type) {
   if (type->is(TypeKind::Int)) return IValue(int64_t{1});
   if (type->is(TypeKind::Float)) return IValue(1.0);
@@ -31,28 +31,61 @@ std::optional<IValue> sampleOf(TypePtr type) {
   return IValue(Tensor::view(f.dtype, std::move(storage), f.sizes, contiguousStrides(f.sizes), 0));
 }
 
-// Makes the engine of a segment, and plans it where the types say for what. Why it cannot be, if it cannot.
-std::optional<Refusal> tryEngine(const Graph& graph, const OpRegistry& registry, const EngineOptions& options) {
-  std::optional<Refusal> refusal;
-  EngineOptions plain = options;
-  plain.optimize = false;  // whether it can be done does not depend on how fast
-  plain.trial = true;
-  std::shared_ptr<Engine> engine = Engine::make(graph, registry, {}, plain, refusal);
-  if (!engine) return refusal;
-  std::vector<IValue> samples;
-  for (const Value* v : graph.inputs()) {
-    std::optional<IValue> sample = sampleOf(v->type());
+std::optional<IValue> sampleOf(const SymbolicValue& v) {
+  if (v.constant && !v.constant->isTensor()) return v.constant;
+  if (v.type->is(TypeKind::Int) && v.integers && v.integers->size() == 1 && !isUnknownInteger(v.integers->front()))
+    return IValue(v.integers->front());
+  return sampleOf(v.type);
+}
+
+using Samples = std::vector<IValue>;
+template <class Describe>
+std::optional<Samples> samplesOf(std::span<const Value* const> inputs, Describe&& describe) {
+  Samples samples;
+  for (const Value* v : inputs) {
+    std::optional<IValue> sample = sampleOf(describe(v));
     if (!sample) return std::nullopt;
     samples.push_back(std::move(*sample));
   }
+  return samples;
+}
+std::optional<Samples> samplesOf(std::span<const Value* const> inputs, const ShapePropagation* shapes) {
+  if (!shapes) return std::nullopt;
+  return samplesOf(inputs, [&](const Value* v) -> const SymbolicValue& { return shapes->of(v); });
+}
+
+// Why an engine cannot be planned for such inputs, if it cannot.
+std::optional<Refusal> tryPlan(const Engine& engine, const Samples& samples) {
+  std::optional<Refusal> refusal;
   // Tensors that are made of nothing are made for the trial too. What needs more is told by the run, which has a limit.
   constexpr uint64_t kMostTrialBytes = uint64_t{256} << 20;
   RunOptions run;
   run.memoryLimit = kMostTrialBytes;
   RunContext context(run);
   RunScope scope(context);
-  engine->planFor(samples, context, &refusal);
+  engine.planFor(samples, context, &refusal);
   return refusal;
+}
+
+// Makes the engine of a segment, and plans it for what the types say; where that is open, for the usual sizes, and for
+// the least: it cannot be what is neither. Why it cannot be, if it cannot.
+std::optional<Refusal> tryEngine(const Graph& graph, const Segment& segment, const Prepared& prepared,
+                                 const EngineOptions& options) {
+  std::optional<Refusal> refusal;
+  EngineOptions plain = options;
+  plain.optimize = false;  // whether it can be done does not depend on how fast
+  plain.trial = true;
+  std::shared_ptr<Engine> engine = Engine::make(graph, *prepared.registry, {}, plain, refusal);
+  if (!engine) return refusal;
+  if (std::optional<Samples> only = samplesOf(segment.inputs, [](const Value* v) { return v->type(); }))
+    return tryPlan(*engine, *only);
+  const std::optional<Samples> usual = samplesOf(segment.inputs, prepared.shapes.get()),
+                               least = samplesOf(segment.inputs, prepared.leastShapes.get());
+  if (!usual) return std::nullopt;
+  refusal = tryPlan(*engine, *usual);
+  if (!refusal || refusal->isMistake || !least) return refusal && refusal->node ? refusal : std::nullopt;
+  std::optional<Refusal> other = tryPlan(*engine, *least);
+  return other && (other->isMistake || (other->node && other->node == refusal->node)) ? other : std::nullopt;
 }
 
 // The node of a segment that a node of its graph, or what is around that, stands for. The graph has the nodes in order,
@@ -215,7 +248,7 @@ std::optional<EngineCut> cutIntoEngines(const Prepared& prepared, PartitionOptio
     for (const Segment& s : cut.segments) {
       if (s.target != Target::Accelerated) continue;
       std::unique_ptr<Graph> graph = segmentGraph(s, cut);
-      std::optional<Refusal> refusal = tryEngine(*graph, *prepared.registry, engine);
+      std::optional<Refusal> refusal = tryEngine(*graph, s, prepared, engine);
       if (!refusal || (!withData && refusal->verdict.reason == Reason::ConstArg)) continue;
       const Node* source = sourceOf(s, cut.given, refusal->node);
       if (refusal->isMistake) {

@@ -21,6 +21,7 @@
 #include "ir/values/error.h"
 #include "ir/values/size_symbols.h"
 #include "runtime/engine/network/tactics.h"
+#include "runtime/engine/refusal_watch.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/registry.h"
 
@@ -535,6 +536,23 @@ Result<std::vector<IValue>> runInOrder(const ModuleState& state, const Program& 
   return Failed{};
 }
 
+// Warns of engines that the interpreter ran because code of others failed, rather than refusing.
+void tellFailures(RefusalWatch& refusals, ModuleState::Told& told, Diagnostics& diagnostics) {
+  for (RefusalWatch::Row& row : refusals.rows()) {
+    if (row.isTold || !row.refusal || !row.refusal->isFailure) continue;
+    row.isTold = true;
+    const Refusal& refusal = *row.refusal;
+    {
+      std::lock_guard lock(told.mutex);
+      if (!told.failures.insert(refusal.verdict.detail).second) continue;
+    }
+    diagnostics
+        .warning(refusal.node ? refusal.node->range : SourceRange{},
+                 "the interpreter runs what an engine was to run: " + refusal.verdict.detail)
+        .note("docs/writing_converters.md tells what converters have to do");
+  }
+}
+
 }  // namespace
 
 // "input %x is float64, and the model takes float32": what may be why a run fails. What types say is no promise, so it
@@ -591,6 +609,7 @@ Result<std::vector<IValue>> Method::runAsGiven(std::span<const IValue> inputs, D
   }
   if (!checkInputRanges(info->inputs, this->inputs(), checked, diagnostics)) return Failed{};
   const std::span<const IValue> seen = wide.empty() ? inputs : wide;
+  RefusalWatch refusals(/*handsOn=*/true);
   const std::optional<size_t> other = firstOfOtherSizes(this->inputs(), seen);
   if (other && !state_->otherSizes) {
     refuseSizes(this->inputs()[*other], seen[*other], diagnostics);
@@ -598,6 +617,7 @@ Result<std::vector<IValue>> Method::runAsGiven(std::span<const IValue> inputs, D
   }
   Result<std::vector<IValue>> out = other ? runBy(*state_->otherSizes, seen, diagnostics, options)
                                           : runInOrder(*state_, *program_, seen, diagnostics, options);
+  tellFailures(refusals, *state_->told, diagnostics);
   if (!wide.empty() && !putBack(wide, inputs, diagnostics)) return Failed{};
   return out;
 }

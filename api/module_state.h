@@ -14,6 +14,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 namespace tscompile {
@@ -52,6 +53,12 @@ struct ModuleState {
   std::mutex forwardMutex;
   std::shared_ptr<const Program> forwardProgram;
   std::shared_ptr<const CallInputs> forwardCall;
+  // What runs have told of engines whose making failed, each once.
+  struct Told {
+    std::mutex mutex;
+    std::unordered_set<std::string> failures;
+  };
+  const std::unique_ptr<Told> told = std::make_unique<Told>();
 };
 
 // Gives enums in the constants of all graphs what the weights say that they stand for.

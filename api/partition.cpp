@@ -180,6 +180,14 @@ bool propagateShapes(std::unique_ptr<Graph> graph, const PartitionSpec& spec, bo
     if (!spec.shapes.empty() && !checkConflicts(shapes, *graph, spec.shapes, diagnostics)) return false;
     shapes.applyTo(*graph);
   }
+  if (!spec.shapes.empty()) {
+    std::vector<InputRange> least = spec.shapes;
+    for (InputRange& r : least) {
+      r = withoutExpressions(r);
+      r.most = r.least;
+    }
+    out.leastShapes = std::make_shared<ShapePropagation>(*graph, *out.registry, shapeOptions(*graph, least, true));
+  }
   std::vector<InputRange> usual = spec.shapes;
   usual.insert(usual.end(), spec.usualShapes.begin(), spec.usualShapes.end());  // the last of a name counts
   out.shapes = std::make_shared<ShapePropagation>(*graph, *out.registry, shapeOptions(*graph, usual, true));

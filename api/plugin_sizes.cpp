@@ -36,20 +36,13 @@ bool configurePlugins(const Prepared& prepared, const std::vector<InputRange>& r
       nodes.emplace_back(&node, std::move(plugin));
   });
   if (nodes.empty()) return true;
-  std::vector<InputRange> smallest = ranges;
-  for (InputRange& r : smallest) {
-    r = withoutExpressions(r);
-    r.most = r.least;
-  }
-  auto shapesFor = [&](const std::vector<InputRange>& of) {
-    return ShapePropagation(*prepared.graph, *prepared.registry, shapeOptions(*prepared.graph, of, true));
-  };
-  ShapePropagation least = shapesFor(smallest), most = shapesFor(ranges);
+  const ShapePropagation most(*prepared.graph, *prepared.registry, shapeOptions(*prepared.graph, ranges, true));
+  const ShapePropagation& least = prepared.leastShapes ? *prepared.leastShapes : most;
   bool good = true;
   for (const auto& [node, plugin] : nodes) {
     std::vector<PluginArguments> sizes;
     bool known = true;
-    for (const ShapePropagation* shapes : {&std::as_const(least), prepared.shapes.get(), &std::as_const(most)}) {
+    for (const ShapePropagation* shapes : {&least, prepared.shapes.get(), &most}) {
       sizes.push_back(pluginArguments(*node, plugin->creator(), *shapes));
       known &= !sizes.back().unknown;
     }

@@ -2,10 +2,13 @@
 // an operator names them in `session`, and takes its plain functions from here.
 #pragma once
 
+#include "ir/values/error.h"
 #include "runtime/call/kernel_call.h"
 
 #include <functional>
 #include <memory>
+#include <span>
+#include <string_view>
 
 namespace tscompile {
 
@@ -23,7 +26,23 @@ struct SessionFunctions {
   std::weak_ptr<const void> lifetime = {};
 };
 
-inline void inferBySession(InferCall& call) { call.op().def().session->infer(call); }
-inline void computeBySession(KernelCall& call) { call.op().def().session->kernel(call); }
+// What code of others threw that is no ExecutionError.
+class SessionFailure : public ExecutionError {
+ public:
+  explicit SessionFailure(std::string message) : ExecutionError(ErrorKind::Model, std::move(message)) {}
+};
+// Inside of a handler of all exceptions that names what failed ("the kernel"): throws a SessionFailure of what is being
+// handled. That there is no memory is nobody's failure, and is thrown again.
+[[noreturn]] void throwSessionFailure(std::string_view what);
+
+// Both throw what the functions throw as ExecutionErrors; in a run, inference has to tell of each result what the schema
+// says that it is.
+void inferBySession(InferCall& call);
+void computeBySession(KernelCall& call);
+// Throws where a kernel has left a result out, or gave another one than inference told.
+void checkSessionResults(const Operator& op, const InferCall& inferred, std::span<const IValue> results);
+
+// Whether a value is the tensor that inference told, as far as it told it.
+bool fits(const IValue& value, const TensorSpec& spec);
 
 }  // namespace tscompile

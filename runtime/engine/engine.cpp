@@ -2,6 +2,7 @@
 
 #include "ir/values/quantization.h"
 #include "runtime/call/run_observer.h"
+#include "runtime/call/session_functions.h"
 #include "runtime/call/thread_pool.h"
 #include "runtime/engine/number_inputs.h"
 #include "runtime/engine/optimize/optimize.h"
@@ -89,7 +90,10 @@ bool Engine::sign(const IValue& v, Signature& into, std::vector<Tensor>& tensors
 namespace {
 
 // Of a run that has failed: nothing is to be cut out for it.
-Refusal failureOf(const ExecutionError& e) { return {nullptr, {Reason::Limit, e.message(), {}}}; }
+Refusal failureOf(const ExecutionError& e) {
+  const bool isOfOthers = dynamic_cast<const SessionFailure*>(&e) != nullptr;
+  return {.node = nullptr, .verdict = {Reason::Limit, e.message(), {}}, .isFailure = isOfOthers};
+}
 
 }  // namespace
 

@@ -3,6 +3,7 @@
 #include "ir/support/fork_safe.h"
 #include "ir/values/error.h"
 #include "runtime/call/run_observer.h"
+#include "runtime/call/session_functions.h"
 
 namespace tscompile {
 
@@ -61,7 +62,13 @@ void EnginePlan::run(std::span<const Tensor> tensors, std::span<IValue> outputs,
     throw;
   } catch (...) {
     frame->end();
-    throw;
+    if (!current) throw;
+    try {
+      throwSessionFailure(fmt::format("the layer '{}'", current->name()));
+    } catch (ExecutionError& e) {
+      e.setNode(current->node);
+      throw;
+    }
   }
   frame->end();
   std::lock_guard lock(forkSafeMutex(this));

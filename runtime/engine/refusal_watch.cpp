@@ -9,16 +9,23 @@ thread_local RefusalWatch* current = nullptr;
 
 }  // namespace
 
-RefusalWatch::RefusalWatch() : previous_(current) { current = this; }
-RefusalWatch::~RefusalWatch() { current = previous_; }
+RefusalWatch::RefusalWatch(bool handsOn) : previous_(current), handsOn_(handsOn) { current = this; }
+RefusalWatch::~RefusalWatch() {
+  current = previous_;
+  if (handsOn_ && previous_)
+    for (const Row& row : rows_) previous_->add(row);
+}
 
 void RefusalWatch::note(const Graph& graph, const std::optional<Refusal>& refusal, size_t nodes) {
-  if (!current) return;
-  std::vector<Row>& rows = current->rows_;
-  auto row = std::find_if(rows.begin(), rows.end(), [&](const Row& r) { return r.graph == &graph; });
-  if (row == rows.end()) row = rows.insert(rows.end(), Row{&graph, refusal});
-  ++row->calls;
-  row->nodes = nodes;
+  if (current) current->add({.graph = &graph, .refusal = refusal, .calls = 1, .nodes = nodes});
+}
+
+void RefusalWatch::add(const Row& row) {
+  auto known = std::ranges::find(rows_, row.graph, &Row::graph);
+  if (known == rows_.end()) return rows_.push_back(row);
+  known->calls += row.calls;
+  known->nodes = row.nodes;
+  known->isTold |= row.isTold;
 }
 
 }  // namespace tscompile

@@ -168,6 +168,7 @@ class Tracer : private OperatorTracer {
     numbers_.beginAt(nextTensor_);
     run(traced_.body_);
     for (uint32_t slot : traced_.body_.results) network_->outputs.push_back(output(slots_[slot]));
+    checkOrder();
     thinFixed();
     return std::move(network_);
   }
@@ -176,6 +177,23 @@ class Tracer : private OperatorTracer {
   const Node* node() const { return step_ ? step_->node : nullptr; }
   [[noreturn]] void refuse(Reason reason, std::string detail, Remedy remedy = {}) const {
     throw Refusal{node(), {reason, std::move(detail), std::move(remedy)}};
+  }
+
+  [[noreturn]] void failConverter(std::string why) const {
+    throw Refusal{.node = node(), .verdict = {Reason::Limit, std::move(why)}, .isFailure = true};
+  }
+  [[noreturn]] static void mistake(const Node* node, std::string what) {
+    throw Refusal{.node = node, .verdict = {Reason::Limit, std::move(what)}, .isMistake = true, .isFailure = true};
+  }
+  // Layers run in their order, so what no earlier one has made has no elements yet.
+  void checkOrder() const {
+    const std::optional<UnmadeTensor> unmade = firstUnmade(*network_);
+    if (!unmade) return;
+    if (!unmade->layer) refuse(Reason::Limit, "a tensor is given out that no layer makes");
+    mistake(unmade->layer->node,
+            fmt::format("the layer '{}' reads a tensor that no layer before it makes: layers run in the order in which "
+                        "converters add them",
+                        unmade->layer->name()));
   }
 
   IValue symbolicInput(const IValue& v) {
@@ -500,19 +518,18 @@ class Tracer : private OperatorTracer {
       throw;
     } catch (const ExecutionError& e) {
       if (e.kind() == ErrorKind::Interrupted || e.kind() == ErrorKind::Limit) throw;
-      refuse(Reason::Limit, fmt::format("the converter of {} failed: {}", name, e.message()));
+      failConverter(fmt::format("the converter of {} failed: {}", name, e.message()));
     } catch (const std::exception& e) {
-      refuse(Reason::Limit, fmt::format("the converter of {} failed: {}", name, e.what()));
+      failConverter(fmt::format("the converter of {} failed: {}", name, e.what()));
     } catch (...) {
-      refuse(Reason::Limit, fmt::format("the converter of {} failed", name));
+      failConverter(fmt::format("the converter of {} failed", name));
     }
     for (size_t i = 0; i < call.resultCount(); ++i) {
       if (sharesArgument(call, i, results[i])) results[i] = copyOf(results[i]);
       const char* wrong = results[i].isNone()   ? "left output {} of {} unset"
                           : !call.fitsResult(i) ? "gave output {} of {} another type or shape than inference"
                                                 : nullptr;
-      if (wrong)
-        throw Refusal{node(), {Reason::Limit, "the converter " + fmt::format(fmt::runtime(wrong), i + 1, name)}, true};
+      if (wrong) mistake(node(), "the converter " + fmt::format(fmt::runtime(wrong), i + 1, name));
     }
   }
 

@@ -2,6 +2,7 @@
 
 #include "runtime/call/argument_check.h"
 #include "runtime/call/quantized_arguments.h"
+#include "runtime/call/session_functions.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/pytorch_words.h"
 #include "runtime/reference/resized_memory.h"
@@ -143,6 +144,8 @@ void callKernel(const Operator& op, const IValue* const* arguments, size_t count
   }
   KernelCall call(op, arguments, count, inferred, results, resultCount, context);
   def.kernel(call);
+  if (def.infer == inferBySession) [[unlikely]]
+    checkSessionResults(op, infer, std::span(results, resultCount));
   for (size_t i = 0; i < outs; ++i) {
     if (arguments[count + i]->isTensor() && arguments[count + i]->tensorImpl() && results[i].isTensor())
       checkOut(op, arguments, count, *arguments[count + i], results[i]);

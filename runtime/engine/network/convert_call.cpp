@@ -111,17 +111,20 @@ bool NetworkTensors::isSymbolic(const IValue& value) {
 }
 
 IValue ConvertCall::compute(std::string_view name, std::vector<IValue> arguments) const {
+  auto fail = [&](Reason reason, std::string why) {
+    throw Refusal{.node = node_, .verdict = {reason, std::move(why)}, .isFailure = true};
+  };
   const Operator* known = tracer_.registry().find(name);
-  if (!known || !known->isImplemented()) refuse(Reason::NoOp, fmt::format("there is no operator {}", name));
+  if (!known || !known->isImplemented()) fail(Reason::NoOp, fmt::format("there is no operator {}", name));
   const Schema& schema = known->schema();
   for (size_t i = arguments.size(); i < schema.arguments.size() && schema.arguments[i].defaultValue; ++i)
     arguments.push_back(*schema.arguments[i].defaultValue);
   if (arguments.size() != schema.arguments.size() || schema.returns.size() != 1 || schema.isMutable())
-    refuse(Reason::NoOverload, fmt::format("{} is given {} arguments", schemaText(schema), arguments.size()));
+    fail(Reason::NoOverload, fmt::format("{} is given {} arguments", schemaText(schema), arguments.size()));
   for (size_t i = 0; i < arguments.size(); ++i)
     if (TypePtr type = schema.arguments[i].type; !type->hasVariables() && !isInstance(arguments[i], type))
-      refuse(Reason::NoOverload, fmt::format("argument {} of {} is {}, not {}", schema.arguments[i].name, name,
-                                             typeText(dynamicType(arguments[i])), typeText(type)));
+      fail(Reason::NoOverload, fmt::format("argument {} of {} is {}, not {}", schema.arguments[i].name, name,
+                                           typeText(dynamicType(arguments[i])), typeText(type)));
   return tracer_.trace(*known, arguments);
 }
 
@@ -133,12 +136,7 @@ TensorId ConvertCall::makeResult(size_t i) {
 
 bool ConvertCall::fitsResult(size_t i) const {
   if (i >= inferred_->resultCount() || inferred_->inferred(i).kind != InferredResult::Kind::Tensor) return true;
-  const TensorSpec& s = inferred_->inferred(i).tensor;
-  if (!results_[i].isTensor() || !results_[i].tensorImpl()) return false;
-  const TensorImpl& t = *results_[i].tensorImpl();
-  if (s.dtype != DType::Undefined && s.dtype != t.dtype()) return false;
-  return !s.hasRank || !allKnown(s.sizes) ||
-         std::equal(s.sizes.begin(), s.sizes.end(), t.sizes().begin(), t.sizes().end());
+  return fits(results_[i], inferred_->inferred(i).tensor);
 }
 
 void ConvertCall::makeResults(size_t i) {

@@ -101,6 +101,7 @@ class ConvertCall : public KernelCall {
   // The result of another operator ("aten::relu", "aten::add.Tensor") on arguments like those of a call; the last ones
   // may be left out where the schema has defaults. Its layers are added; what is known already is computed at once.
   IValue compute(std::string_view op, std::vector<IValue> arguments) const;
+  // Layers run in the order in which they are added: one that reads a tensor is added after the one that makes it.
   template <class L, class... Args>
   L& add(Args&&... args) {
     auto layer = std::make_unique<L>(node_, std::forward<Args>(args)...);

@@ -43,4 +43,28 @@ TensorId Network::addConstant(const Tensor& constant) {
   return addView(static_cast<BufferId>(buffers.size() - 1), constant.dtype(), constant.sizes(), constant.strides(), 0);
 }
 
+namespace {
+
+std::optional<TensorId> firstUnmade(const Network& network, const NetValue& value, const std::vector<bool>& made) {
+  if (value.kind == NetValue::Kind::Tensor && !made[network[value.tensor].buffer]) return value.tensor;
+  for (const NetValue& item : value.items)
+    if (std::optional<TensorId> unmade = firstUnmade(network, item, made)) return unmade;
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<UnmadeTensor> firstUnmade(const Network& network) {
+  std::vector<bool> made;
+  for (const NetBuffer& b : network.buffers) made.push_back(b.kind != NetBuffer::Kind::Inner || b.bytes == 0);
+  for (const std::unique_ptr<Layer>& layer : network.layers) {
+    for (TensorId id : layer->inputs)
+      if (!made[network[id].buffer]) return UnmadeTensor{id, layer.get()};
+    for (TensorId id : layer->outputs) made[network[id].buffer] = true;
+  }
+  for (const NetValue& output : network.outputs)
+    if (std::optional<TensorId> unmade = firstUnmade(network, output, made)) return UnmadeTensor{*unmade, nullptr};
+  return std::nullopt;
+}
+
 }  // namespace tscompile

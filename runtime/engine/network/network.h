@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -109,5 +110,12 @@ class Network {
   const NetBuffer& bufferOf(TensorId id) const { return buffers[tensors[id].buffer]; }
   bool isConstant(TensorId id) const { return bufferOf(id).kind == NetBuffer::Kind::Constant; }
 };
+
+// A tensor in memory that nothing has written when it is read: by a layer, or by whom the network gives it (null).
+struct UnmadeTensor {
+  TensorId tensor = 0;
+  const Layer* layer = nullptr;
+};
+std::optional<UnmadeTensor> firstUnmade(const Network& network);
 
 }  // namespace tscompile

@@ -10,6 +10,7 @@ struct Refusal {
   const Node* node;
   Verdict verdict;
   bool isMistake = false;  // of the converter: nothing is to be compiled with it
+  bool isFailure = false;  // code of others failed, rather than refusing
 };
 
 }  // namespace tscompile

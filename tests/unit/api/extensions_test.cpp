@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
+#include <new>
 #include <stdexcept>
 
 namespace tscompile {
@@ -233,6 +236,153 @@ TEST(Extensions, WithoutConverterTheNodeStaysOut) {
   // One that was added is another matter.
   ExtensionsPtr e = withMish([](ConvertCall& call) { convertToKernel(call); });
   EXPECT_EQ(compileAndRun(load(kGraph, e), spec).accelerated, 3u);
+}
+
+class Negate : public Layer {
+ public:
+  explicit Negate(const Node* node) : Layer(node) {}
+  std::string name() const override { return "negate"; }
+  void run(Frame& frame) const override {
+    const Tensor x = frame.tensor(inputs[0]), y = frame.tensor(outputs[0]);
+    for (int64_t i = 0; i < y.numel(); ++i) y.data<float>()[i] = -x.data<float>()[i];
+  }
+};
+
+TEST(Extensions, LayersReadWhatEarlierOnesMake) {
+  Compiled c = compileAndRun(load(kGraph, withMish([](ConvertCall& call) {
+                                    auto& negate = call.add<Negate>();
+                                    negate.inputs = {
+                                        call.idOf(call.compute("aten::tanh", {call.argument(0)}).toTensor())};
+                                    negate.outputs = {call.makeResult(0)};
+                                  })));
+  EXPECT_FALSE(c.ok);
+  EXPECT_NE(c.messages.find("the layer 'negate' reads a tensor that no layer before it makes: layers run in the order "
+                            "in which converters add them"),
+            std::string::npos)
+      << c.messages;
+  EXPECT_NE(c.messages.find("test.ir:4:3"), std::string::npos) << c.messages;
+  c = compileAndRun(load(kGraph, withMish([](ConvertCall& call) { call.makeResult(0); })));
+  EXPECT_FALSE(c.ok);
+}
+
+// What compiling for `shape` tells of a converter, and a run after it; and how many nodes are in engines.
+struct Told {
+  size_t accelerated = 0;
+  std::string compiling, running, again;
+};
+
+Told tell(Converter converter, const char* shape) {
+  Told out;
+  CompileSpec spec;
+  if (*shape) spec.shapes = {*parseInputRange(shape)};
+  spec.minBlockSize = 1;
+  spec.onPartition = [&](const Prepared&, const Partition& p) { out.accelerated = p.acceleratedCount(); };
+  Diagnostics d;
+  Result<Module> m = load(kGraph, withMish(std::move(converter))).compiled(spec, d);
+  out.compiling = messages(d);
+  if (!m) return out;
+  Diagnostics first, second;
+  EXPECT_TRUE(m->forward(std::vector<IValue>{sample({2, 3})}, first)) << messages(first);
+  EXPECT_TRUE(m->forward(std::vector<IValue>{sample({2, 3})}, second)) << messages(second);
+  out.running = messages(first);
+  out.again = messages(second);
+  return out;
+}
+
+TEST(Extensions, ConvertersAreTriedForRangesOfSizes) {
+  auto computes = [](const char* op) {
+    return [op](ConvertCall& call) { call.setResult(0, call.compute(op, {call.argument(0)})); };
+  };
+  EXPECT_EQ(tell(computes("aten::nothing"), "x=1..4x3").accelerated, 2u);
+  EXPECT_EQ(tell([](ConvertCall&) { throw std::runtime_error("boom"); }, "x=1..4x3").accelerated, 2u);
+  EXPECT_NE(tell([](ConvertCall&) {}, "x=1..4x3").compiling.find("left output 1 of aten::mish unset"),
+            std::string::npos);
+  EXPECT_NE(tell(computes("aten::sum"), "x=1..4x3").compiling.find("another type or shape than inference"),
+            std::string::npos);
+  // What only some of the sizes are refused for stays in, and runs in the interpreter for these.
+  const Told some = tell(
+      [](ConvertCall& call) {
+        if (call.tensor(0).size(0) == 4) call.refuse(Reason::Rank, "no four rows");
+        convertToKernel(call);
+      },
+      "x=1..4x3");
+  EXPECT_EQ(some.accelerated, 3u);
+  EXPECT_EQ(some.running, "");
+}
+
+TEST(Extensions, FailuresOfConvertersAreToldByTheFirstRun) {
+  const Told unknown =
+      tell([](ConvertCall& call) { call.setResult(0, call.compute("aten::nothing", {call.argument(0)})); }, "");
+  EXPECT_EQ(unknown.accelerated, 3u);
+  EXPECT_NE(unknown.running.find(
+                "warning: the interpreter runs what an engine was to run: there is no operator aten::nothing"),
+            std::string::npos)
+      << unknown.running;
+  EXPECT_EQ(unknown.again, "");
+  EXPECT_NE(tell([](ConvertCall&) { throw std::runtime_error("boom"); }, "").running.find("failed: boom"),
+            std::string::npos);
+  EXPECT_NE(tell([](ConvertCall&) {}, "").running.find("left output 1"), std::string::npos);
+  // To refuse is no failure.
+  EXPECT_EQ(tell([](ConvertCall& call) { call.refuse(Reason::Rank, "only five dimensions"); }, "").running, "");
+}
+
+class Throwing : public Negate {
+ public:
+  using Negate::Negate;
+  void run(Frame&) const override { throw std::runtime_error("boom"); }
+};
+
+TEST(Extensions, WhatLayersThrowIsTold) {
+  const Told told = tell(
+      [](ConvertCall& call) {
+        auto& layer = call.add<Throwing>();
+        layer.inputs = {call.operand(0)};
+        layer.outputs = {call.makeResult(0)};
+      },
+      "x=2x3");
+  EXPECT_NE(told.running.find("the layer 'negate' failed: boom"), std::string::npos) << told.running;
+}
+
+// What a run of mine::f says.
+std::string runOf(std::function<void(InferCall&)> infer, std::function<void(KernelCall&)> kernel,
+                  const char* returns = "Tensor") {
+  Diagnostics d;
+  auto e = std::make_shared<Extensions>();
+  EXPECT_TRUE(e->addOperator({.schema = std::string("mine::f(Tensor self) -> ") + returns,
+                              .infer = std::move(infer),
+                              .kernel = std::move(kernel)},
+                             d))
+      << messages(d);
+  Module m = load("graph(%x : Tensor):\n  %y : Tensor = mine::f(%x)\n  %z : Tensor = aten::relu(%y)\n  return (%z)\n",
+                  e);
+  Result<std::vector<IValue>> out = m.forward(std::vector<IValue>{sample({2, 3})}, d);
+  EXPECT_EQ(out.ok(), !d.hasErrors());
+  return d.list().empty() ? "" : d.list()[0].message;
+}
+
+TEST(Extensions, OperatorsGiveWhatTheirSchemaSays) {
+  auto like = [](InferCall& call) { call.result(call.tensor(0)); };
+  auto zeros = [](KernelCall& call) { std::fill_n(call.out().data<float>(), call.out().numel(), 0.f); };
+  EXPECT_EQ(runOf(like, zeros), "");
+  EXPECT_EQ(runOf([](InferCall&) {}, zeros),
+            "mine::f: its inference tells 0 of the 1 results that the schema has");
+  EXPECT_EQ(runOf([](InferCall& call) { call.resultSizes(Dims{1}); }, zeros),
+            "mine::f: its inference tells something else of result 1 than the schema, where it is Tensor");
+  EXPECT_EQ(runOf(like, [](KernelCall&) {}), "mine::f: its kernel left result 1 unset");
+  EXPECT_EQ(runOf(like, [](KernelCall& call) { call.setResult(IValue(int64_t{1})); }),
+            "mine::f: its kernel gave int as result 1, which is Tensor");
+  EXPECT_EQ(runOf(like, [](KernelCall& call) { call.setResult(sample({3})); }),
+            "mine::f: its kernel gave result 1 another dtype or other sizes than its inference told");
+}
+
+TEST(Extensions, WhatOperatorsThrowIsAnErrorOfTheirNode) {
+  auto like = [](InferCall& call) { call.result(call.tensor(0)); };
+  auto zeros = [](KernelCall& call) { call.out(); };
+  EXPECT_EQ(runOf([](InferCall&) { throw std::runtime_error("boom"); }, zeros), "mine::f: its inference failed: boom");
+  EXPECT_EQ(runOf(like, [](KernelCall&) { throw std::out_of_range("boom"); }), "mine::f: its kernel failed: boom");
+  EXPECT_EQ(runOf(like, [](KernelCall&) { throw 1; }),
+            "mine::f: its kernel failed with an exception of an unknown type");
+  EXPECT_EQ(runOf(like, [](KernelCall&) { throw std::bad_alloc(); }), "mine::f: out of memory");
 }
 
 }  // namespace

@@ -1,0 +1,101 @@
+#include "runtime/call/session_functions.h"
+
+#include <algorithm>
+#include <exception>
+#include <new>
+
+namespace tscompile {
+
+void throwSessionFailure(std::string_view what) {
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& e) {
+    throw SessionFailure(fmt::format("{} failed: {}", what, e.what()));
+  } catch (...) {
+    throw SessionFailure(fmt::format("{} failed with an exception of an unknown type", what));
+  }
+}
+
+bool fits(const IValue& value, const TensorSpec& spec) {
+  if (!value.isTensor() || !value.tensorImpl()) return false;
+  const TensorImpl& t = *value.tensorImpl();
+  if (spec.dtype != DType::Undefined && spec.dtype != t.dtype()) return false;
+  return !spec.hasRank || !allKnown(spec.sizes) || std::ranges::equal(spec.sizes, t.sizes());
+}
+
+namespace {
+
+using Kind = InferredResult::Kind;
+
+bool isOfKind(const InferredResult& result, TypePtr type) {
+  const TypePtr item = type->is(TypeKind::Optional) ? type->element(0) : type;
+  switch (result.kind) {
+    case Kind::Unknown:
+      return true;
+    case Kind::Tensor:
+      return item->isTensor();
+    case Kind::Tensors:
+      return item->is(TypeKind::List) && item->element(0)->isTensor();
+    case Kind::Integers:
+      return item->is(TypeKind::Int) || item->is(TypeKind::List);
+  }
+  return true;
+}
+
+void checkInferred(const InferCall& call) {
+  const std::vector<Argument>& returns = call.op().schema().returns;
+  if (call.resultCount() != returns.size())
+    call.fail("its inference tells {} of the {} results that the schema has", call.resultCount(), returns.size());
+  for (size_t i = 0; i < returns.size(); ++i)
+    if (!isOfKind(call.inferred(i), returns[i].type))
+      call.fail("its inference tells something else of result {} than the schema, where it is {}", i + 1,
+                typeText(returns[i].type));
+}
+
+}  // namespace
+
+void inferBySession(InferCall& call) {
+  try {
+    call.op().def().session->infer(call);
+  } catch (const ExecutionError&) {
+    throw;
+  } catch (const InferCall::NotKnown&) {
+    throw;
+  } catch (...) {
+    throwSessionFailure("its inference");
+  }
+  if (call.isRun()) checkInferred(call);
+}
+
+void computeBySession(KernelCall& call) {
+  try {
+    call.op().def().session->kernel(call);
+  } catch (const ExecutionError&) {
+    throw;
+  } catch (...) {
+    throwSessionFailure("its kernel");
+  }
+}
+
+void checkSessionResults(const Operator& op, const InferCall& inferred, std::span<const IValue> results) {
+  // Plugins, which may be forgotten, may give fewer rows than they told; what holds them checks that.
+  const bool maySizesDiffer = !op.def().session->lifetime.expired();
+  const std::vector<Argument>& returns = op.schema().returns;
+  for (size_t i = 0; i < std::min(returns.size(), results.size()); ++i) {
+    const TypePtr type = returns[i].type;
+    if (type->hasVariables()) continue;
+    const IValue& result = results[i];
+    const bool isInstanceOf = isInstance(result, type);
+    if (result.isNone() && !isInstanceOf) inferred.fail("its kernel left result {} unset", i + 1);
+    if (!isInstanceOf)
+      inferred.fail("its kernel gave {} as result {}, which is {}", typeText(dynamicType(result)), i + 1,
+                    typeText(type));
+    if (!maySizesDiffer && inferred.inferred(i).kind == Kind::Tensor && result.isTensor() && result.tensorImpl() &&
+        !fits(result, inferred.inferred(i).tensor))
+      inferred.fail("its kernel gave result {} another dtype or other sizes than its inference told", i + 1);
+  }
+}
+
+}  // namespace tscompile
