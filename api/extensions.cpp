@@ -159,13 +159,25 @@ bool Extensions::loadLibrary(const std::string& path, Diagnostics& diagnostics) 
   return false;
 }
 
-bool loadPluginLibrary(PluginRegistry& registry, const std::string& path, Diagnostics& diagnostics) {
-  PluginResult result = registry.load(path);
+namespace {
+
+bool loadFrom(PluginRegistry& registry, const std::string& absolute, Diagnostics& diagnostics) {
+  PluginResult result = registry.load(absolute);
   if (!result)
     diagnostics.error(result.message, result.status == PluginStatus::NotFound      ? ErrorKind::Io
                                       : result.status == PluginStatus::AbiMismatch ? ErrorKind::Incompatible
                                                                                    : ErrorKind::Input);
   return static_cast<bool>(result);
+}
+
+}  // namespace
+
+bool loadPluginLibrary(PluginRegistry& registry, const std::string& library, Diagnostics& diagnostics) {
+  std::error_code ignored;
+  const size_t equals = library.find('=');  // NAMESPACE=LIB
+  const size_t path = equals != std::string::npos && library.find('/') > equals ? equals + 1 : 0;
+  const std::string absolute = std::filesystem::absolute(library.substr(path), ignored).lexically_normal().string();
+  return loadFrom(registry, library.substr(0, path) + absolute, diagnostics);
 }
 
 bool loadPluginsOfEnvironment(PluginRegistry& registry, Diagnostics& diagnostics) {
@@ -174,7 +186,7 @@ bool loadPluginsOfEnvironment(PluginRegistry& registry, Diagnostics& diagnostics
   for (std::string_view paths = all ? all : ""; !paths.empty();) {
     std::string path(paths.substr(0, paths.find(':')));
     paths.remove_prefix(std::min(paths.size(), path.size() + 1));
-    if (!path.empty()) good &= loadPluginLibrary(registry, path, diagnostics);
+    if (!path.empty()) good &= loadFrom(registry, path, diagnostics);
   }
   return good;
 }

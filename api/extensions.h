@@ -19,6 +19,8 @@
 
 namespace tscompile {
 
+// The functions may throw what derives from std::exception, or call fail(): it becomes an error of the node, and of
+// converters a reason why no engine has it. They are called by several threads at once.
 struct UserOperator {
   std::string schema;                                 // "mine::scale(Tensor self, float by) -> Tensor"
   std::function<void(InferCall&)> infer = nullptr;    // checks the arguments, tells dtype and sizes of the results
@@ -50,7 +52,8 @@ class Extensions {
   // at any time, but what is loaded with these extensions must not be in use when plugins are taken out.
   PluginRegistry& plugins() { return plugins_; }
   const PluginRegistry& plugins() const { return plugins_; }
-  // Opens a library with plugins (docs/plugins.md) and registers all of them, or none.
+  // Opens a library with plugins (docs/plugins.md) and registers all of them, or none. The path may be a relative one;
+  // NAMESPACE=PATH registers them in that namespace.
   bool loadPlugins(const std::string& path, Diagnostics& diagnostics);
   // Those of the libraries that TSCOMPILE_LOAD_PLUGINS names: absolute paths with colons between them. Nothing else of
   // the library reads the environment.
@@ -75,8 +78,9 @@ class Extensions {
   mutable bool sealed_ = false;
 };
 
-// Opens libraries with plugins and registers them: one path, or the paths that TSCOMPILE_LOAD_PLUGINS holds.
-bool loadPluginLibrary(PluginRegistry& registry, const std::string& path, Diagnostics& diagnostics);
+// Opens libraries with plugins and registers them: one path, or NAMESPACE=PATH; or the absolute paths that
+// TSCOMPILE_LOAD_PLUGINS holds.
+bool loadPluginLibrary(PluginRegistry& registry, const std::string& library, Diagnostics& diagnostics);
 bool loadPluginsOfEnvironment(PluginRegistry& registry, Diagnostics& diagnostics);
 
 // What a library was built with must be what loads it.

@@ -15,7 +15,6 @@
 #include "tools/session/process.h"
 
 #include <cstdlib>
-#include <filesystem>
 #include <new>
 #include <system_error>
 
@@ -69,13 +68,8 @@ class Plugins {
 
   bool load(Session& session) const {
     bool good = true;
-    for (const std::string& library : session.common.plugins) {
-      std::error_code ignored;
-      const size_t equals = library.find('=');  // NAMESPACE=LIB
-      const size_t path = equals != std::string::npos && library.find('/') > equals ? equals + 1 : 0;
-      std::string absolute = std::filesystem::absolute(library.substr(path), ignored).lexically_normal().string();
-      good &= loadPluginLibrary(allPlugins(), library.substr(0, path) + absolute, session.diagnostics);
-    }
+    for (const std::string& library : session.common.plugins)
+      good &= loadPluginLibrary(allPlugins(), library, session.diagnostics);
     return loadPluginsOfEnvironment(allPlugins(), session.diagnostics) && good;
   }
 

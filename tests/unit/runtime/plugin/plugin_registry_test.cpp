@@ -1,5 +1,6 @@
 // The registry of plugins: keys, look-ups, libraries, threads.
 #include "api/extensions.h"
+#include "ir/support/diagnostic_printer.h"
 #include "runtime/plugin/plugin_instance.h"
 #include "runtime/registry.h"
 #include "runtime/trtllm/builtin.h"
@@ -7,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <thread>
 
 namespace tscompile::test {
@@ -254,6 +256,16 @@ class PluginEnvironment : public testing::Test {
   }
   Diagnostics diagnostics;
 };
+
+TEST(PluginLibrary, RelativePathsAreOfTheWorkingDirectory) {
+  const std::string path = std::filesystem::relative(libraryPath("scale_plugins")).string();
+  Diagnostics diagnostics;
+  Extensions extensions;
+  EXPECT_TRUE(extensions.loadPlugins(path, diagnostics)) << renderDiagnostics(diagnostics, "test");
+  EXPECT_TRUE(extensions.loadPlugins("mine=" + path, diagnostics)) << renderDiagnostics(diagnostics, "test");
+  EXPECT_TRUE(extensions.plugins().find("mine", "Scale"));
+  EXPECT_FALSE(extensions.loadPlugins("no_such_plugins.so", diagnostics));
+}
 
 TEST_F(PluginEnvironment, NamesLibrariesByAbsolutePaths) {
   std::string path = libraryPath("environment_plugins"), twice = path + ":" + path;
