@@ -107,10 +107,10 @@ tscompile_status guarded(tscompile_error** error, Body&& body) noexcept {
 
 // A struct of the caller, whose `size` tells how much of it there is; zero where it ends.
 template <class T>
-T optionsOf(const T* options) {
+T optionsOf(const T* options, const char* name) {
   T out{};
   if (!options) return out;
-  if (options->size < sizeof(options->size)) failUsage("the size of a struct of options is not set");
+  if (options->size < sizeof(options->size)) failUsage(std::string("the size of ") + name + " is not set");
   std::memcpy(&out, options, std::min(options->size, sizeof(T)));
   return out;
 }

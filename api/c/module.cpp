@@ -3,7 +3,6 @@
 #include "api/c/handles.h"
 #include "api/compile_settings.h"
 #include "api/extensions.h"
-#include "api/forgotten_weights.h"
 #include "ir/support/quantities.h"
 
 #include <algorithm>
@@ -32,7 +31,7 @@ void setLimit(const std::string& text, Limits& limits) {
 }
 
 LoadOptions loadOptionsOf(const tscompile_load_options* options) {
-  const tscompile_load_options o = optionsOf(options);
+  const tscompile_load_options o = optionsOf(options, "tscompile_load_options");
   LoadOptions out;
   out.weights = textsOf(o.weights, o.weight_count);
   for (const std::string& limit : textsOf(o.limits, o.limit_count)) setLimit(limit, out.limits);
@@ -46,7 +45,7 @@ LoadOptions loadOptionsOf(const tscompile_load_options* options) {
 }
 
 CompileSpec specOf(const tscompile_compile_options* options) {
-  const tscompile_compile_options o = optionsOf(options);
+  const tscompile_compile_options o = optionsOf(options, "tscompile_compile_options");
   CompileSpec out;
   if (o.method) out.lowering.method = o.method;
   for (const std::string& input : textsOf(o.inputs, o.input_count))
@@ -56,10 +55,9 @@ CompileSpec specOf(const tscompile_compile_options* options) {
   return out;
 }
 
-tscompile_module* made(Module module, SourceName name, std::string path, std::map<std::string, IValue> defaults = {}) {
+tscompile_module* made(Module module, SourceName name, std::map<std::string, IValue> defaults = {}) {
   std::vector<std::string> methods = module.methods();
-  return new tscompile_module{std::move(module), std::move(name), std::move(path), std::move(defaults),
-                              std::move(methods)};
+  return new tscompile_module{std::move(module), std::move(name), std::move(defaults), std::move(methods)};
 }
 
 tscompile_method::Info infoOf(const ValueInfo& value, bool isOptional) {
@@ -118,7 +116,7 @@ int tell(const std::vector<tscompile_method::Info>& all, size_t index, tscompile
 }
 
 RunOptions runOptionsOf(const tscompile_run_options* options) {
-  const tscompile_run_options o = optionsOf(options);
+  const tscompile_run_options o = optionsOf(options, "tscompile_run_options");
   RunOptions out;
   if (o.memory_limit) out.memoryLimit = o.memory_limit;
   if (o.time_limit_ns) out.timeLimit = std::chrono::nanoseconds(std::min<uint64_t>(o.time_limit_ns, INT64_MAX));
@@ -155,7 +153,7 @@ tscompile_status tscompile_load(const char* path, const tscompile_load_options* 
     Diagnostics diagnostics;
     Result<Module> module = Module::load(path, loadOptionsOf(options), diagnostics);
     if (!module) fail(diagnostics);
-    *out = made(std::move(*module), {}, path);
+    *out = made(std::move(*module), {});
   });
 }
 
@@ -170,7 +168,7 @@ tscompile_status tscompile_load_memory(const void* bytes, size_t count, const ch
     Result<Module> module = loadBytes(std::string_view(static_cast<const char*>(bytes), count),
                                       name ? name : "<memory>", loadOptionsOf(options), said, diagnostics);
     if (!module) fail(diagnostics, said);
-    *out = made(std::move(*module), said, name ? name : "<memory>");
+    *out = made(std::move(*module), said);
   });
 }
 
@@ -191,7 +189,7 @@ tscompile_status tscompile_module_compile(const tscompile_module* module, const 
     Diagnostics diagnostics;
     Result<Module> compiled = m.module.compiled(spec, diagnostics);
     if (!compiled) fail(diagnostics, m.name);
-    *out = made(std::move(*compiled), m.name, m.path, m.module.defaults(spec.lowering.method));
+    *out = made(std::move(*compiled), m.name, m.module.defaults(spec.lowering.method));
   });
 }
 
@@ -234,7 +232,7 @@ tscompile_status tscompile_module_prepare(const tscompile_module* module, const 
     const tscompile_module& m = given(module, "module");
     const std::string called = name ? name : "forward";
     Diagnostics diagnostics;
-    Result<Method> method = prepareGiven(m.path, m.module, called, diagnostics);
+    Result<Method> method = m.module.prepare(diagnostics, called);
     if (!method) fail(diagnostics, m.name);
     CallInputs call(method->inputs(), m.defaults.empty() ? m.module.defaults(called) : m.defaults);
     auto made = std::make_unique<tscompile_method>(*method, std::move(call), m.name);

@@ -37,7 +37,7 @@ std::vector<IValue> valuesOf(tscompile_value* const* items, size_t count) {
 // The tensor that the struct describes, over the caller's memory.
 Tensor borrowed(const tscompile_tensor* described, tscompile_release release, void* context) {
   given(described, "tensor");
-  const tscompile_tensor t = optionsOf(described);
+  const tscompile_tensor t = optionsOf(described, "tscompile_tensor");
   std::optional<DType> dtype = dtypeFromNumber(t.dtype);
   if (!dtype || !isSupported(*dtype)) failUsage("no tensor has the dtype " + std::to_string(t.dtype));
   if (t.rank < 0 || t.rank > kMaxRank) failUsage("no tensor has " + std::to_string(t.rank) + " dimensions");

@@ -399,6 +399,27 @@ TEST(CInterface, CompilesSavesAndTells) {
   EXPECT_EQ(tscompile_module_explain(module.get(), &options, "aten::rleu", &none, &e), TSCOMPILE_INPUT);
   EXPECT_EQ(std::string(tscompile_error_text(Error(e).get())),
             "tscompile: error: no node of the graph is 'aten::rleu'\nnote: did you mean 'aten::relu'?");
+  auto refused = [&](const char* setting) {
+    const char* one[] = {setting};
+    tscompile_compile_options own = {sizeof own, nullptr, nullptr, 0, one, 1};
+    tscompile_error* error = nullptr;
+    EXPECT_EQ(tscompile_module_compile(module.get(), &own, &c, &error), TSCOMPILE_USAGE) << setting;
+    return std::string(tscompile_error_text(Error(error).get()));
+  };
+  EXPECT_EQ(refused("min-block-size=x"), "tscompile: error: min-block-size takes a number from 1 up, not 'x'");
+  EXPECT_EQ(refused("precision=f17"), "tscompile: error: precision takes f32, f16, bf16 or int8, not 'f17'");
+  EXPECT_EQ(refused("precission=f16"), "tscompile: error: there is no setting 'precission', did you mean 'precision'?");
+  EXPECT_EQ(refused("refittable=1"), "tscompile: error: refittable takes no value");
+  EXPECT_EQ(refused("strategy"), "tscompile: error: strategy needs a value: greedy, dependency, minimal or cost");
+  tscompile_compile_options unsized = {};
+  EXPECT_EQ(tscompile_module_compile(module.get(), &unsized, &c, &e), TSCOMPILE_USAGE);
+  EXPECT_EQ(std::string(tscompile_error_text(Error(e).get())),
+            "tscompile: error: the size of tscompile_compile_options is not set");
+  const char* nowhere[] = {"nope=1..8x16"};
+  tscompile_compile_options ranges = {sizeof ranges, nullptr, nowhere, 1, nullptr, 0};
+  EXPECT_EQ(tscompile_module_compile(module.get(), &ranges, &c, &e), TSCOMPILE_INPUT);
+  EXPECT_EQ(std::string(tscompile_error_text(Error(e).get())),
+            "tscompile: error: the graph has no input 'nope'\nnote: it takes %x.1 : Tensor, %scale : float");
   const char* wrong[] = {"x.1=4..1"};
   options.inputs = wrong;
   EXPECT_EQ(tscompile_module_compile(module.get(), &options, &c, nullptr), TSCOMPILE_USAGE);
