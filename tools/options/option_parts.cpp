@@ -219,6 +219,13 @@ OptionSpec executorOption() {
           }};
 }
 
+namespace {
+OptionSpec librariesOption(void (*add)(Options&, const std::string&)) {
+  return {"--custom-torch-ops,--custom-converters", "LIB",
+          "a shared library with operators and converters; see docs/writing_converters.md", add, true};
+}
+}  // namespace
+
 OptionSpecs operator+(OptionSpecs first, const OptionSpecs& then) {
   first.insert(first.end(), then.begin(), then.end());
   return first;
@@ -247,9 +254,7 @@ OptionSpecs partitioningOptions() {
   };
   OptionSpecs shared = {
       settingOption("without-converter"),
-      {"--custom-torch-ops,--custom-converters", "LIB",
-       "a shared library with operators and converters; see docs/writing_converters.md",
-       [](Options& o, const std::string& v) { o.partition.libraries.push_back(v); }, true},
+      librariesOption([](Options& o, const std::string& v) { o.partition.libraries.push_back(v); }),
       settingOption("shape"),
       settingOption("opt-shape"),
       settingOption("no-lower"),
@@ -298,6 +303,7 @@ OptionSpecs modelOptions() {
        [](Options& o, const std::string& v) { o.run.method = v; }},
       {"--seed", "N", "of the random numbers that operators draw (default: 0)",
        [](Options& o, const std::string& v) { o.run.seed = checked(parseCount(v), "--seed", "a number", v); }},
+      librariesOption([](Options& o, const std::string& v) { o.run.libraries.push_back(v); }),
   };
 }
 
