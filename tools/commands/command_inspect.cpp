@@ -429,7 +429,12 @@ class Inspector {
     for (const ExportFile::Program& p : file->programs) {
       if (file->programs.size() > 1)
         isJson_ ? json_.key(p.name) : void(text_ += fmt::format("  {}\n", printable(p.name)));
-      summary(*p.program.graph, file->programs.size() > 1 ? "    " : "  ");
+      const char* indent = file->programs.size() > 1 ? "    " : "  ";
+      if (!isJson_)
+        for (const ExportedInput& input : p.program.inputs)
+          if (std::ranges::any_of(input.sizes, [](const ExportedSize& s) { return s.least != s.most; }))
+            text_ += fmt::format("{}{:<12}%{}\n", indent, "exported", exportedInputText(input));
+      summary(*p.program.graph, indent);
     }
     if (isJson_ && file->programs.size() > 1) json_.endObject();
   }
