@@ -53,7 +53,12 @@ install(FILES ${PROJECT_BINARY_DIR}/tscompile.pc ${PROJECT_BINARY_DIR}/tscompile
 
 # What help and messages refer to.
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs FILES_MATCHING PATTERN "*.md")
-install(FILES README.md CHANGELOG.md SECURITY.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES README.md CHANGELOG.md SECURITY.md LICENSE THIRD_PARTY.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+foreach(folder c cpp python compiling plugin rewriting partitioning models/lenet_scripted models/lenet_archive)
+  install(DIRECTORY samples/${folder}/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/samples/${folder}
+    PATTERN __pycache__ EXCLUDE PATTERN "*.sh" PERMISSIONS
+    OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+endforeach()
 
 # What messages name: the script that exports models from PyTorch.
 install(PROGRAMS samples/export_torchscript.py DESTINATION ${CMAKE_INSTALL_DATADIR}/tscompile)

@@ -15,9 +15,9 @@ out=$(cd "$out" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# What both have, below a prefix: all that is installed, stripped; manual pages, completion, samples, notices.
+# What both have, below a prefix: all that is installed, stripped; manual pages, completion.
 stage() {
-  local prefix=$1 doc=$1/share/doc/tscompile
+  local prefix=$1
   cmake --install "$build" --prefix "$prefix" --strip >"$work/install.log"
   strip --strip-debug --enable-deterministic-archives "$prefix"/lib/libtscompile.a
   strip --remove-section=.comment --remove-section=.note "$prefix"/bin/tscompile "$prefix"/lib/libtscompile_c.so.1.*
@@ -27,11 +27,6 @@ stage() {
   "$prefix/bin/tscompile" completion bash >"$prefix/share/bash-completion/completions/tscompile"
   "$prefix/bin/tscompile" completion zsh >"$prefix/share/zsh/vendor-completions/_tscompile"
   "$prefix/bin/tscompile" completion fish >"$prefix/share/fish/vendor_completions.d/tscompile.fish"
-  mkdir -p "$doc/examples/models"
-  cp -R "$source"/samples/{c,cpp,python,compiling,plugin,rewriting,partitioning} "$doc/examples/"
-  cp -R "$source"/samples/models/lenet_scripted "$source"/samples/models/lenet_archive "$doc/examples/models/"
-  find "$doc/examples" -name __pycache__ -prune -exec rm -rf {} +
-  cp "$source/THIRD_PARTY.md" "$doc/"
 }
 aged() { find "$1" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +; }
 
@@ -54,6 +49,8 @@ deb() {
   mkdir -p "$tree/DEBIAN" "$tree/usr/share/lintian/overrides" "$work/control/debian"
   # Debian's own names and places.
   rm "$doc/LICENSE"
+  mv "$doc/samples" "$doc/examples"
+  ln -s examples "$doc/samples"
   gzip -9n <"$doc/CHANGELOG.md" >"$doc/NEWS.md.gz" && rm "$doc/CHANGELOG.md"
   printf 'tscompile (%s) unstable; urgency=medium\n\n  * %s\n\n -- %s  %s\n' "$version" \
     'See NEWS.md.gz for what is new.' 'The tscompile authors <tscompile@localhost.localdomain>' \
