@@ -284,7 +284,9 @@ Tensor Tensor::borrow(DType dtype, DimSpan sizes, const void* data, Storage::Rel
 }
 
 void Tensor::requireItems(size_t bytes) const {
-  if (itemSize(dtype()) != bytes)
+  // Complex numbers are read by their parts, too.
+  const bool isComponent = isComplex(dtype()) && itemSize(dtype()) == 2 * bytes;
+  if (itemSize(dtype()) != bytes && !isComponent)
     throw ExecutionError(ErrorKind::Model, "elements of " + std::string(pythonName(dtype())) + ", which have " +
                                                std::to_string(itemSize(dtype())) + " bytes, were read as if they had " +
                                                std::to_string(bytes));
