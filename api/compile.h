@@ -39,9 +39,9 @@ struct CompileSpec : PartitionSpec {
   std::function<void(const Prepared&, const Partition&)> onPartition = nullptr;
 };
 
-// The settings of partitioning as they are for a method or graph with these inputs: all ranges have the names of tensors
-// among them (null: there is no graph, which is for others to report). Nothing after reporting what no engine can do, or
-// what is wrong with the ranges.
+// The settings of partitioning as they are for a method or graph with these inputs: all ranges have the names of
+// tensors among them (null: there is no graph, which is for others to report). Nothing after reporting what no engine
+// can do, or what is wrong with the ranges.
 Result<PartitionSpec> partitionSpecOf(const CompileSpec& spec, const Graph* entry, Diagnostics& diagnostics);
 
 // A method as it is compiled: cut, with all segments that are said to be engines really being ones.

@@ -464,8 +464,8 @@ void refuseSizes(const ValueInfo& declared, const IValue& input, Diagnostics& di
   const DType wanted = declared.type->tensor().dtype, given = input.toTensor().dtype();
   const bool isOfOtherDType = wanted != DType::Undefined && wanted != given;
   diagnostics
-      .error(fmt::format("input %{} is {}, and this was compiled for {}", declared.name,
-                         sizesText(dynamicType(input)), sizesText(declared.type)),
+      .error(fmt::format("input %{} is {}, and this was compiled for {}", declared.name, sizesText(dynamicType(input)),
+                         sizesText(declared.type)),
              ErrorKind::Model)
       .note(isOfOtherDType
                 ? fmt::format("its elements are {}, and the graph takes {}", pythonName(given), pythonName(wanted))

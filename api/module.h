@@ -61,9 +61,9 @@ class Method {
   // has them or their type allows None, and integers stand for floats. They are borrowed: tensors over memory of the
   // caller (Tensor::borrow) are read where they lie, and a graph that writes to an input writes there. The results are
   // those that the graph returns, in order; a returned tuple is one value. They may share memory with inputs or
-  // weights. On failure a diagnostic tells the node. Its kind is Input for inputs that are missing, too many or of other
-  // types; Model where the model fails, and for tensors of another dtype, rank or size than it was compiled or exported
-  // for; or Unsupported, Limit or Interrupted.
+  // weights. On failure a diagnostic tells the node. Its kind is Input for inputs that are missing, too many or of
+  // other types; Model where the model fails, and for tensors of another dtype, rank or size than it was compiled or
+  // exported for; or Unsupported, Limit or Interrupted.
   Result<std::vector<IValue>> run(std::span<const IValue> inputs, Diagnostics& diagnostics,
                                   const RunOptions& options = {}) const;
   Result<std::vector<IValue>> run(std::initializer_list<IValue> inputs, Diagnostics& diagnostics,

@@ -43,7 +43,7 @@ struct Prepared {
   std::shared_ptr<const Module> module;
   std::shared_ptr<const Graph> graph;
   std::shared_ptr<const ShapePropagation> shapes;
-  std::shared_ptr<const ShapePropagation> leastShapes;  // of the least sizes that inputs may have; null if none are said
+  std::shared_ptr<const ShapePropagation> leastShapes;  // of the least sizes that are said; null if none are
   const OpRegistry* registry = nullptr;
   std::shared_ptr<const Extensions> extensions;  // which have the registry; may be null
   std::vector<Unmatched> unmatched;

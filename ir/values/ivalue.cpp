@@ -9,9 +9,9 @@
 namespace tscompile {
 
 void IValue::failAsOther(Tag wanted) const {
-  static constexpr std::string_view kNames[] = {"None",  "bool",  "int",  "float",  "Device", "uninitialized",
-                                                "Tensor", "complex", "str", "list", "tuple", "dict",
-                                                "object", "enum",  "Future", "function", "literal"};
+  static constexpr std::string_view kNames[] = {"None",   "bool",    "int",    "float",    "Device", "uninitialized",
+                                                "Tensor", "complex", "str",    "list",     "tuple",  "dict",
+                                                "object", "enum",    "Future", "function", "literal"};
   auto name = [&](Tag tag) { return std::string(kNames[static_cast<size_t>(tag)]); };
   throw ExecutionError(ErrorKind::Model, "expected " + name(wanted) + ", found " + name(tag_));
 }

@@ -301,11 +301,12 @@ class RulesReader {
     }
     auto takes = [&](const Operator* op) {
       const Schema& schema = op->schema();
-      return schema.arguments.size() == n.inputCount() || (schema.varArguments && schema.arguments.size() < n.inputCount());
+      return schema.arguments.size() == n.inputCount() ||
+             (schema.varArguments && schema.arguments.size() < n.inputCount());
     };
     if (hasRest || std::ranges::any_of(overloads, takes)) return true;
-    Diagnostic& d = fail(n.range, fmt::format("no overload of {} takes {}: a replacement spells out all arguments", kind,
-                                              counted(n.inputCount(), "argument")));
+    Diagnostic& d = fail(n.range, fmt::format("no overload of {} takes {}: a replacement spells out all arguments",
+                                              kind, counted(n.inputCount(), "argument")));
     constexpr size_t kMostShown = 6;
     for (size_t i = 0; i < std::min(overloads.size(), kMostShown); ++i)
       d.note("there is " + std::string(overloads[i]->schemaSource()));

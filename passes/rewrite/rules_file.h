@@ -18,8 +18,8 @@ struct Rule {
   SourceRange range;
 };
 
-// Reads all rules of a text; several mistakes give several messages, each where it is. With a registry, replacements are
-// calls of operators that it has, with as many arguments as they take.
+// Reads all rules of a text; several mistakes give several messages, each where it is. With a registry, replacements
+// are calls of operators that it has, with as many arguments as they take.
 Result<std::vector<Rule>> readRules(SourcePtr text, Diagnostics& diagnostics, const OpRegistry* registry = nullptr);
 
 // Adds rules to a sequence: to the databases inside that they name as their group, which are made where there is none.

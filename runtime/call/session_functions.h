@@ -35,8 +35,8 @@ class SessionFailure : public ExecutionError {
 // handled. That there is no memory is nobody's failure, and is thrown again.
 [[noreturn]] void throwSessionFailure(std::string_view what);
 
-// Both throw what the functions throw as ExecutionErrors; in a run, inference has to tell of each result what the schema
-// says that it is.
+// Both throw what the functions throw as ExecutionErrors; in a run, inference has to tell of each result what the
+// schema says that it is.
 void inferBySession(InferCall& call);
 void computeBySession(KernelCall& call);
 // Throws where a kernel has left a result out, or gave another one than inference told.

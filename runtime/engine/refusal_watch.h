@@ -17,7 +17,7 @@ class RefusalWatch {
     const Graph* graph;              // of the engine; not looked at here
     std::optional<Refusal> refusal;  // nothing: the inputs do not fit the graph, or a layer has failed
     uint64_t calls = 0;
-    size_t nodes = 0;  // that the interpreter had; 0: all of the engine's
+    size_t nodes = 0;     // that the interpreter had; 0: all of the engine's
     bool isTold = false;  // of what failed: a warning has told it
   };
 

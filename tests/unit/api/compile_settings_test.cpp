@@ -97,9 +97,9 @@ TEST(CompileSettings, InputsInOrderGetTheNamesOfTensors) {
 
 TEST(CompileSettings, SizesAreOfInputsThatThereAre) {
   Diagnostics diagnostics;
-  Result<Module> module = Module::fromText(
-      "graph(%a : Tensor, %scale : float):\n  %b : Tensor = aten::mul(%a, %scale)\n  return (%b)\n", "product", {},
-      diagnostics);
+  Result<Module> module =
+      Module::fromText("graph(%a : Tensor, %scale : float):\n  %b : Tensor = aten::mul(%a, %scale)\n  return (%b)\n",
+                       "product", {}, diagnostics);
   ASSERT_TRUE(module);
   auto said = [&](const char* shape, const char* usual) {
     CompileSpec spec;
@@ -111,8 +111,7 @@ TEST(CompileSettings, SizesAreOfInputsThatThereAre) {
     EXPECT_EQ(problems.hasErrors() ? problems.firstErrorKind() : ErrorKind::Input, ErrorKind::Input);
     return renderDiagnostics(problems, "test");
   };
-  const std::string none =
-      "test: error: the graph has no input 'nope'\nnote: it takes %a : Tensor, %scale : float\n";
+  const std::string none = "test: error: the graph has no input 'nope'\nnote: it takes %a : Tensor, %scale : float\n";
   EXPECT_EQ(said("nope=1..8x16", ""), none);
   EXPECT_EQ(said("", "nope=4x16"), none);
   EXPECT_EQ(said("scale=4x4", ""), "test: error: input %scale is float and has no shape\n");

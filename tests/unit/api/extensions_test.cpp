@@ -249,12 +249,12 @@ class Negate : public Layer {
 };
 
 TEST(Extensions, LayersReadWhatEarlierOnesMake) {
-  Compiled c = compileAndRun(load(kGraph, withMish([](ConvertCall& call) {
-                                    auto& negate = call.add<Negate>();
-                                    negate.inputs = {
-                                        call.idOf(call.compute("aten::tanh", {call.argument(0)}).toTensor())};
-                                    negate.outputs = {call.makeResult(0)};
-                                  })));
+  Compiled c =
+      compileAndRun(load(kGraph, withMish([](ConvertCall& call) {
+                           auto& negate = call.add<Negate>();
+                           negate.inputs = {call.idOf(call.compute("aten::tanh", {call.argument(0)}).toTensor())};
+                           negate.outputs = {call.makeResult(0)};
+                         })));
   EXPECT_FALSE(c.ok);
   EXPECT_NE(c.messages.find("the layer 'negate' reads a tensor that no layer before it makes: layers run in the order "
                             "in which converters add them"),
@@ -353,8 +353,8 @@ std::string runOf(std::function<void(InferCall&)> infer, std::function<void(Kern
                               .kernel = std::move(kernel)},
                              d))
       << messages(d);
-  Module m = load("graph(%x : Tensor):\n  %y : Tensor = mine::f(%x)\n  %z : Tensor = aten::relu(%y)\n  return (%z)\n",
-                  e);
+  Module m =
+      load("graph(%x : Tensor):\n  %y : Tensor = mine::f(%x)\n  %z : Tensor = aten::relu(%y)\n  return (%z)\n", e);
   Result<std::vector<IValue>> out = m.forward(std::vector<IValue>{sample({2, 3})}, d);
   EXPECT_EQ(out.ok(), !d.hasErrors());
   return d.list().empty() ? "" : d.list()[0].message;
@@ -364,8 +364,7 @@ TEST(Extensions, OperatorsGiveWhatTheirSchemaSays) {
   auto like = [](InferCall& call) { call.result(call.tensor(0)); };
   auto zeros = [](KernelCall& call) { std::fill_n(call.out().data<float>(), call.out().numel(), 0.f); };
   EXPECT_EQ(runOf(like, zeros), "");
-  EXPECT_EQ(runOf([](InferCall&) {}, zeros),
-            "mine::f: its inference tells 0 of the 1 results that the schema has");
+  EXPECT_EQ(runOf([](InferCall&) {}, zeros), "mine::f: its inference tells 0 of the 1 results that the schema has");
   EXPECT_EQ(runOf([](InferCall& call) { call.resultSizes(Dims{1}); }, zeros),
             "mine::f: its inference tells something else of result 1 than the schema, where it is Tensor");
   EXPECT_EQ(runOf(like, [](KernelCall&) {}), "mine::f: its kernel left result 1 unset");

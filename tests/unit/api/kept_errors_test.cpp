@@ -113,13 +113,12 @@ TEST(KeptErrors, SizesOfTheExampleHoldForItAlone) {
 
 TEST(KeptErrors, IntegersStandForFloats) {
   Diagnostics diagnostics;
-  Result<Module> module = Module::fromText(
-      "graph(%x : Tensor, %scale : float):\n  %y : Tensor = aten::mul(%x, %scale)\n  return (%y)\n", "scaled.ir", {},
-      diagnostics);
+  Result<Module> module =
+      Module::fromText("graph(%x : Tensor, %scale : float):\n  %y : Tensor = aten::mul(%x, %scale)\n  return (%y)\n",
+                       "scaled.ir", {}, diagnostics);
   ASSERT_TRUE(module.ok()) << renderDiagnostics(diagnostics, "test");
   const float elements[] = {1, 2};
-  Result<std::vector<IValue>> out =
-      module->forward({Tensor::borrow(DType::Float32, {2}, elements), 3}, diagnostics);
+  Result<std::vector<IValue>> out = module->forward({Tensor::borrow(DType::Float32, {2}, elements), 3}, diagnostics);
   ASSERT_TRUE(out.ok()) << renderDiagnostics(diagnostics, "test");
   EXPECT_EQ((*out)[0].toTensor().data<float>()[1], 6);
 }

@@ -71,8 +71,7 @@ TEST(IValue, ReadAsSomethingElseIsAnError) {
 
 TEST(IValue, ElementsOfAnotherSizeAreAnError) {
   const Tensor t = Tensor::zeros(DType::Float32, {2, 3});
-  EXPECT_EQ(refusal([&] { t.data<double>(); }),
-            "elements of float32, which have 4 bytes, were read as if they had 8");
+  EXPECT_EQ(refusal([&] { t.data<double>(); }), "elements of float32, which have 4 bytes, were read as if they had 8");
   EXPECT_EQ(refusal([&] { t.data<float>(); }), "");
   EXPECT_EQ(refusal([&] { t.data<std::byte>(); }), "");
 }
