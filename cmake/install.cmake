@@ -51,14 +51,11 @@ configure_file(cmake/tscompile.pc.in ${PROJECT_BINARY_DIR}/tscompile.pc @ONLY)
 configure_file(cmake/tscompile-c.pc.in ${PROJECT_BINARY_DIR}/tscompile-c.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/tscompile.pc ${PROJECT_BINARY_DIR}/tscompile-c.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-# What help and messages refer to.
-install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs FILES_MATCHING PATTERN "*.md")
-install(FILES README.md CHANGELOG.md SECURITY.md LICENSE THIRD_PARTY.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
-foreach(folder c cpp python compiling plugin rewriting partitioning models/lenet_scripted models/lenet_archive)
-  install(DIRECTORY samples/${folder}/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/samples/${folder}
-    PATTERN __pycache__ EXCLUDE PATTERN "*.sh" PERMISSIONS
-    OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
-endforeach()
+# What help and messages refer to; samples lie beside, as documents name them by paths below the folder of README.md.
+install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs COMPONENT documents FILES_MATCHING PATTERN "*.md")
+install(FILES README.md CHANGELOG.md SECURITY.md LICENSE THIRD_PARTY.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT documents)
+install(DIRECTORY samples/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/samples USE_SOURCE_PERMISSIONS COMPONENT documents
+  PATTERN "__pycache__" EXCLUDE)
 
 # What messages name: the script that exports models from PyTorch.
 install(PROGRAMS samples/export_torchscript.py DESTINATION ${CMAKE_INSTALL_DATADIR}/tscompile)

@@ -69,7 +69,7 @@ deb() {
   sed -i 's,^prefix=.*,prefix=${pcfiledir}/../../..,' "$tree/usr/lib/$triplet/pkgconfig/"*.pc
   # Samples are read and copied, not run where they are; the script that exports models runs with the user's PyTorch.
   chmod -x "$tree/usr/share/tscompile/"*.py
-  find "$doc/examples" -type f -exec chmod 644 {} +
+  find "$doc/samples" -type f -exec chmod 644 {} +
   sed -i '1{/^#!/d}' "$tree/usr/share/tscompile/"*.py
   cat >"$tree/usr/share/lintian/overrides/tscompile" <<'END'
 # One package for the tool, the headers and the C interface, which belong to one version.

@@ -46,9 +46,17 @@ cp "$packages"/tscompile_*.deb "$packages"/tscompile-*.tar.gz "$work/root/tmp/"
 cp -R "$source/samples/models/lenet_archive" "$work/root/tmp/lenet"
 run="cd /tmp/lenet && set -- && while read -r line; do set -- \"\$@\" --input \"\$line\"; done <inputs.txt && tscompile run -q model.pt \"\$@\""
 
+# What README says first, and what its links and those of the other documents lead to; the argument is the prefix.
+documents() {
+  inside "export PATH=$1/bin:\$PATH; rm -rf /tmp/try && cp -R $1/share/doc/tscompile /tmp/try && cd /tmp/try &&
+    tscompile run -q samples/models/lenet_archive/model.pt --input 'x=1x1x32x32:f32:randn(seed=0)' >/dev/null"
+  python3 "$source/tests/documents_test.py" "$work/root$1/share/doc/tscompile" >&2
+}
+
 say "the tarball, moved, where nothing is installed"
 inside "mkdir /tmp/tree && tar -C /tmp/tree --strip-components=1 -xzf /tmp/tscompile-*.tar.gz && mv /tmp/tree /tmp/moved"
 inside "export PATH=/tmp/moved/bin:\$PATH; $run" >"$work/tarball.out" || fault "the tarball does not run"
+documents /tmp/moved || fault "the documents of the tarball"
 inside "rm -rf /tmp/moved /tmp/tscompile-*.tar.gz"
 
 say "the package"
@@ -60,6 +68,7 @@ inside "apt-get install -y -qq /tmp/tscompile_*.deb" >>"$work/apt.log" 2>&1
 inside "$run" >"$work/package.out" || fault "the package does not run"
 milliseconds=$((($(date +%s%N) - start) / 1000000))
 say "installed and run in $milliseconds ms"
+documents /usr || fault "the documents of the package"
 cmp -s "$work/tarball.out" "$work/package.out" || fault "the package and the tarball print different results"
 grep -q 10 "$work/package.out" || fault "no result of LeNet: $(cat "$work/package.out")"
 
@@ -72,7 +81,7 @@ grep -q libtscompile_c.so.1 "$work/libraries" || fault "ldconfig does not know t
 dpkg-deb -c "$packages"/tscompile_*.deb >"$work/files"
 for file in man/man1/tscompile.1.gz man/man1/tscompile-run.1.gz bash-completion/completions/tscompile \
   zsh/vendor-completions/_tscompile fish/vendor_completions.d/tscompile.fish doc/tscompile/copyright \
-  doc/tscompile/THIRD_PARTY.md doc/tscompile/docs/c.md doc/tscompile/examples/c/run_model.c; do
+  doc/tscompile/THIRD_PARTY.md doc/tscompile/docs/c.md doc/tscompile/samples/c/run_model.c; do
   grep -q "/$file\$" "$work/files" || fault "there is no $file"
 done
 
