@@ -13,6 +13,7 @@ static int runVersion(const Options&, Session& session) {
     return kExitDone;
   }
   session.out << "tscompile " << info.version << "\n"
+              << "  commit      " << info.commit << "\n"
               << "  built for   " << info.instructionSet << "\n"
               << "  compiler    " << info.compiler << "\n"
               << "  build       " << info.buildType << (info.flags.empty() ? "" : ", ") << info.flags << "\n"

@@ -44,8 +44,8 @@ void rememberCommandLine(std::span<const std::string> args) { commandLine().assi
 
 std::string writeCrashReport(const std::string& failure) {
   const BuildInfo& build = buildInfo();
-  std::string out = fmt::format("{}\ntscompile {}, {}, {}, {}\n{}\n\ntscompile", failure, build.version,
-                                build.instructionSet, build.compiler, build.buildType, processorName());
+  std::string out = fmt::format("{}\ntscompile {} ({}), {}, {}, {}\n{}\n\ntscompile", failure, build.version,
+                                build.commit, build.instructionSet, build.compiler, build.buildType, processorName());
   for (const std::string& arg : commandLine()) out += ' ' + jsonQuote(arg);
   out += '\n';
   for (const std::string& arg : commandLine()) addFile(arg, out);

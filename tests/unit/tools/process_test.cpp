@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <functional>
 #include <poll.h>
+#include <re2/re2.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -131,6 +132,10 @@ Ended startedInTime(const std::vector<std::string>& args, const StartOptions& op
   Ended e = start(args, options);
   for (int tries = 1; tries < 5 && e.seconds >= seconds; ++tries) e = start(args, options);
   return e;
+}
+
+TEST_F(Process, TellsTheCommitItWasMadeFrom) {
+  EXPECT_TRUE(RE2::PartialMatch(start({"version"}, {}).out, R"(\n  commit      ([0-9a-f]{12,40}|unknown)\n)"));
 }
 
 TEST_F(Process, SignalsStopLoops) {
