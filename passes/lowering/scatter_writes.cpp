@@ -210,9 +210,8 @@ class WriteScatterer {
     copy->node()->replaceInput(0, base);
   }
   bool mayHaveGaps(const Value* v) {
-    static const std::unordered_set<Symbol> kNarrow{aten::slice, aten::select, aten::narrow};
     for (; isMadeByView(v) && v->node()->inputCount(); v = v->node()->input(0))
-      if (kNarrow.contains(v->node()->kind())) return true;
+      if (leavesGaps(v->node())) return true;
     return false;
   }
 

@@ -18,14 +18,6 @@ bool keepsPlaces(const Node* n, const Operator& op) {
                            aten::flatten, aten::squeeze, aten::unsqueeze,    aten::unflatten};
   return kinds.contains(n->kind()) || op.has(Trait::KeepsElements);
 }
-// Views of some elements, or of some several times, in the order of their first argument: there are gaps, but what is
-// computed from them has none.
-bool leavesGaps(const Node* n) {
-  static const Kinds kinds{aten::slice, aten::select,           aten::narrow, aten::unbind,       aten::chunk,
-                           aten::split, aten::split_with_sizes, aten::expand, aten::tensor_split, aten::expand_as};
-  return kinds.contains(n->kind());
-}
-
 bool mayGiveViews(const Operator& op) {
   const std::vector<Argument>& returns = op.schema().returns;
   return op.has(Trait::MayShare) || op.has(Trait::GivesViews) ||
@@ -165,6 +157,12 @@ class Search {
 };
 
 }  // namespace
+
+bool leavesGaps(const Node* n) {
+  static const Kinds kinds{aten::slice, aten::select,           aten::narrow, aten::unbind,       aten::chunk,
+                           aten::split, aten::split_with_sizes, aten::expand, aten::tensor_split, aten::expand_as};
+  return kinds.contains(n->kind());
+}
 
 bool liesInOrder(const Value* tensor, GraphFacts& facts) { return Search(facts).allInOrder(tensor, false); }
 bool likeLiesInOrder(const Value* tensor, GraphFacts& facts) { return Search(facts).allInOrder(tensor, true); }

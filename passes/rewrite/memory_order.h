@@ -12,4 +12,8 @@ bool liesInOrder(const Value* tensor, GraphFacts& facts);
 // element.
 bool likeLiesInOrder(const Value* tensor, GraphFacts& facts);
 
+// Views of some elements, or of some several times, in the order of their first argument: there are gaps, but what is
+// computed from them has none.
+bool leavesGaps(const Node* view);
+
 }  // namespace tscompile
