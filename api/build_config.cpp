@@ -220,6 +220,10 @@ bool checkBuildConfig(const BuildConfig& config, Diagnostics& diagnostics) {
   return reader.good();
 }
 
+int64_t usualTokens(const BuildConfig& config) {
+  return std::min(config.optNumTokens ? config.optNumTokens : config.maxBatchSize, config.maxNumTokens);
+}
+
 std::vector<std::string> buildOptionNames() {
   std::vector<std::string> out;
   for (const Setting& s : kBuildSettings) out.emplace_back(s.name);

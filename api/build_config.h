@@ -58,6 +58,8 @@ Result<BuildConfig> parseBuildConfig(std::string_view json, const std::string& p
 // "max_batch_size=4" over what `config` has; checkBuildConfig() tells whether it goes with the others.
 bool setBuildOption(BuildConfig& config, std::string_view assignment, Diagnostics& diagnostics);
 bool checkBuildConfig(const BuildConfig& config, Diagnostics& diagnostics);
+// Tokens of a usual step, where `optNumTokens` leaves them open.
+int64_t usualTokens(const BuildConfig& config);
 // The names that there are.
 std::vector<std::string> buildOptionNames();
 // Names and values of those that are implemented, the values as setBuildOption() takes them.

@@ -10,6 +10,7 @@
 #include "api/serving_proof.h"
 #include "frontend/export/exported_input.h"
 #include "frontend/files/file_io.h"
+#include "frontend/files/made_folder.h"
 #include "ir/graph/clone.h"
 #include "ir/support/text.h"
 #include "ir/values/random.h"
@@ -48,8 +49,7 @@ int64_t quantMode(DType stored) {
 // Sizes of an input of the serving graph, from least to most.
 CompileInput rangeOf(const std::string& name, const BuildConfig& c, const LanguageModelShape& s,
                      const KvCacheConfig& k) {
-  int64_t rows = c.maxBatchSize, tokens = c.maxNumTokens, usual = c.optNumTokens ? c.optNumTokens : c.maxBatchSize;
-  usual = std::min(usual, tokens);
+  const int64_t rows = c.maxBatchSize, tokens = c.maxNumTokens, usual = usualTokens(c);
   int64_t blocks = k.blocksFor(c.maxSeqLen);
   if (name == "input_ids" || name == "position_ids") return {{1, 1}, {1, usual}, {1, tokens}, DType::Int64};
   if (name == "host_max_attention_window_sizes") return {{s.layers}, DType::Int32};
@@ -673,9 +673,8 @@ class LanguageModelBuild {
 
   bool write(const std::string& folder) {
     config_.useRefit = config_.useRefit && compiled_->refitSource();
-    std::error_code error;
-    std::filesystem::create_directories(folder, error);
-    if (error) return failIn(folder, "the folder cannot be made: " + error.message(), diagnostics_, ErrorKind::Io);
+    const MadeFolder made(folder);
+    if (!made.check(diagnostics_)) return false;
     FolderLock lock(folder);
     std::optional<EngineMade> engine = writeEngine(*compiled_, folder, lowering_.limits, diagnostics_);
     if (!engine) return false;

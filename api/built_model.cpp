@@ -33,6 +33,13 @@ KvCacheConfig cacheOf(const BuildConfig& c, const LanguageModelShape& s) {
   return k;
 }
 
+BuildConfig BuiltModel::usedConfig() const {
+  BuildConfig out = config;
+  out.optNumTokens = usualTokens(config);
+  out.kvCacheBlocks = cache.blocks;
+  return out;
+}
+
 std::optional<std::string> engineChecksum(const std::string& path, Diagnostics& diagnostics) {
   constexpr uint64_t kHead = 4096;
   Result<std::string> head = readFileStart(path, kHead, diagnostics);

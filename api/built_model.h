@@ -36,6 +36,9 @@ struct BuiltModel {
   std::string path;               // of config.json
   std::string engine;             // its path
   uint64_t engineBytes = 0;
+
+  // `config` with what is derived of the others: the tokens of a usual step, the blocks of the cache.
+  BuildConfig usedConfig() const;
 };
 Result<BuiltModel> readBuiltModel(const std::string& folder, Diagnostics& diagnostics);
 

@@ -24,6 +24,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <functional>
 #include <unordered_set>
 
@@ -147,10 +148,15 @@ std::shared_ptr<const RefitSource> refitSourceOfArchive(const LowerArchive& lowe
 bool checkRefittable(const CompileSpec& spec, const ModuleState& source, Diagnostics& diagnostics) {
   if (!spec.refittable || spec.isLanguageModel) return true;
   if (!hasText(source)) {
-    diagnostics
-        .error("engines of models in archives cannot be refitted: what is kept for that is graph text",
-               ErrorKind::Unsupported)
-        .note("'tscompile convert' writes the model as graph text with its weights, of which they can");
+    Diagnostic& d =
+        diagnostics.error("engines of models in archives cannot be refitted: what is kept for that is graph text",
+                          ErrorKind::Unsupported);
+    const std::string& path = source.origin ? source.origin->archive : source.archive;
+    const std::string name = std::filesystem::path(path).stem().string(), text = name + "_text/model";
+    d.note("those of its graph text can: tscompile convert " + path + " -o " + name + "_text");
+    Remedy again(Remedy::Kind::CompileAgain, {name + ".tse", text + ".ir", text + ".safetensors"}, {1, 0});
+    for (std::string& setting : settingTexts(spec)) again.names.push_back(std::move(setting));
+    d.note(textOf(again));
     return false;
   }
   if (tellsOfSharing((source.origin ? *source.origin : source).weights.metadata())) {

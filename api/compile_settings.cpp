@@ -180,7 +180,9 @@ constexpr CompileSetting kSettings[] = {
        return bytes.has_value();
      },
      workspaceOf, "a size such as 1M"},
-    {"refittable", "", "keep what 'tscompile refit' needs to replace weights later",
+    {"refittable", "",
+     "keep what 'tscompile refit' needs to replace weights later; of graph text with weights, such as 'tscompile "
+     "convert' writes",
      [](S& s, const std::string&) { return s.refittable = true; }, [](const S& s) { return flag(s.refittable); }},
     {.name = "require-full",
      .value = "PERCENT",

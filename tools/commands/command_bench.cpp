@@ -70,6 +70,7 @@ size_t interruptions() {
 // A comparison in turns.
 struct AgainstFields {
   std::string model;
+  std::vector<std::string> inputs;  // as those of the model
   Statistics latency;
   size_t rounds = 0, places = 0;
   Interval ratio;  // the other's time by that of the model
@@ -80,6 +81,7 @@ struct AgainstFields {
   template <class Visit>
   void fields(Visit&& visit) const {
     visit("model", model);
+    visit("inputs", inputs);
     visit("latency_ms", latency);
     visit("rounds", rounds);
     visit("places", places);
@@ -450,13 +452,22 @@ class Bench {
                      : turn(model, place.first, result.samples) && turn(other, place.second, otherSamples);
       rounds += good;
     }
-    result.against =
-        AgainstFields{command_.against, statisticsOf(otherSamples), rounds, places.size(), ratioAtPlaces(places)};
+    result.against = AgainstFields{command_.against, other.inputTexts, statisticsOf(otherSamples),
+                                   rounds,           places.size(),    ratioAtPlaces(places)};
     return good;
+  }
+
+  // Sizes, dtypes and numbers without the names, which are of no weight.
+  static std::vector<std::string> valuesOf(std::vector<std::string> inputs) {
+    for (std::string& text : inputs) text.erase(0, text.find('=') + 1);
+    return inputs;
   }
 
   void warn(BenchResult& result) {
     auto say = [&](std::string text) { result.warnings.push_back(std::move(text)); };
+    if (result.against && valuesOf(result.inputs) != valuesOf(result.against->inputs))
+      say(fmt::format("the models take different inputs, {} and {}: their times tell nothing of each other",
+                      fmt::join(result.inputs, ", "), fmt::join(result.against->inputs, ", ")));
     if (result.latency.variation() > kSteady)
       say(fmt::format("the times vary by {:.1f} % of their mean: compare minima and medians, not means",
                       100 * result.latency.variation()));

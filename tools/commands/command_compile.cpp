@@ -200,7 +200,8 @@ static int runCompile(const Options& options, Session& session) {
     std::string known = spec.engine.tactics->text();
     session.progress.step("timing kernels");
     if (!measureTactics(*compiled, spec, session)) return session.finish();
-    const bool isNew = spec.engine.tactics->text() != known;
+    std::error_code ignored;
+    const bool isNew = spec.engine.tactics->text() != known || !std::filesystem::exists(command.timingCache, ignored);
     if (!command.timingCache.empty() && isNew && !addTactics(command.timingCache, *spec.engine.tactics, session))
       return session.finish();
   }

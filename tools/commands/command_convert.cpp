@@ -1,11 +1,19 @@
 // `tscompile convert`: a model of any kind of file as graph text with its weights.
 #include "api/lower.h"
 #include "frontend/files/file_io.h"
+#include "frontend/files/made_folder.h"
+#include "frontend/files/weights.h"
+#include "ir/values/literal.h"
 #include "tools/commands/commands.h"
 #include "tools/options/option_parts.h"
+#include "tools/tasks/execution.h"
 #include "tools/tasks/inputs.h"
 
+#include <fmt/core.h>
+
 #include <filesystem>
+#include <map>
+#include <span>
 
 namespace tscompile {
 namespace {
@@ -16,26 +24,48 @@ struct ConvertCommand {
   std::string folder;
 };
 
-// A line for each input, as --inputs takes them: random elements where the sizes are known, otherwise a comment that
-// says what is wanted.
-std::string inputLines(const Graph& graph) {
-  std::string out;
-  uint64_t seed = 0;
-  for (const Value* v : graph.inputs()) {
-    if (v->type()->kind() == TypeKind::Class) continue;  // %self
-    std::optional<std::string> text = randomText(v->type(), seed++);
-    out += text ? v->name() + "=" + *text + "\n"
-                : "# " + v->name() + "=VALUE, of type " + typeText(withoutRefinement(v->type())) + "\n";
-  }
+// Without %self.
+std::vector<ValueInfo> textInputsOf(const Graph& graph) {
+  std::vector<ValueInfo> out;
+  for (const Value* v : graph.inputs())
+    if (!v->type()->is(TypeKind::Class)) out.push_back({v->name(), v->type()});
   return out;
 }
 
-bool makeFolder(const std::string& path, Diagnostics& diagnostics) {
-  std::error_code error;
-  std::filesystem::create_directories(path, error);
-  if (error) diagnostics.fileError(path, {}, "the folder cannot be made: " + error.message(), ErrorKind::Io);
-  return !error;
-}
+constexpr std::string_view kInputValues = "inputs.safetensors";
+
+// A line for each input, as --inputs takes them: the value that the file has for it, random elements where the sizes
+// are known, otherwise a comment that says what is wanted.
+struct ConvertedInputs {
+  ConvertedInputs(std::span<const ValueInfo> wanted, const std::map<std::string, IValue>& known) {
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      const auto& [name, type] = wanted[i];
+      if (auto value = known.find(name); value != known.end() && add(name, value->second)) continue;
+      if (std::optional<std::string> recipe = randomText(type, i)) {
+        text += name + "=" + *recipe + "\n";
+      } else {
+        text += "# " + name + "=VALUE, of type " + typeText(withoutRefinement(type)) + "\n";
+        missing += !type->is(TypeKind::Optional);
+      }
+    }
+  }
+
+  std::string text;
+  std::vector<std::pair<std::string, Tensor>> tensors;  // that lines name
+  size_t missing = 0;                                   // lines that are to be filled in
+
+ private:
+  bool add(const std::string& name, const IValue& value) {
+    if (value.isTensor()) {
+      tensors.emplace_back(name, value.toTensor());
+      text += fmt::format("{}=@{}#{}\n", name, kInputValues, name);
+      return true;
+    }
+    if (!value.isInt() && !value.isFloat() && !value.isBool()) return false;
+    text += name + "=" + valueText(value, LiteralStyle::Plain) + "\n";
+    return true;
+  }
+};
 
 bool writeText(const std::string& path, std::string_view text, Diagnostics& diagnostics) {
   FileWriter file(path, diagnostics);
@@ -54,14 +84,23 @@ static int runConvert(const Options& options, Session& session) {
   inlining.query = Query().including({"inline_calls"});
   inlining.limits = session.common.limits;
   Result<Module> inlined = module->lowered(inlining, session.diagnostics);
-  if (!inlined || !makeFolder(command.folder, session.diagnostics)) return session.finish();
+  if (!inlined) return session.finish();
+  const MadeFolder folder(command.folder);
+  if (!folder.check(session.diagnostics)) return session.finish();
   session.noteUnusedWeights(module->unusedWeights());
   const std::string model = command.folder + "/model.ir", weights = command.folder + "/model.safetensors";
   if (!inlined->write(model, session.diagnostics, session.common.limits)) return session.finish();
-  if (!writeText(command.folder + "/inputs.txt", inputLines(*inlined->graph()), session.diagnostics))
+  const std::string inputs = command.folder + "/inputs.txt";
+  const std::vector<ValueInfo> wanted = textInputsOf(*inlined->graph());
+  const ConvertedInputs lines(wanted,
+                              exportedInputs(options.arguments[0], command.method, wanted, session.common.limits));
+  if (!lines.tensors.empty() &&
+      !writeSafetensors(command.folder + "/" + std::string(kInputValues), lines.tensors, session.diagnostics))
     return session.finish();
-  session.note("tscompile run " + model + (std::filesystem::exists(weights) ? " --weights " + weights : "") +
-               " --inputs " + command.folder + "/inputs.txt");
+  if (!writeText(inputs, lines.text, session.diagnostics)) return session.finish();
+  const std::string call = "tscompile run " + model +
+                           (std::filesystem::exists(weights) ? " --weights " + weights : "") + " --inputs " + inputs;
+  session.note(lines.missing ? "fill in " + inputs + ", then: " + call : call);
   return session.finish();
 }
 
@@ -90,8 +129,9 @@ VerbSpec convertCommand() {
               "One method, with all that it calls inlined and nothing simplified, as PyTorch prints inlined_graph:\n"
               "  DIR/model.ir           its graph\n"
               "  DIR/model.safetensors  the weights that it reads\n"
-              "  DIR/inputs.txt         a line NAME=VALUE for each input; what sizes the file does not tell\n"
-              "                         is for you to fill in\n"
+              "  DIR/inputs.txt         a line NAME=VALUE for each input: the values that the program was\n"
+              "                         exported with (in DIR/inputs.safetensors), or random ones; where the\n"
+              "                         file does not tell sizes it is for you to fill in\n"
               "The text computes the same bits as the file.\n\n"
               "Example:\n"
               "  tscompile convert model.pt -o model\n",

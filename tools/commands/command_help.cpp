@@ -196,6 +196,13 @@ std::string verbHelp(const VerbSpec& verb) {
   return out;
 }
 
+static std::string topicsText() {
+  std::string out = "there is help on limits";
+  for (const Topic& group : kGroups) out += ", " + std::string(group.name);
+  for (const VerbSpec& verb : verbSpecs()) out += ", " + std::string(verb.name);
+  return out + "; docs/diagnostics.md has the exit codes";
+}
+
 static int runHelp(const Options& options, Session& session) {
   const std::string topic = options.arguments.empty() ? "" : options.arguments[0];
   if (topic.empty()) {
@@ -214,7 +221,10 @@ static int runHelp(const Options& options, Session& session) {
     nearest.consider("limits");
     for (const Topic& group : kGroups) nearest.consider(group.name);
     for (const VerbSpec& v : verbSpecs()) nearest.consider(v.name);
-    if (nearest.found()) error.notes.push_back("did you mean '" + nearest.name() + "'?");
+    if (nearest.found())
+      error.notes.push_back("did you mean '" + nearest.name() + "'?");
+    else
+      error.notes.push_back(topicsText());
     throw error;
   }
   return kExitDone;

@@ -215,7 +215,7 @@ class Inspector {
                        sizeText(static_cast<uint64_t>(s.layers * built->cache.blocks * built->cache.bytesPerBlock()))));
     line("inputs", join(built->inputs, " ", [](const std::string& name) { return "%" + name; }));
     std::string_view rest = "settings";
-    for (const auto& [name, value] : buildOptionTexts(built->config)) {
+    for (const auto& [name, value] : buildOptionTexts(built->usedConfig())) {
       line(rest, name + "=" + value);
       rest = "";
     }

@@ -29,10 +29,10 @@ std::pair<uint32_t, uint32_t> placeOf(const Diagnostic& d) {
 }
 
 // Findings of one file in the order of their places.
-std::vector<Diagnostic> sorted(const Diagnostics& diagnostics, bool errorsOnly) {
+std::vector<Diagnostic> sorted(const Diagnostics& diagnostics, Severity least) {
   std::vector<Diagnostic> out;
   for (const Diagnostic& d : diagnostics.list())
-    if (!errorsOnly || d.severity == Severity::Error) out.push_back(d);
+    if (d.severity >= least) out.push_back(d);
   std::stable_sort(out.begin(), out.end(),
                    [](const Diagnostic& a, const Diagnostic& b) { return placeOf(a) < placeOf(b); });
   return out;
@@ -144,7 +144,7 @@ class LintCommand {
     }
     Diagnostics found(0);
     for (const Graph* g : topGraphs(*text)) verify(*g, allOps(), found);
-    lint(*text, found);
+    lint(*text, found, modelFileOf(file) != ModelFile::Text);
     const std::set<uint32_t> followers = linesBehindUnknownTypes(*text);
     for (const Diagnostic& d : found.list())
       if (!followers.count(lineOf(d.range)) || isAboutType(d)) diagnostics.add(d);
@@ -180,8 +180,13 @@ class LintCommand {
   void show(JsonWriter& json) {
     Diagnostics& diagnostics = session_.diagnostics;
     DiagnosticStyle style{session_.wantsColor(session_.out)};
-    for (const Diagnostic& d : sorted(diagnostics, session_.common.quiet)) {
-      if (d.severity == Severity::Note) ++counts_.notes;
+    // What makes the command fail is said in any case.
+    const Severity least = !session_.common.quiet       ? Severity::Note
+                           : options_.warningsAreErrors ? Severity::Warning
+                                                        : Severity::Error;
+    for (const Diagnostic& d : sorted(diagnostics, least)) {
+      counts_.notes += d.severity == Severity::Note;
+      counts_.warnings += d.severity == Severity::Warning;
       if (options_.sarif) {
         all_.push_back(d);
         continue;
@@ -198,7 +203,6 @@ class LintCommand {
     if (diagnostics.full())
       session_.note("stopped at " + counted(diagnostics.errorCount(), "error") + "; --max-errors 0 shows all");
     counts_.errors += diagnostics.errorCount();
-    counts_.warnings += diagnostics.warningCount();
     diagnostics.clear();
   }
 

@@ -49,13 +49,27 @@ void setAll(const OptionSpec& spec, const std::vector<std::string>& values, Opti
   }
 }
 
+// CLI11 would name the option alone.
+void checkVariableOfFlag(const OptionSpec& spec) {
+  const std::string variable = variableOf(spec);
+  const char* said = variable.empty() ? nullptr : std::getenv(variable.c_str());
+  if (!said || !*said) return;
+  try {
+    CLI::detail::to_flag_value(said);
+  } catch (const std::exception&) {
+    throw UsageError{"the variable " + variable + " takes true or false, not '" + abbreviate(said, 80) + "'"};
+  }
+}
+
 CLI::Option* addOption(CLI::App& app, const OptionSpec& spec, Options& options) {
   // Those whose value may be left out are flags to CLI11, and are read when it is done.
   if (spec.valueOptional) return app.add_flag(std::string(spec.names));
-  if (spec.value.empty())
+  if (spec.value.empty()) {
+    checkVariableOfFlag(spec);
     return app.add_flag_callback(std::string(spec.names), [&spec, &options] { spec.set(options, ""); })
         ->envname(variableOf(spec))
         ->disable_flag_override();
+  }
   auto set = [&spec, &options](const std::vector<std::string>& values) { setAll(spec, values, options); };
   return app.add_option_function<std::vector<std::string>>(std::string(spec.names), set)
       ->type_size(1)
@@ -136,11 +150,13 @@ std::string optionMeantBy(std::string_view name, const VerbSpec& verb) {
 }
 
 // Words of a response file: between blanks or line ends, with quotes of both kinds and backslashes; # begins a comment.
-std::vector<std::string> wordsOf(std::string_view text) {
+std::vector<std::string> wordsOf(const SourcePtr& file) {
+  const std::string_view text = file->text();
   std::vector<std::string> out;
   std::string word;
   bool inWord = false;
   char quote = 0;
+  size_t quoteAt = 0;
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     if (quote) {
@@ -151,7 +167,7 @@ std::vector<std::string> wordsOf(std::string_view text) {
       else
         word += c;
     } else if (c == '"' || c == '\'') {
-      quote = c, inWord = true;
+      quote = c, inWord = true, quoteAt = i;
     } else if (c == '#' && !inWord) {
       while (i < text.size() && text[i] != '\n') ++i;
     } else if (c == ' ' || c == '\t' || c == '\n' || c == '\r') {
@@ -161,6 +177,13 @@ std::vector<std::string> wordsOf(std::string_view text) {
       word += c == '\\' && i + 1 < text.size() ? text[++i] : c;
       inWord = true;
     }
+  }
+  if (quote) {
+    UsageError error{"the quotation is not closed"};
+    const auto at = static_cast<uint32_t>(quoteAt);
+    error.range = SourceRange{file.get(), at, at + 1};
+    error.source = file;
+    throw error;
   }
   if (inWord) out.push_back(std::move(word));
   return out;
@@ -179,12 +202,22 @@ std::vector<std::string> wordsOfFile(const std::string& path) {
   constexpr size_t kMostBytes = size_t{1} << 20;
   Diagnostics diagnostics;
   Result<std::string> text = readFile(path, kMostBytes, diagnostics);
-  if (text) return wordsOf(*text);
+  if (text) return wordsOf(SourceFile::make(path, std::move(*text)));
   throw UsageError{"the options in " + abbreviate(path, 200) +
                    " cannot be read: " + (diagnostics.list().empty() ? "" : diagnostics.list().front().message)};
 }
 
 bool namesFile(const std::string& word) { return word.size() > 1 && word[0] == '@'; }
+
+void checkNamesNoFiles(std::span<const std::string> words, const VerbSpec& verb, const std::string& file) {
+  bool isValue = false;
+  for (const std::string& word : words) {
+    if (namesFile(word) && !isValue)
+      throw UsageError{"the words of " + abbreviate(file, 200) + " name '" + abbreviate(word, 80) +
+                       "': a file of options may not name another one"};
+    isValue = !isValue && takesValue(word, verb);
+  }
+}
 
 // @FILE in place of an argument stands for the words of the file, which may not name files so.
 std::vector<std::string> withFiles(const VerbSpec& verb, std::span<const std::string> args) {
@@ -197,7 +230,9 @@ std::vector<std::string> withFiles(const VerbSpec& verb, std::span<const std::st
       out.push_back(arg);
       continue;
     }
-    for (std::string& word : wordsOfFile(arg.substr(1))) out.push_back(std::move(word));
+    std::vector<std::string> words = wordsOfFile(arg.substr(1));
+    checkNamesNoFiles(words, verb, arg);
+    out.insert(out.end(), words.begin(), words.end());
   }
   return out;
 }
@@ -307,6 +342,8 @@ Options readCommandLine(std::span<const std::string> args) {
   std::error_code ignored;
   if (namesFile(first) && !std::filesystem::exists(first, ignored)) {
     std::vector<std::string> words = wordsOfFile(first.substr(1));
+    if (const VerbSpec* verb = words.empty() ? nullptr : findVerb(words[0]))
+      checkNamesNoFiles(std::span(words).subspan(1), *verb, first);
     words.insert(words.end(), args.begin() + 1, args.end());
     if (words.empty() || !namesFile(words[0])) return readCommandLine(words);
   }

@@ -62,7 +62,7 @@ struct BuiltModelFields {
     visit("cache_blocks", built.cache.blocks);
     visit("tokens_per_block", built.cache.tokensPerBlock);
     visit("plugins", built.plugins);
-    visit("settings", Members(buildOptionTexts(built.config)));
+    visit("settings", Members(buildOptionTexts(built.usedConfig())));
   }
 };
 

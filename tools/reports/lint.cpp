@@ -14,7 +14,8 @@ namespace {
 
 class Linter {
  public:
-  explicit Linter(Diagnostics& diagnostics) : diagnostics_(diagnostics), finder_(allOps()) {}
+  Linter(Diagnostics& diagnostics, bool holdsData)
+      : diagnostics_(diagnostics), holdsData_(holdsData), finder_(allOps()) {}
 
   void graph(const Graph& g) {
     inputs(g);
@@ -26,7 +27,7 @@ class Linter {
       operators(*n);
       unused(*n);
     });
-    constants(g);
+    if (!holdsData_) constants(g);
   }
 
  private:
@@ -98,9 +99,14 @@ class Linter {
     if (list.size() > kMost) d.note("and " + std::to_string(list.size() - kMost) + " more");
   }
 
+  // What inlining leaves of calls of modules without parameters, in PyTorch's texts too.
+  static bool isModuleLeft(const Node& n) {
+    return n.kind() == sym::GetAttr && n.outputCount() == 1 && n.output()->type()->is(TypeKind::Class);
+  }
+
   // Whether leaving the node out would change nothing but its results.
   bool isPure(const Node& n, const OpFinding& found) const {
-    if (n.hasBlocks() || n.python) return false;
+    if (n.hasBlocks() || n.python || isModuleLeft(n)) return false;
     if (found.status == OpStatus::Structure) return GraphFacts::isStructural(n.kind());
     if (!found.op || found.op->schema().isMutable()) return false;
     return !found.op->has(Trait::SideEffects) && !found.op->has(Trait::Random) && n.kind().nameSpace() == "aten" &&
@@ -139,6 +145,7 @@ class Linter {
   }
 
   Diagnostics& diagnostics_;
+  const bool holdsData_;
   OpFinder finder_;
   std::unordered_set<std::string> reported_;
 };
@@ -165,8 +172,8 @@ std::vector<const Node*> wrongOperators(const ParsedText& text) {
   return out;
 }
 
-void lint(const ParsedText& text, Diagnostics& diagnostics) {
-  Linter linter(diagnostics);
+void lint(const ParsedText& text, Diagnostics& diagnostics, bool holdsData) {
+  Linter linter(diagnostics, holdsData);
   forEachGraph(topGraphs(text), [&](const Graph& g) { linter.graph(g); });
 }
 

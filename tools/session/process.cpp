@@ -239,9 +239,9 @@ void leaveCrashesToOthers() {
 
 void prepareProcess() {
   gIsTool = true;
-  // A file opened later must not become standard output.
+  // A file opened later must not become standard output. Where that is closed results are lost: writing them fails.
   for (int fd = 0; fd <= 2; ++fd)
-    if (fcntl(fd, F_GETFD) < 0) open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY);
+    if (fcntl(fd, F_GETFD) < 0) open("/dev/null", fd == STDERR_FILENO ? O_WRONLY : O_RDONLY);
   // Whoever started this process may have blocked them.
   sigset_t needed;
   sigemptyset(&needed);

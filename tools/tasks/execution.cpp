@@ -13,6 +13,7 @@
 #include "ir/support/text.h"
 #include "partition/root_causes.h"
 #include "tools/tasks/inputs.h"
+#include "tools/tasks/likely_sizes.h"
 #include "tools/tasks/option_effects.h"
 #include "tools/tasks/partitioning.h"
 
@@ -141,9 +142,11 @@ bool holdsTensors(const IValue& v) {
   return any;
 }
 
-// The arguments that an exported program comes with; none unless there is one of its type for each input.
-std::map<std::string, IValue> samplesFor(const std::string& path, const std::string& method,
-                                         std::span<const ValueInfo> inputs, const Limits& limits) {
+}  // namespace
+
+std::map<std::string, IValue> exportedInputs(const std::string& path, const std::string& method,
+                                             std::span<const ValueInfo> inputs, const Limits& limits) {
+  if (modelFileOf(path) != ModelFile::Export) return {};
   std::optional<SampleInputs> samples = readSampleInputs(path, method, limits);
   if (!samples) return {};
   std::vector<std::pair<std::string, IValue>> given;
@@ -163,20 +166,20 @@ std::map<std::string, IValue> samplesFor(const std::string& path, const std::str
   return out;
 }
 
-}  // namespace
-
 Result<std::vector<IValue>> readInputs(const Executable& given, const Options& options, bool makes, Session& session) {
   Result<std::vector<std::string>> texts = givenInputs(options.run, session);
   if (!texts) return Failed{};
   std::map<std::string, IValue> defaults = given.defaults;
   const std::string& path = options.arguments[0];
-  if (texts->empty() && options.partition.spec.shapes.empty() && modelFileOf(path) == ModelFile::Export) {
+  if (texts->empty() && options.partition.spec.shapes.empty()) {
     std::map<std::string, IValue> samples =
-        samplesFor(path, options.run.method, given.method.inputs(), session.common.limits);
+        exportedInputs(path, options.run.method, given.method.inputs(), session.common.limits);
     if (!samples.empty()) session.note("the inputs are those that the program was exported with");
     defaults.merge(samples);
   }
   InputReader reader(given.method.inputs(), session, std::move(defaults));
+  reader.setFiles(options.run.inputFiles);
+  reader.setLikely([&](const ValueInfo& input) { return likelySizes(given.module, options.run.method, input.name); });
   if (!makes) return reader.read(*texts);
   CompileSpec spec = compileSpecOf(options.partition, session.common.limits);
   if (const Graph* entry = given.module.graph(options.run.method)) checkShapes(spec, *entry);
@@ -276,7 +279,14 @@ RunOptions runOptions(const RunCommand& command, const InterruptScope& interrupt
   o.threads = static_cast<int>(command.threads);
   o.print = [&session](std::string_view text) {
     session.progress.end();
-    session.err << printableLines(text);
+    if (!session.common.jsonErrors) {
+      session.err << printableLines(text);
+      return;
+    }
+    Diagnostic d;
+    d.severity = Severity::Note;
+    d.message = "printed by the model: " + std::string(text.substr(0, text.size() - text.ends_with('\n')));
+    session.err << diagnosticJson(d);
   };
   o.warn = [&session](std::string_view text) {
     Diagnostic d;

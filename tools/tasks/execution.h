@@ -59,6 +59,10 @@ std::optional<Executable> withEngines(Executable given, const Options& options, 
 std::vector<size_t> bindNone(CompileSpec& spec, std::span<const ValueInfo> infos, std::span<const IValue> inputs);
 void removeAt(std::vector<IValue>& values, const std::vector<size_t>& ascending);
 
+// The arguments that an exported program comes with, by input; none unless there is one of its type for each.
+std::map<std::string, IValue> exportedInputs(const std::string& path, const std::string& method,
+                                             std::span<const ValueInfo> inputs, const Limits& limits);
+
 // What the command line gives as inputs, for the method as it was loaded. `makes`: tensors that are not given are
 // random where --shape, the range of an engine file or the graph tells their sizes. Nothing after a report.
 Result<std::vector<IValue>> readInputs(const Executable& given, const Options& options, bool makes, Session& session);

@@ -64,14 +64,17 @@ class LikelySizes {
 };
 
 // ", or random numbers with --shape x=1x3x224x224"; where the type says nothing, some sizes.
-std::string shapeHint(const ValueInfo& input, LikelySizes& likely) {
+std::string shapeHint(const ValueInfo& input, LikelySizes& sizesOf,
+                      const std::function<std::string(const ValueInfo&)>& likely) {
   if (!input.type->isTensor()) return "";
   const TensorFacts& f = input.type->tensor();
   if (f.hasRank && f.sizes.empty()) return "";
+  if (std::string sizes = !f.hasRank && likely ? likely(input) : ""; !sizes.empty())
+    return ", or random numbers with --shape " + input.name + "=" + sizes;
   const bool isFloat = f.dtype == DType::Undefined || f.dtype == DType::Float32;
   std::string sizes = f.hasRank ? "" : "2x3";
   for (size_t d = 0; f.hasRank && d < f.sizes.size(); ++d)
-    sizes += (d ? "x" : "") + std::to_string(likely.at(f.sizes, d));
+    sizes += (d ? "x" : "") + std::to_string(sizesOf.at(f.sizes, d));
   return ", or random numbers with --shape " + input.name + "=" + sizes +
          (isFloat ? (f.hasRank ? "" : ":f32") : ":" + std::string(shortName(f.dtype)));
 }
@@ -166,7 +169,7 @@ std::vector<IValue> InputReader::complete() const {
   std::vector<IValue> out;
   std::string none;
   UsageError missing;
-  LikelySizes likely;
+  LikelySizes sizes;
   for (size_t i = 0; i < wanted_.size(); ++i) {
     if (given_[i]) {
       out.push_back(*given_[i]);
@@ -182,10 +185,11 @@ std::vector<IValue> InputReader::complete() const {
       continue;
     }
     if (missing.message.empty()) missing.message = "no value was given for input " + describeInput(wanted_[i]);
-    missing.notes.push_back("give it with " + exampleOf(wanted_[i]) + shapeHint(wanted_[i], likely));
+    missing.notes.push_back("give it with " + exampleOf(wanted_[i]) + shapeHint(wanted_[i], sizes, likely_));
   }
   if (!missing.message.empty()) {
     if (missing.notes.size() > 1) missing.message += fmt::format(", nor for {} more", missing.notes.size() - 1);
+    if (!files_.empty()) missing.notes.push_back(fmt::format("or by a line NAME=VALUE in {}", fmt::join(files_, ", ")));
     throw missing;
   }
   if (!none.empty()) session_.note("None is given for " + none);

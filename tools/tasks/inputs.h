@@ -4,6 +4,7 @@
 #include "api/module.h"
 #include "tools/session/session.h"
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -25,6 +26,11 @@ class InputReader {
   InputReader(std::vector<ValueInfo> wanted, Session& session, std::map<std::string, IValue> defaults = {})
       : wanted_(std::move(wanted)), given_(wanted_.size()), defaults_(std::move(defaults)), session_(session) {}
 
+  // Sizes and dtype for examples of tensors whose ranks are not known.
+  void setLikely(std::function<std::string(const ValueInfo&)> likely) { likely_ = std::move(likely); }
+  // The files that were read: they are told where they lack an input.
+  void setFiles(std::vector<std::string> files) { files_ = std::move(files); }
+
   // Values for all inputs, in order, of texts such as "x=3". Throws UsageError, also for an input without value that
   // may not be None.
   Result<std::vector<IValue>> read(const std::vector<std::string>& texts);
@@ -42,6 +48,8 @@ class InputReader {
   std::vector<ValueInfo> wanted_;
   std::vector<std::optional<IValue>> given_;
   std::map<std::string, IValue> defaults_;
+  std::function<std::string(const ValueInfo&)> likely_;
+  std::vector<std::string> files_;
   Session& session_;
 };
 

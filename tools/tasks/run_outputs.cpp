@@ -2,6 +2,7 @@
 
 #include "api/value_text.h"
 #include "frontend/files/file_io.h"
+#include "frontend/files/made_folder.h"
 #include "frontend/files/weights.h"
 #include "ir/support/json_writer.h"
 #include "ir/support/text.h"
@@ -14,7 +15,6 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
-#include <filesystem>
 #include <functional>
 #include <sstream>
 
@@ -193,15 +193,6 @@ void describeFile(JsonWriter& json, const Tensor& t, const std::string& name) {
   if (!q->isPerTensor()) json.field("axis", q->axis);
 }
 
-bool makeFolder(const std::string& folder, Diagnostics& diagnostics) {
-  std::error_code failure;
-  std::filesystem::create_directories(folder, failure);
-  if (!failure && std::filesystem::is_directory(folder, failure)) return true;
-  std::string why = failure ? failure.message() : "Not a directory";
-  diagnostics.fileError(folder, {}, "cannot write: " + why, ErrorKind::Io);
-  return false;
-}
-
 class SizeCheck {
  public:
   void value(const IValue& v, int depth = 0) {
@@ -240,7 +231,8 @@ uint64_t checkOutputs(std::span<const IValue> values) {
 }
 
 bool writeOutputs(const std::string& folder, std::span<const IValue> values, Diagnostics& diagnostics) {
-  if (!makeFolder(folder, diagnostics)) return false;
+  const MadeFolder made(folder);
+  if (!made.check(diagnostics)) return false;
   bool good = true;
   std::deque<FileWriter> files;
   auto tensor = [&](const Tensor& t) -> std::string {

@@ -2,6 +2,7 @@
 #include "tests/support/cli.h"
 #include "tests/support/json.h"
 #include "tests/support/text_file.h"
+#include "tools/options/options.h"
 #include "tools/reports/crash_report.h"
 
 #include <gtest/gtest.h>
@@ -46,6 +47,20 @@ TEST(ResponseFile, MayNameTheCommand) {
   EXPECT_EQ(runCli({"@" + folder.write("itself.txt", "@itself.txt")}).code, 5);
 }
 
+TEST(ResponseFile, AMistakeInItIsNotPassedOver) {
+  TemporaryFolder folder;
+  const CliResult open = runCli({"inspect", "@" + folder.write("open.txt", std::string(kFrozen) + "\n--format 'json")});
+  EXPECT_EQ(open.code, 2);
+  EXPECT_NE(open.err.find("open.txt:2:10: error: the quotation is not closed"), std::string::npos) << open.err;
+  folder.write("more.txt", kFrozen);
+  for (const std::string& words : {"@" + folder.path() + "/more.txt", "inspect @" + folder.path() + "/more.txt"}) {
+    const std::string file = "@" + folder.write("names.txt", words);
+    const CliResult nested = words[0] == '@' ? runCli({"inspect", file}) : runCli({file});
+    EXPECT_EQ(nested.code, 2);
+    EXPECT_NE(nested.err.find("a file of options may not name another one"), std::string::npos) << nested.err;
+  }
+}
+
 TEST(ResponseFile, ValuesOfOptionsAreNone) {
   TemporaryFolder folder;
   // --expect takes @FILE as a value.
@@ -63,6 +78,48 @@ TEST(Environment, SaysOptionsThatTheCommandLineDoesNot) {
   const CliResult refused = runCli({"partition", kFrozen});
   EXPECT_EQ(refused.code, 2);
   EXPECT_NE(refused.err.find("the variable TSCOMPILE_MIN_BLOCK_SIZE says so"), std::string::npos) << refused.err;
+}
+
+TEST(Environment, AVariableOfAFlagThatIsNeitherOnNorOffIsNamed) {
+  Variable variable("TSCOMPILE_VERBOSE", "maybe");
+  const CliResult refused = runCli({"version"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.err.find("the variable TSCOMPILE_VERBOSE takes true or false, not 'maybe'"), std::string::npos)
+      << refused.err;
+}
+
+TEST(Help, StandsInTheDocumentOfAllCommands) {
+  const std::string document = readText(TSCOMPILE_SOURCE_DIR "/docs/cli.md");
+  for (const VerbSpec& verb : verbSpecs()) {
+    const std::string call = "\n$ tscompile help" + (verb.name == "help" ? "" : " " + std::string(verb.name)) + "\n";
+    EXPECT_NE(document.find(call), std::string::npos) << verb.name;
+  }
+}
+
+TEST(Bench, TheExampleOfAnInputHasARankThatTheModelTakes) {
+  EXPECT_NE(runCli({"bench", kArchive}).err.find("--shape x=1x3x224x224:f32"), std::string::npos);
+}
+
+TEST(Bench, ModelsOfOtherInputsAreToldSo) {
+  const std::vector<std::string> call{"bench", kArchive, "--duration", "20ms", "--threads", "1", "--format", "json"};
+  auto resultOf = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = call;
+    words.insert(words.end(), more.begin(), more.end());
+    return parseJson(runCli(words).out)["results"].items[0];
+  };
+  TemporaryFolder folder;
+  const std::string other = folder / "other.tse";
+  ASSERT_EQ(runCli({"compile", kArchive, "--shape", "2x1x32x32", "-o", other}).code, 0);
+  const std::string told = "the models take different inputs";
+  auto tells = [&](const Json& result) {
+    bool any = false;
+    for (const Json& warning : result["warnings"].items) any |= warning.text.starts_with(told);
+    return any;
+  };
+  const Json differs = resultOf({"--against", other});
+  EXPECT_TRUE(tells(differs));
+  EXPECT_EQ(differs["against"]["inputs"].items[0].text, "x=2x1x32x32:float32");
+  EXPECT_FALSE(tells(resultOf({"--shape", "2x1x32x32", "--against", other})));
 }
 
 TEST(Run, EngineFilesTellWhatIsInThemAndComeFromFilesOnly) {

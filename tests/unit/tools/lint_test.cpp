@@ -139,6 +139,20 @@ TEST(Lint, WarningsMayBeErrors) {
   const std::string path = folder.write("x.ir", "graph(%x : Tensor):\n  %y : Tensor = aten::rleu(%x)\n  return (%y)\n");
   EXPECT_EQ(runCli({"lint", path}).code, 0);
   EXPECT_EQ(runCli({"lint", path, "--werror"}).code, 1);
+  // What makes it fail is told in any case, and what is counted is what is told.
+  const Json quiet = parseJson(runCli({"lint", path, "-q", "--werror", "--format", "json"}).out);
+  EXPECT_EQ(quiet["findings"].items.size(), 1u);
+  EXPECT_EQ(quiet["warnings"].number, 1);
+  EXPECT_EQ(parseJson(runCli({"lint", path, "-q", "--format", "json"}).out)["warnings"].number, 0);
+}
+
+TEST(Lint, FindsNothingInWhatTheToolHasWritten) {
+  TemporaryFolder folder;
+  const std::string model = TSCOMPILE_SOURCE_DIR "/samples/models/lenet_archive/model.pt";
+  ASSERT_EQ(runCli({"convert", model, "-o", folder / "text", "-q"}).code, 0);
+  ASSERT_EQ(runCli({"compile", model, "--shape", "1x1x32x32", "-o", folder / "lenet.tse"}).code, 0);
+  for (const std::string& file : {folder / "text/model.ir", folder / "lenet.tse"})
+    EXPECT_EQ(runCli({"lint", file}).out, "") << file;
 }
 
 }  // namespace

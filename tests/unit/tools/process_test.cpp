@@ -225,6 +225,10 @@ TEST_F(Process, ClosedStreamsDoNoHarm) {
   EXPECT_EQ(test::runCli({"parse", folder_ / "loop.ir"}).out, test::readText(folder_ / "copy.ir"));
 }
 
+TEST_F(Process, AResultThatNobodyGetsIsAnError) {
+  EXPECT_EQ(start({"parse", folder_ / "loop.ir"}, {.closeStreams = true}).code, 5);
+}
+
 TEST_F(Process, FullDevicesAreReported) {
   Ended e = start({"parse", folder_ / "loop.ir"}, {.output = "/dev/full"});
   EXPECT_EQ(e.code, 5);

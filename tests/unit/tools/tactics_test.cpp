@@ -99,6 +99,15 @@ TEST_F(TacticOptions, CompileTellsWhatItCost) {
   EXPECT_FALSE(json["rewriting"].isNull());
 }
 
+TEST_F(TacticOptions, AFileIsMadeThoughThereWasNothingToMeasure) {
+  const std::string cache = folder_ / "none", net = folder_.write("y.ir", "graph(%x : Tensor):\n  return (%x)\n");
+  ASSERT_EQ(runCli({"compile", net, "--shape", "x=2", "--tactics", "measure", "--timing-cache", cache, "-o",
+                    folder_ / "y.tse"})
+                .code,
+            0);
+  EXPECT_EQ(readText(cache), "tscompile tactics 1\n");
+}
+
 TEST_F(TacticOptions, WhatIsNotACacheIsRefused) {
   std::string cache = folder_.write("cache", "fastest please\n");
   CliResult r = runCli({"compile", text_, "-w", weights_, "--timing-cache", cache, "-o", folder_ / "x.tse"});
