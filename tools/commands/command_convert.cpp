@@ -1,9 +1,9 @@
 // `tscompile convert`: a model of any kind of file as graph text with its weights.
 #include "api/lower.h"
+#include "api/value_text.h"
 #include "frontend/files/file_io.h"
 #include "frontend/files/made_folder.h"
 #include "frontend/files/weights.h"
-#include "ir/values/literal.h"
 #include "tools/commands/commands.h"
 #include "tools/options/option_parts.h"
 #include "tools/tasks/execution.h"
@@ -56,14 +56,41 @@ struct ConvertedInputs {
 
  private:
   bool add(const std::string& name, const IValue& value) {
+    const size_t before = tensors.size();
+    const std::optional<std::string> written = write(name, value);
+    if (!written) tensors.resize(before);
+    text += written ? name + "=" + *written + "\n" : "";
+    return written.has_value();
+  }
+
+  // As docs/values.md has it; tensors inside are called NAME.0 and so on.
+  std::optional<std::string> write(const std::string& name, const IValue& value) {
     if (value.isTensor()) {
       tensors.emplace_back(name, value.toTensor());
-      text += fmt::format("{}=@{}#{}\n", name, kInputValues, name);
-      return true;
+      return fmt::format("@{}#{}", kInputValues, name);
     }
-    if (!value.isInt() && !value.isFloat() && !value.isBool()) return false;
-    text += name + "=" + valueText(value, LiteralStyle::Plain) + "\n";
-    return true;
+    if (value.isString() || value.isNone() || value.isInt() || value.isFloat() || value.isBool())
+      return valueToText(value);
+    std::string out;
+    bool good = value.isList() || value.isTuple() || value.isDict();
+    size_t count = 0;
+    auto item = [&](const IValue& v) {
+      const std::optional<std::string> written = write(fmt::format("{}.{}", name, count++), v);
+      good &= written.has_value();
+      return written.value_or("");
+    };
+    if (value.isDict())
+      value.toDict().forEach([&](const IValue& key, const IValue& v) {
+        out += (out.empty() ? "" : ", ") + (key.isTensor() ? "" : valueToText(key)) + ": " + item(v);
+        good &= !key.isTensor();
+      });
+    else if (good)
+      for (const IValue& v : value.isList() ? value.toList().items : value.toTuple().items)
+        out += (out.empty() ? "" : ", ") + item(v);
+    if (value.isDict()) out = "{" + out + "}";
+    if (value.isList()) out = "[" + out + "]";
+    if (value.isTuple()) out = "(" + out + (count == 1 ? ",)" : ")");
+    return good ? std::optional(out) : std::nullopt;
   }
 };
 
