@@ -323,6 +323,26 @@ class Examples(nn.Module):
         return (x + pair[0] * pair[1]) * scale + keys["first"]
 
 
+@torch.library.custom_op("mine::swiglu", mutates_args=())
+def swiglu(x: torch.Tensor, by: float) -> torch.Tensor:
+    return x * torch.sigmoid(x) * by
+
+
+@torch.library.custom_op("mine::top_two", mutates_args=())
+def top_two(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    return x[..., 0].clone(), x[..., 1].clone()
+
+
+swiglu.register_fake(lambda x, by: torch.empty_like(x))
+top_two.register_fake(lambda x: (x[..., 0].clone(), x[..., 1].clone()))
+
+
+class OwnOperators(nn.Module):
+    def forward(self, x):
+        first, second = torch.ops.mine.top_two(x.relu())
+        return torch.ops.mine.swiglu(first - second, 2.0) + torch.ops.mine.swiglu(first, 1.0)
+
+
 def write(program, path, keeps_examples=False):
     """The archive without examples and traces; tensors stay as they are, stored. `program` may be several by name."""
     whole = io.BytesIO()
@@ -358,6 +378,8 @@ def main():
         write(program, os.path.join(folder, "..", "examples.pt2"), keeps_examples=True)
     if not names or "untold" in names:
         write(torch.export.export(Untold(), (x22, x22), strict=True), os.path.join(folder, "untold.pt2"))
+    if not names or "own_operators" in names:
+        write(torch.export.export(OwnOperators(), (x22,)), os.path.join(folder, "own_operators.pt2"))
     for name, (module, args, kwargs, dynamic, decomposed) in SCENES.items():
         if names and name not in names:
             continue
