@@ -256,6 +256,11 @@ std::optional<EngineCut> cutIntoEngines(const Prepared& prepared, PartitionOptio
             .note("docs/writing_converters.md tells what converters have to do");
         return std::nullopt;
       }
+      if (refusal->isFailure)
+        diagnostics
+            .warning(source ? source->range : SourceRange{},
+                     "the interpreter runs what an engine was to run: " + refusal->verdict.detail)
+            .note("docs/writing_converters.md tells what converters have to do");
       again = true;
       const bool all = !source || asksForStrides(source, *prepared.registry);
       for (const Node* n : s.nodes)

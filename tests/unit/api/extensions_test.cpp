@@ -293,7 +293,12 @@ TEST(Extensions, ConvertersAreTriedForRangesOfSizes) {
   auto computes = [](const char* op) {
     return [op](ConvertCall& call) { call.setResult(0, call.compute(op, {call.argument(0)})); };
   };
-  EXPECT_EQ(tell(computes("aten::nothing"), "x=1..4x3").accelerated, 2u);
+  const Told unknown = tell(computes("aten::nothing"), "x=1..4x3");
+  EXPECT_EQ(unknown.accelerated, 2u);
+  EXPECT_NE(unknown.compiling.find("warning: the interpreter runs what an engine was to run: there is no operator"),
+            std::string::npos)
+      << unknown.compiling;
+  EXPECT_EQ(unknown.running, "");
   EXPECT_EQ(tell([](ConvertCall&) { throw std::runtime_error("boom"); }, "x=1..4x3").accelerated, 2u);
   EXPECT_NE(tell([](ConvertCall&) {}, "x=1..4x3").compiling.find("left output 1 of aten::mish unset"),
             std::string::npos);
