@@ -9,6 +9,7 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
 #include <vector>
 
 namespace tscompile {
@@ -48,10 +49,10 @@ void matrixPowerKernel(KernelCall& call) {
 
 // ---- matrix_exp ----
 
-// The largest sum of magnitudes in a column.
-double columnNorm(const KernelCall& call, const Tensor& a) {
-  Tensor norm = invokeTensor(call, "aten::linalg_matrix_norm", {a, 1, intList(Dims{-2, -1}), false, IValue()});
-  return *convertTensor(norm, DType::Float64).data<double>();
+// Of each matrix the largest sum of magnitudes in a column.
+Tensor columnNorms(const KernelCall& call, const Tensor& a) {
+  Tensor norms = invokeTensor(call, "aten::linalg_matrix_norm", {a, 1, intList(Dims{-2, -1}), false, IValue()});
+  return convertTensor(norms, DType::Float64);
 }
 
 // The first terms of the series of exp(a), up to a^degree / degree!: powers up to a^4 are computed, the rest is a
@@ -81,22 +82,31 @@ struct SeriesDegree {
 constexpr SeriesDegree kDegrees[] = {{1, 1.1e-7, 2.2e-16}, {2, 5.9e-4, 2.5e-8}, {4, 5.1e-2, 3.3e-4},
                                      {8, 5.8e-1, 4.9e-2},  {12, 1.4, 2.9e-1},   {18, 3.0, 1.0}};
 
-// Scaling and squaring of a Taylor series (Higham 2005). Of one matrix: halved until the series converges fast, the
-// result squared as often.
-Tensor exponential(const KernelCall& call, Tensor a) {
-  double norm = columnNorm(call, a);
-  if (!std::isfinite(norm)) {
+// Scaling and squaring of a Taylor series (Higham 2005): a matrix is halved until the series converges fast, the result
+// squared as often.
+struct ExponentialSteps {
+  int degree, halvings;  // degree -1: infinite or not a number
+  auto operator<=>(const ExponentialSteps&) const = default;
+};
+ExponentialSteps stepsFor(double norm, bool isWide) {
+  if (!std::isfinite(norm)) return {-1, 0};
+  auto most = [&](const SeriesDegree& d) { return isWide ? d.doubleNorm : d.singleNorm; };
+  for (const SeriesDegree& d : kDegrees)
+    if (norm <= most(d)) return {d.degree, 0};
+  const SeriesDegree& last = *std::rbegin(kDegrees);
+  return {last.degree, std::max(0, static_cast<int>(std::ceil(std::log2(norm / most(last)))))};
+}
+
+// Of matrices that need the same steps.
+Tensor exponentials(const KernelCall& call, const Tensor& a, const ExponentialSteps& steps) {
+  if (steps.degree < 0) {
     Tensor out = Tensor::empty(a.dtype(), a.sizes());
     fillTensor(out, std::numeric_limits<double>::quiet_NaN());
     return out;
   }
-  bool wide = realPart(a.dtype()) == DType::Float64;
-  for (const SeriesDegree& d : kDegrees)
-    if (norm <= (wide ? d.doubleNorm : d.singleNorm)) return seriesOf(call, a, d.degree);
-  const SeriesDegree& last = *std::rbegin(kDegrees);
-  int halvings = std::max(0, static_cast<int>(std::ceil(std::log2(norm / (wide ? last.doubleNorm : last.singleNorm)))));
-  Tensor result = seriesOf(call, TensorMath(call).mul(a, std::ldexp(1.0, -halvings)), last.degree);
-  for (int i = 0; i < halvings; ++i) result = product(call, result, result);
+  Tensor halved = steps.halvings ? TensorMath(call).mul(a, std::ldexp(1.0, -steps.halvings)) : a;
+  Tensor result = seriesOf(call, halved, steps.degree);
+  for (int i = 0; i < steps.halvings; ++i) result = product(call, result, result);
   return result;
 }
 
@@ -112,7 +122,18 @@ void matrixExpKernel(KernelCall& call) {
   int64_t n = in.size(in.rank() - 1), count = in.numel() / (n * n);
   Tensor matrices = reshaped(denseTensor(in), Dims{count, n, n});
   Tensor results = reshaped(out, Dims{count, n, n});
-  for (int64_t i = 0; i < count; ++i) copyTensor(selected(results, 0, i), exponential(call, selected(matrices, 0, i)));
+  const Tensor norms = columnNorms(call, matrices);
+  const bool isWide = realPart(in.dtype()) == DType::Float64;
+  std::map<ExponentialSteps, std::vector<int64_t>> groups;
+  for (int64_t i = 0; i < count; ++i) groups[stepsFor(norms.data<double>()[i], isWide)].push_back(i);
+  if (groups.size() == 1) return copyTensor(results, exponentials(call, matrices, groups.begin()->first));
+  for (const auto& [steps, members] : groups) {
+    Tensor index = Tensor::empty(DType::Int64, Dims{static_cast<int64_t>(members.size())});
+    std::copy(members.begin(), members.end(), index.data<int64_t>());
+    Tensor some = exponentials(call, invokeTensor(call, "aten::index_select", {matrices, 0, index}), steps);
+    for (size_t i = 0; i < members.size(); ++i)
+      copyTensor(selected(results, 0, members[i]), selected(some, 0, static_cast<int64_t>(i)));
+  }
 }
 
 // ---- multi_dot, chain_matmul ----
