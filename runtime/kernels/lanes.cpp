@@ -205,6 +205,11 @@ uint64_t* radixSorted(uint64_t* items, uint64_t* other, int64_t n) {
   return items;
 }
 
+bool hasEqualKeys(const uint64_t* sorted, int64_t n) {
+  return std::adjacent_find(sorted, sorted + n, [](uint64_t a, uint64_t b) { return a >> 32 == b >> 32; }) !=
+         sorted + n;
+}
+
 }  // namespace
 
 template <class In, class Out>
@@ -305,13 +310,23 @@ void sortedLanes(bool isDescending, bool isStable, const LaneShape& s, const flo
   forEachLaneOf(s, bytes, workspace, threads, [&](int64_t lane, std::byte* own) {
     auto* items = reinterpret_cast<uint64_t*>(own);
     const int64_t start = startOf(s, lane, s.count);
-    for (int64_t i = 0; i < s.count; ++i) items[i] = keyed(in[start + i * s.inner], isDescending, i);
-    if (!isStable)
+    auto read = [&] {
+      for (int64_t i = 0; i < s.count; ++i) items[i] = keyed(in[start + i * s.inner], isDescending, i);
+    };
+    auto sortUnstable = [&] {
       std::sort(items, items + s.count, [](uint64_t a, uint64_t b) { return a >> 32 < b >> 32; });
-    else if (s.count < kRadixFrom)
-      std::sort(items, items + s.count);
-    else
-      items = radixSorted(items, items + s.count, s.count);
+    };
+    read();
+    if (s.count < kRadixFrom) {
+      isStable ? std::sort(items, items + s.count) : sortUnstable();
+    } else {
+      uint64_t* sorted = radixSorted(items, items + s.count, s.count);
+      // Where no two values are equal, all orders are one.
+      if (!isStable && hasEqualKeys(sorted, s.count))
+        read(), sortUnstable();
+      else
+        items = sorted;
+    }
     for (int64_t i = 0; i < s.count; ++i) {
       const auto place = static_cast<int64_t>(items[i] & UINT32_MAX);
       places[start + i * s.inner] = place;

@@ -277,6 +277,24 @@ T atRank(const std::vector<T>& sorted, T rank, Interpolation how) {
   return weight < T(0.5) ? below + weight * (above - below) : above - (above - below) * (T(1) - weight);
 }
 
+// Puts the elements around these ranks where they stand in order. [begin, end) are numbers.
+template <class It, class T>
+void placeRanks(It begin, It end, const std::vector<T>& qs) {
+  constexpr size_t kFew = 4;  // of more, all are put in order
+  if (qs.size() > kFew) return std::sort(begin, end);
+  const auto last = static_cast<T>(end - begin - 1);
+  SmallVector<int64_t, 2 * kFew> places;
+  for (T q : qs)
+    for (T rank : {std::floor(q * last), std::ceil(q * last)}) places.push_back(static_cast<int64_t>(rank));
+  std::sort(places.begin(), places.end());
+  It from = begin;
+  for (int64_t place : places) {
+    if (begin + place < from) continue;
+    std::nth_element(from, begin + place, end);
+    from = begin + place + 1;
+  }
+}
+
 // `out`: [lanes of `in`, number of qs].
 template <class T>
 void quantiles(const Tensor& in, int64_t dim, const std::vector<T>& qs, bool skipNan, Interpolation how,
@@ -289,7 +307,7 @@ void quantiles(const Tensor& in, int64_t dim, const std::vector<T>& qs, bool ski
     walk.load();
     sorted.assign(walk.lane(0), walk.lane(0) + walk.length());
     auto numbers = std::partition(sorted.begin(), sorted.end(), [](T v) { return !isUnordered(v); });
-    std::sort(sorted.begin(), numbers);
+    if (numbers != sorted.begin()) placeRanks(sorted.begin(), numbers, qs);
     bool nan = skipNan ? numbers == sorted.begin() : numbers != sorted.end();
     auto last = static_cast<T>(numbers - sorted.begin() - 1);
     for (T q : qs) *to++ = nan ? std::numeric_limits<T>::quiet_NaN() : atRank(sorted, q * last, how);
