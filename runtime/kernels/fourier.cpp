@@ -2,6 +2,7 @@
 
 #include "runtime/kernels/simd.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <utility>
@@ -12,6 +13,7 @@
 #define HWY_TARGET_INCLUDE "runtime/kernels/fourier.cpp"
 #include <hwy/foreach_target.h>
 #include "runtime/kernels/rows-inl.h"
+#include "runtime/kernels/transpose-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
@@ -138,6 +140,76 @@ void fourierPass(const FourierPlan::Pass& p, float sign, const float* cosines, c
   }
 }
 
+// Where the float `f` of a line goes: element f, or the real or the imaginary part of element f / 2.
+template <class T>
+HWY_INLINE T* partOf(const FourierLines& lines, T* re, T* im, int64_t f) {
+  return lines.isComplex ? (f % 2 ? im : re) + f / 2 * kFourierLines : re + f * kFourierLines;
+}
+
+// Calls square(f, l) for floats f ... f + 3 of lines l ... l + 3, and one(f, l) for those that are left. Some squares
+// of a line follow each other: lines may be so far apart that a cache keeps few of them.
+template <class Square, class One>
+HWY_INLINE void overSquares(const FourierLines& lines, Square&& square, One&& one) {
+  constexpr int64_t kRun = 16;
+  const int64_t floats = lines.count * (lines.isComplex ? 2 : 1);
+  const int64_t wholeFloats = floats / 4 * 4, wholeLines = lines.lines / 4 * 4;
+  for (int64_t first = 0; first < wholeFloats; first += kRun) {
+    const int64_t end = std::min(first + kRun, wholeFloats);
+    for (int64_t l = 0; l < wholeLines; l += 4)
+      for (int64_t f = first; f < end; f += 4) square(f, l);
+    for (int64_t l = wholeLines; l < lines.lines; ++l)
+      for (int64_t f = first; f < end; ++f) one(f, l);
+  }
+  for (int64_t f = wholeFloats; f < floats; ++f)
+    for (int64_t l = 0; l < lines.lines; ++l) one(f, l);
+}
+
+void gatherLines(const FourierLines& lines, const float* from, float* re, float* im) {
+  const hn::FixedTag<float, 4> d;
+  if (!lines.areSideBySide)
+    return overSquares(
+        lines,
+        [&](int64_t f, int64_t l) HWY_ATTR {
+          const float* line = from + l * lines.step + f;
+          transposedSquare({line, line + lines.step, line + 2 * lines.step, line + 3 * lines.step},
+                           [&](int64_t i, auto v) HWY_ATTR { hn::StoreU(v, d, partOf(lines, re, im, f + i) + l); });
+        },
+        [&](int64_t f, int64_t l) HWY_ATTR { partOf(lines, re, im, f)[l] = from[l * lines.step + f]; });
+  for (int64_t k = 0; k < lines.count; ++k, from += lines.step, re += kFourierLines, im += kFourierLines) {
+    int64_t l = 0;
+    for (; lines.isComplex && l + 4 <= lines.lines; l += 4) {
+      hn::Vec<decltype(d)> a, b;
+      hn::LoadInterleaved2(d, from + 2 * l, a, b);
+      hn::StoreU(a, d, re + l), hn::StoreU(b, d, im + l);
+    }
+    for (; lines.isComplex && l < lines.lines; ++l) re[l] = from[2 * l], im[l] = from[2 * l + 1];
+    for (; l < lines.lines; ++l) re[l] = from[l];
+  }
+}
+
+void scatterLines(const FourierLines& lines, const float* re, const float* im, float scale, float* to) {
+  const hn::FixedTag<float, 4> d;
+  const auto scales = hn::Set(d, scale);
+  if (!lines.areSideBySide)
+    return overSquares(
+        lines,
+        [&](int64_t f, int64_t l) HWY_ATTR {
+          transposedSquare({partOf(lines, re, im, f) + l, partOf(lines, re, im, f + 1) + l,
+                            partOf(lines, re, im, f + 2) + l, partOf(lines, re, im, f + 3) + l},
+                           [&](int64_t i, auto v)
+                               HWY_ATTR { hn::StoreU(hn::Mul(v, scales), d, to + (l + i) * lines.step + f); });
+        },
+        [&](int64_t f, int64_t l) HWY_ATTR { to[l * lines.step + f] = partOf(lines, re, im, f)[l] * scale; });
+  for (int64_t k = 0; k < lines.count; ++k, to += lines.step, re += kFourierLines, im += kFourierLines) {
+    int64_t l = 0;
+    for (; lines.isComplex && l + 4 <= lines.lines; l += 4)
+      hn::StoreInterleaved2(hn::Mul(hn::LoadU(d, re + l), scales), hn::Mul(hn::LoadU(d, im + l), scales), d,
+                            to + 2 * l);
+    for (; lines.isComplex && l < lines.lines; ++l) to[2 * l] = re[l] * scale, to[2 * l + 1] = im[l] * scale;
+    for (; l < lines.lines; ++l) to[l] = re[l] * scale;
+  }
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace tscompile
 HWY_AFTER_NAMESPACE();
@@ -158,6 +230,13 @@ std::vector<int64_t> radicesOf(int64_t n) {
 }
 
 }  // namespace
+
+void gatherFourier(const FourierLines& lines, const float* from, float* re, float* im) {
+  TS_SIMD(gatherLines)(lines, from, re, im);
+}
+void scatterFourier(const FourierLines& lines, const float* re, const float* im, float scale, float* to) {
+  TS_SIMD(scatterLines)(lines, re, im, scale, to);
+}
 
 bool FourierPlan::accepts(int64_t n) { return n > 0 && radicesOf(n).back() == 1; }
 

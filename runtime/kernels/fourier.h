@@ -8,6 +8,16 @@ namespace tscompile {
 
 inline constexpr int64_t kFourierLines = 16;
 
+// `count` elements of `lines` lines, real ones or pairs, which are neighbours in memory: those of a line, lines being
+// `step` floats apart, or, where `areSideBySide`, those of the lines, elements being `step` floats apart. They are
+// moved to or from the layout of FourierPlan.
+struct FourierLines {
+  int64_t lines, count, step;
+  bool isComplex, areSideBySide;
+};
+void gatherFourier(const FourierLines& lines, const float* from, float* re, float* im);
+void scatterFourier(const FourierLines& lines, const float* re, const float* im, float scale, float* to);
+
 // The plan of one length and direction, by mixed radices in Stockham's order.
 class FourierPlan {
  public:
@@ -17,6 +27,9 @@ class FourierPlan {
   FourierPlan(int64_t n, bool forward);
   int64_t length() const { return n_; }
   bool isForward() const { return forward_; }
+  // The parts of exp(-+ 2 pi i k / n).
+  float cosine(int64_t k) const { return cosines_[static_cast<size_t>(k)]; }
+  float sine(int64_t k) const { return sines_[static_cast<size_t>(k)]; }
   // Elements lie [n][kFourierLines], real and imaginary parts apart. The transform, which is not scaled, is left in the
   // first pair of buffers or in the second: whether in the second.
   bool run(float* re, float* im, float* otherRe, float* otherIm) const;

@@ -16,23 +16,29 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Four rows of four columns: to[i * row + j] = from[i + j * column], which `change` sees as vectors of four.
-template <class Change>
-HWY_INLINE void transposeSquare(const float* from, int64_t column, float* to, int64_t row, Change&& change) {
+// Calls take(i, vector of the four rows[j][i]) for i < 4.
+template <class Take>
+HWY_INLINE void transposedSquare(const float* const (&rows)[4], Take&& take) {
   const hn::FixedTag<float, 4> d;
   const hn::RepartitionToWide<decltype(d)> wide;
   auto pairs = [&](auto a, auto b, auto&& interleave)
                    HWY_ATTR { return hn::BitCast(d, interleave(hn::BitCast(wide, a), hn::BitCast(wide, b))); };
   auto lower = [&](auto a, auto b) HWY_ATTR { return hn::InterleaveLower(wide, a, b); };
   auto upper = [&](auto a, auto b) HWY_ATTR { return hn::InterleaveUpper(wide, a, b); };
-  const auto r0 = hn::LoadU(d, from), r1 = hn::LoadU(d, from + column), r2 = hn::LoadU(d, from + 2 * column),
-             r3 = hn::LoadU(d, from + 3 * column);
+  const auto r0 = hn::LoadU(d, rows[0]), r1 = hn::LoadU(d, rows[1]), r2 = hn::LoadU(d, rows[2]),
+             r3 = hn::LoadU(d, rows[3]);
   const auto a = hn::InterleaveLower(d, r0, r1), b = hn::InterleaveUpper(d, r0, r1);
   const auto c = hn::InterleaveLower(d, r2, r3), e = hn::InterleaveUpper(d, r2, r3);
-  hn::StoreU(change(pairs(a, c, lower)), d, to);
-  hn::StoreU(change(pairs(a, c, upper)), d, to + row);
-  hn::StoreU(change(pairs(b, e, lower)), d, to + 2 * row);
-  hn::StoreU(change(pairs(b, e, upper)), d, to + 3 * row);
+  take(0, pairs(a, c, lower)), take(1, pairs(a, c, upper));
+  take(2, pairs(b, e, lower)), take(3, pairs(b, e, upper));
+}
+
+// Four rows of four columns: to[i * row + j] = from[i + j * column], which `change` sees as vectors of four.
+template <class Change>
+HWY_INLINE void transposeSquare(const float* from, int64_t column, float* to, int64_t row, Change&& change) {
+  const hn::FixedTag<float, 4> d;
+  transposedSquare({from, from + column, from + 2 * column, from + 3 * column},
+                   [&](int64_t i, auto v) HWY_ATTR { hn::StoreU(change(v), d, to + i * row); });
 }
 
 // The same for i < k and j < n.

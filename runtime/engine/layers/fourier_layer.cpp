@@ -4,33 +4,59 @@
 #include "runtime/engine/layers/operands.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace tscompile {
+
+namespace {
+
+// Zeros for what no element of `lines` lines is put into, of which `taken` are.
+void clearRest(float* part, int64_t taken, int64_t all, int64_t lines) {
+  std::fill(part + (lines == kFourierLines ? taken * kFourierLines : 0), part + all * kFourierLines, 0.0f);
+}
+
+}  // namespace
+
+// Calls move(lines, the place of the first float, how many lines were before) for lines whose elements, `length` of
+// which lie between those of an outer index and the next, are neighbours: `count` of each.
+template <class Move>
+void FourierLayer::overNeighbours(bool complex, int64_t length, int64_t first, int64_t lines, int64_t count,
+                                  Move&& move) const {
+  const int64_t unit = complex ? 2 : 1;
+  for (int64_t l = 0; l < lines;) {
+    const int64_t o = (first + l) / inner, i = (first + l) % inner;
+    const int64_t some = inner == 1 ? lines - l : std::min(lines - l, inner - i);
+    move(FourierLines{some, count, (inner == 1 ? length : inner) * unit, complex, inner != 1},
+         (o * length * inner + i) * unit, l);
+    l += some;
+  }
+}
 
 // Elements of lines first, first + 1, ... side by side; of complex ones real and imaginary parts apart.
 void FourierLayer::gather(const float* from, bool complex, int64_t given, int64_t first, int64_t lines, float* re,
                           float* im) const {
-  const int64_t n = plan_.length(), unit = complex ? 2 : 1, half = n / 2 + 1;
+  const int64_t n = plan_.length(), half = n / 2 + 1;
   const int64_t taken = std::min(given, isHermitian ? half : n);
-  std::fill_n(re, n * kFourierLines, 0.0f);
-  std::fill_n(im, n * kFourierLines, 0.0f);
-  for (int64_t l = 0; l < lines; ++l) {
-    const int64_t line = first + l;
-    const float* x = from + (line / inner * given * inner + line % inner) * unit;
-    for (int64_t k = 0; k < taken; ++k) {
-      re[k * kFourierLines + l] = x[k * inner * unit];
-      if (complex) im[k * kFourierLines + l] = x[k * inner * unit + 1];
-    }
-  }
+  clearRest(re, taken, n, lines);
+  clearRest(im, complex ? taken : 0, n, lines);
+  overNeighbours(complex, given, first, lines, taken, [&](const FourierLines& some, int64_t at, int64_t l) {
+    gatherFourier(some, from + at, re + l, im + l);
+  });
   if (isHermitian) mirror(re, im);
 }
 
-// The spectrum of real elements is its own mirror image to the bit, as transformedReal has it.
-void FourierLayer::mirror(float* re, float* im) const {
+// The spectrum of real elements is real at its ends.
+void FourierLayer::makeEndsReal(float* im) const {
   const int64_t n = plan_.length();
   const float none = plan_.isForward() ? 0.0f : -0.0f;
   std::fill_n(im, kFourierLines, none);
   if (n % 2 == 0) std::fill_n(im + n / 2 * kFourierLines, kFourierLines, none);
+}
+
+// It is its own mirror image to the bit, as transformedReal has it.
+void FourierLayer::mirror(float* re, float* im) const {
+  const int64_t n = plan_.length();
+  makeEndsReal(im);
   for (int64_t k = n / 2 + 1; k < n; ++k)
     for (int64_t l = 0; l < kFourierLines; ++l) {
       re[k * kFourierLines + l] = re[(n - k) * kFourierLines + l];
@@ -40,15 +66,65 @@ void FourierLayer::mirror(float* re, float* im) const {
 
 void FourierLayer::scatter(const float* re, const float* im, bool complex, int64_t made, int64_t first, int64_t lines,
                            float* to) const {
-  const int64_t unit = complex ? 2 : 1;
-  for (int64_t l = 0; l < lines; ++l) {
-    const int64_t line = first + l;
-    float* y = to + (line / inner * made * inner + line % inner) * unit;
-    for (int64_t k = 0; k < made; ++k) {
-      y[k * inner * unit] = re[k * kFourierLines + l] * scale;
-      if (complex) y[k * inner * unit + 1] = im[k * kFourierLines + l] * scale;
+  overNeighbours(complex, made, first, lines, made, [&](const FourierLines& some, int64_t at, int64_t l) {
+    scatterFourier(some, re + l, im + l, scale, to + at);
+  });
+}
+
+// The spectrum X of x, of which Z is that of the pairs x[2 j] + i x[2 j + 1]: with the spectra E and O of the elements
+// at even and odd places, Z = E + i O, and X[k] = E[k] + root[k] O[k]. The first half of X.
+void FourierLayer::partsOfPairs(const float* pairRe, const float* pairIm, float* re, float* im) const {
+  const int64_t half = half_->length();
+  for (int64_t k = 0; k <= half; ++k) {
+    const float c = plan_.cosine(k), s = plan_.sine(k);
+    const int64_t at = k % half * kFourierLines, mirrored = (half - k) % half * kFourierLines;
+    for (int64_t l = 0; l < kFourierLines; ++l) {
+      const float a = pairRe[at + l], b = pairIm[at + l], d = pairRe[mirrored + l], e = pairIm[mirrored + l];
+      const float evenRe = 0.5f * (a + d), evenIm = 0.5f * (b - e), oddRe = 0.5f * (b + e), oddIm = 0.5f * (d - a);
+      re[k * kFourierLines + l] = evenRe + (oddRe * c - oddIm * s);
+      im[k * kFourierLines + l] = evenIm + (oddRe * s + oddIm * c);
     }
   }
+}
+
+// Back, twice as large: E[k] = X[k] + conj(X[half - k]), O[k] = (X[k] - conj(X[half - k])) root[k].
+void FourierLayer::pairsOfParts(const float* re, const float* im, float* pairRe, float* pairIm) const {
+  const int64_t half = half_->length();
+  for (int64_t k = 0; k < half; ++k) {
+    const float c = plan_.cosine(k), s = plan_.sine(k);
+    const int64_t at = k * kFourierLines, mirrored = (half - k) * kFourierLines;
+    for (int64_t l = 0; l < kFourierLines; ++l) {
+      const float a = re[at + l], b = im[at + l], d = re[mirrored + l], e = -im[mirrored + l];
+      const float turnRe = (a - d) * c - (b - e) * s, turnIm = (a - d) * s + (b - e) * c;
+      pairRe[at + l] = a + d - turnIm;
+      pairIm[at + l] = b + e + turnRe;
+    }
+  }
+}
+
+void FourierLayer::runPairs(const float* from, int64_t given, int64_t made, int64_t first, int64_t lines,
+                            float* scratch, float* to) const {
+  const int64_t size = plan_.length() * kFourierLines;
+  float *pairRe = scratch, *pairIm = pairRe + size, *re = pairIm + size, *im = re + size;
+  auto transform = [&] {
+    if (half_->run(pairRe, pairIm, re, im)) std::swap(pairRe, re), std::swap(pairIm, im);
+  };
+  if (isHermitian) {
+    const int64_t taken = std::min(given, half_->length() + 1);
+    for (float* part : {re, im}) clearRest(part, taken, half_->length() + 1, lines);
+    gatherFourier({lines, taken, given * 2, true, false}, from + first * given * 2, re, im);
+    makeEndsReal(im);
+    pairsOfParts(re, im, pairRe, pairIm);
+    transform();
+    return scatterFourier({lines, half_->length(), made, true, false}, pairRe, pairIm, scale, to + first * made);
+  }
+  const int64_t taken = std::min(given, plan_.length()) / 2;
+  for (float* part : {pairRe, pairIm}) clearRest(part, taken, half_->length(), lines);
+  gatherFourier({lines, taken, given, true, false}, from + first * given, pairRe, pairIm);
+  transform();
+  partsOfPairs(pairRe, pairIm, re, im);
+  made > half_->length() + 1 ? mirror(re, im) : makeEndsReal(im);
+  scatter(re, im, true, made, first, lines, to);
 }
 
 int64_t FourierLayer::pieces() const {
@@ -71,6 +147,10 @@ void FourierLayer::run(Frame& frame) const {
     const Piece piece = pieceOf(groups(), count, p);
     for (int64_t g = piece.begin; g < piece.end; ++g) {
       const int64_t first = g * kFourierLines, some = std::min(kFourierLines, lines - first);
+      if (half_) {
+        runPairs(from, given, made, first, some, scratch, to);
+        continue;
+      }
       float* part = scratch;
       gather(from, in.dtype == DType::Complex64, given, first, some, part, part + size);
       if (plan_.run(part, part + size, part + 2 * size, part + 3 * size)) part += 2 * size;
@@ -116,6 +196,10 @@ Tensor addFourier(ConvertCall& call, const Tensor& x, const FourierStep& step) {
   for (int64_t d = 0; d < x.rank(); ++d)
     if (d != step.dim) (d < step.dim ? layer.outer : layer.inner) *= x.size(static_cast<int>(d));
   layer.isHermitian = step.dtype == DType::Float32;
+  const bool isReal = x.dtype() == DType::Float32, isEven = step.points % 2 == 0;
+  const int64_t given = std::min(x.size(static_cast<int>(step.dim)), step.points);
+  if (isEven && layer.inner == 1 && (layer.isHermitian ? step.made == step.points : isReal && given % 2 == 0))
+    layer.takePairs();
   layer.scale = static_cast<float>(step.scale);
   layer.inputs = {input};
   layer.outputs = {call.idOf(made)};

@@ -5,6 +5,8 @@
 #include "runtime/engine/network/frame.h"
 #include "runtime/kernels/fourier.h"
 
+#include <optional>
+
 namespace tscompile {
 
 // [outer][given][inner] -> [outer][made][inner], both contiguous, real (f32) or complex (complex64). What is given is
@@ -16,6 +18,9 @@ class FourierLayer : public Layer {
   size_t workspace() const override;
   void run(Frame& frame) const override;
 
+  // Real elements that are or become neighbours, an even number of them, are transformed as half as many complex ones.
+  void takePairs() { half_.emplace(plan_.length() / 2, plan_.isForward()); }
+
   int64_t outer = 1, inner = 1;
   bool isHermitian = false;  // the first half is given of what becomes real
   float scale = 1;
@@ -24,12 +29,21 @@ class FourierLayer : public Layer {
   int64_t groups() const { return (outer * inner + kFourierLines - 1) / kFourierLines; }
   int64_t pieces() const;
   int64_t pieceFloats() const { return 4 * plan_.length() * kFourierLines; }
+  template <class Move>
+  void overNeighbours(bool complex, int64_t length, int64_t first, int64_t lines, int64_t count, Move&& move) const;
+  void makeEndsReal(float* im) const;
   void mirror(float* re, float* im) const;
   void gather(const float* from, bool complex, int64_t given, int64_t first, int64_t lines, float* re, float* im) const;
   void scatter(const float* re, const float* im, bool complex, int64_t made, int64_t first, int64_t lines,
                float* to) const;
 
+  void partsOfPairs(const float* pairRe, const float* pairIm, float* re, float* im) const;
+  void pairsOfParts(const float* re, const float* im, float* pairRe, float* pairIm) const;
+  void runPairs(const float* from, int64_t given, int64_t made, int64_t first, int64_t lines, float* scratch,
+                float* to) const;
+
   FourierPlan plan_;
+  std::optional<FourierPlan> half_;
 };
 
 // Why a transform of these points has no layer, or nothing; `lines` are transformed.
