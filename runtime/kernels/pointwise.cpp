@@ -11,7 +11,11 @@
 namespace tscompile {
 namespace {
 
-constexpr int64_t kTile = 1024;
+// Programs compute on floats; those of logic on bool alone compute on its bytes.
+using Byte = uint8_t;
+constexpr int64_t kTileBytes = 4096;
+template <class T>
+constexpr int64_t kTile = kTileBytes / static_cast<int64_t>(sizeof(T));
 constexpr int64_t kChunkTiles = 16;
 
 // An input over the merged dimensions.
@@ -62,6 +66,12 @@ void mergeDims(Run& run, std::span<const int64_t> dims, std::span<const Pointwis
   }
 }
 
+void loadRun(DType, const char* from, int64_t stride, int64_t count, Byte* to) {
+  if (stride == 1)
+    std::memcpy(to, from, static_cast<size_t>(count));
+  else
+    for (int64_t i = 0; i < count; ++i) to[i] = static_cast<Byte>(from[i * stride]);
+}
 // `count` elements from one place on, `stride` elements apart.
 void loadRun(DType type, const char* from, int64_t stride, int64_t count, float* to) {
   const int64_t bytes = static_cast<int64_t>(itemSize(type));
@@ -81,10 +91,11 @@ void loadRun(DType type, const char* from, int64_t stride, int64_t count, float*
 }
 
 // The first `length` of `count` elements, again and again.
-void repeat(float* to, int64_t length, int64_t count) {
+template <class T>
+void repeat(T* to, int64_t length, int64_t count) {
   for (int64_t made = length; made < count;) {
     const int64_t more = std::min(made, count - made);
-    std::memcpy(to + made, to, static_cast<size_t>(more) * sizeof(float));
+    std::memcpy(to + made, to, static_cast<size_t>(more) * sizeof(T));
     made += more;
   }
 }
@@ -164,7 +175,8 @@ int64_t loadRowsAtOnce(const Run& run, const View& view, const char* data, int64
 }
 
 // Elements [begin, begin + count) of the whole, through any strides.
-void gather(const Run& run, const View& view, int64_t begin, int64_t count, float* to) {
+template <class T>
+void gather(const Run& run, const View& view, int64_t begin, int64_t count, T* to) {
   const size_t rank = run.dims.size();
   if (rank == 0) return loadRun(view.type, view.data, 0, count, to);
   SmallVector<int64_t, 8> index;
@@ -178,9 +190,10 @@ void gather(const Run& run, const View& view, int64_t begin, int64_t count, floa
   const int64_t bytes = static_cast<int64_t>(itemSize(view.type));
   while (count > 0) {
     int64_t length = std::min(count, run.dims[rank - 1] - index[rank - 1]), atOnce = 0;
-    if (rank > 1 && length == run.dims[rank - 1])
-      atOnce = loadRowsAtOnce(run, view, view.data + offset * bytes,
-                              std::min(run.dims[rank - 2] - index[rank - 2], count / length), to);
+    if constexpr (std::is_same_v<T, float>)
+      if (rank > 1 && length == run.dims[rank - 1])
+        atOnce = loadRowsAtOnce(run, view, view.data + offset * bytes,
+                                std::min(run.dims[rank - 2] - index[rank - 2], count / length), to);
     if (atOnce > 0) {
       offset += (atOnce - 1) * view.strides[rank - 2];
       index[rank - 2] += atOnce - 1;
@@ -209,17 +222,18 @@ void gather(const Run& run, const View& view, int64_t begin, int64_t count, floa
 }
 
 // Where each value of the tile is.
+template <class T>
 class TileRunner {
  public:
-  TileRunner(const Run& run, float* buffers) : run_(run), buffers_(buffers), at_(run.program.values().size()) {
+  TileRunner(const Run& run, T* buffers) : run_(run), buffers_(buffers), at_(run.program.values().size()) {
     const auto& values = run.program.values();
-    const int64_t most = std::min(kTile, run.count);
+    const int64_t most = std::min<int64_t>(kTile<T>, run.count);
     functions_.resize(values.size());
     for (size_t v = 0; v < values.size(); ++v) {
       const auto& value = values[v];
       at_[v] = buffer(value.slot);
-      if (value.kind == Kind::Step) functions_[v] = pointwiseFunction(value.op);
-      if (value.kind == Kind::Constant) std::fill_n(buffer(value.slot), most, value.alpha);
+      if (value.kind == Kind::Step) functions_[v] = functionOf(value.op);
+      if (value.kind == Kind::Constant) std::fill_n(buffer(value.slot), most, constant(value.alpha));
       if (value.kind == Kind::Input) {
         const View& view = run.inputs[static_cast<size_t>(value.index)];
         if (view.constant) gather(run, view, 0, 1, buffer(value.slot));
@@ -228,9 +242,9 @@ class TileRunner {
     }
     // The last step writes where its result belongs.
     const auto& outputs = run.program.outputs();
-    for (size_t o = 0; o < outputs.size(); ++o)
+    for (size_t o = 0; o < run.outputs.size(); ++o)
       if (static_cast<size_t>(outputs[o].value) + 1 == values.size() && values.back().kind == Kind::Step &&
-          outputs[o].type == DType::Float32 && direct_ < 0)
+          outputs[o].type == kType && direct_ < 0)
         direct_ = static_cast<int>(o);
   }
 
@@ -241,40 +255,70 @@ class TileRunner {
       if (value.kind == Kind::Input) {
         const View& view = run_.inputs[static_cast<size_t>(value.index)];
         if (view.constant) continue;
-        if (view.contiguous && view.type == DType::Float32)
-          at_[v] = reinterpret_cast<const float*>(view.data) + begin;
+        if (view.contiguous && view.type == kType)
+          at_[v] = reinterpret_cast<const T*>(view.data) + begin;
         else if (view.contiguous)
-          loadPointwise(view.type, view.data + begin * static_cast<int64_t>(itemSize(view.type)), count,
-                        buffer(value.slot));
+          loadRun(view.type, view.data + begin * static_cast<int64_t>(itemSize(view.type)), 1, count,
+                  buffer(value.slot));
         else
           gather(run_, view, begin, count, buffer(value.slot));
       } else if (value.kind == Kind::Step) {
-        float* out = buffer(value.slot);
+        T* out = buffer(value.slot);
         if (direct_ >= 0 && v + 1 == values.size()) {
-          out = static_cast<float*>(run_.outputs[static_cast<size_t>(direct_)]) + begin;
+          out = static_cast<T*>(run_.outputs[static_cast<size_t>(direct_)]) + begin;
           at_[v] = out;
         }
         functions_[v](operand(value.a), operand(value.b), operand(value.c), out, count, value.alpha, value.beta);
       }
     }
     const auto& outputs = run_.program.outputs();
-    for (size_t o = 0; o < outputs.size(); ++o)
+    for (size_t o = 0; o < run_.outputs.size(); ++o)
       if (static_cast<int>(o) != direct_)
-        storePointwise(outputs[o].type, at_[static_cast<size_t>(outputs[o].value)], count,
-                       static_cast<char*>(run_.outputs[o]) + begin * static_cast<int64_t>(itemSize(outputs[o].type)));
+        store(outputs[o].type, at_[static_cast<size_t>(outputs[o].value)], count,
+              static_cast<char*>(run_.outputs[o]) + begin * static_cast<int64_t>(itemSize(outputs[o].type)));
   }
+  // Of the last tile.
+  const T* result() const { return at_[static_cast<size_t>(run_.program.outputs()[0].value)]; }
 
  private:
   using Kind = PointwiseProgram::Value::Kind;
-  float* buffer(int slot) { return buffers_ + slot * kTile; }
-  const float* operand(int value) const { return value < 0 ? nullptr : at_[static_cast<size_t>(value)]; }
+  static constexpr DType kType = std::is_same_v<T, float> ? DType::Float32 : DType::Bool;
+  using Function = std::conditional_t<std::is_same_v<T, float>, PointwiseFunction, LogicFunction>;
+  static Function functionOf(PointwiseOp op) {
+    if constexpr (std::is_same_v<T, float>)
+      return pointwiseFunction(op);
+    else
+      return logicFunction(op);
+  }
+  static T constant(float value) {
+    if constexpr (std::is_same_v<T, float>)
+      return value;
+    else
+      return value != 0;
+  }
+  static void store(DType type, const T* from, int64_t count, void* to) {
+    if constexpr (std::is_same_v<T, float>)
+      storePointwise(type, from, count, to);
+    else
+      std::memcpy(to, from, static_cast<size_t>(count));
+  }
+  T* buffer(int slot) { return buffers_ + slot * kTile<T>; }
+  const T* operand(int value) const { return value < 0 ? nullptr : at_[static_cast<size_t>(value)]; }
 
   const Run& run_;
-  float* buffers_;
-  SmallVector<const float*, 16> at_;
-  SmallVector<PointwiseFunction, 16> functions_;
+  T* buffers_;
+  SmallVector<const T*, 16> at_;
+  SmallVector<Function, 16> functions_;
   int direct_ = -1;
 };
+
+bool isLogic(const PointwiseProgram& program) {
+  for (const auto& value : program.values()) {
+    if (value.kind == PointwiseProgram::Value::Kind::Input && value.type != DType::Bool) return false;
+    if (value.kind == PointwiseProgram::Value::Kind::Step && !logicFunction(value.op)) return false;
+  }
+  return std::ranges::all_of(program.outputs(), [](const auto& output) { return output.type == DType::Bool; });
+}
 
 }  // namespace
 
@@ -342,23 +386,82 @@ void PointwiseProgram::assignSlots() {
   }
 }
 
-void runPointwise(const PointwiseProgram& program, std::span<const int64_t> dims,
-                  std::span<const PointwiseOperand> inputs, std::span<void* const> outputs, int threads) {
+namespace {
+
+Run prepared(const PointwiseProgram& program, std::span<const int64_t> dims, std::span<const PointwiseOperand> inputs,
+             std::span<void* const> outputs) {
   Run run{program, {}, {}, outputs};
   mergeDims(run, dims, inputs);
-  if (run.count == 0) return;
   for (const auto& value : program.values())
     if (value.kind == PointwiseProgram::Value::Kind::Input) {
       View& view = run.inputs[static_cast<size_t>(value.index)];
       view.data = static_cast<const char*>(inputs[static_cast<size_t>(value.index)].data);
       view.type = value.type;
     }
-  const int64_t tiles = (run.count + kTile - 1) / kTile, chunks = (tiles + kChunkTiles - 1) / kChunkTiles;
+  return run;
+}
+
+template <class T>
+T* tileBuffers(const PointwiseProgram& program) {
+  return reinterpret_cast<T*>(threadScratch(program.slots() * kTileBytes / static_cast<int64_t>(sizeof(float))));
+}
+
+template <class T>
+void runTiles(const Run& run, int threads) {
+  const int64_t tiles = (run.count + kTile<T> - 1) / kTile<T>, chunks = (tiles + kChunkTiles - 1) / kChunkTiles;
   parallelFor(chunks, chunks > 2 ? threads : 1, [&](int64_t i) {
-    TileRunner runner(run, threadScratch(program.slots() * kTile));
+    TileRunner<T> runner(run, tileBuffers<T>(run.program));
     Piece piece = pieceOf(tiles, chunks, i);
     for (int64_t tile = piece.begin; tile < piece.end; ++tile)
-      runner.tile(tile * kTile, std::min(kTile, run.count - tile * kTile));
+      runner.tile(tile * kTile<T>, std::min(kTile<T>, run.count - tile * kTile<T>));
+  });
+}
+
+// A row that is longer than a tile.
+float reduceRow(TileRunner<float>& runner, RowReduction kind, int64_t begin, int64_t count) {
+  static_assert(kTile<float> == kSummedAtOnce);
+  const RowFunction row = rowFunction(kind);
+  double sum = 0;
+  float extreme = 0;
+  for (int64_t i = 0; i < count; i += kTile<float>) {
+    const int64_t some = std::min(kTile<float>, count - i);
+    runner.tile(begin + i, some);
+    const float part = row(runner.result(), some);
+    sum += static_cast<double>(part);
+    extreme = i == 0 ? part : extremeOf(kind == RowReduction::Max, extreme, part);
+  }
+  return kind == RowReduction::Sum ? static_cast<float>(sum) : extreme;
+}
+
+}  // namespace
+
+void runPointwise(const PointwiseProgram& program, std::span<const int64_t> dims,
+                  std::span<const PointwiseOperand> inputs, std::span<void* const> outputs, int threads) {
+  const Run run = prepared(program, dims, inputs, outputs);
+  if (run.count > 0) isLogic(program) ? runTiles<Byte>(run, threads) : runTiles<float>(run, threads);
+}
+
+void reducePointwise(const PointwiseProgram& program, std::span<const int64_t> dims,
+                     std::span<const PointwiseOperand> inputs, RowReduction kind, int64_t count, float divisor,
+                     float* output, int threads) {
+  const Run run = prepared(program, dims, inputs, {});
+  const int64_t rows = run.count / count, atOnce = std::max<int64_t>(kTile<float> / count, 1);
+  const int64_t tiles = (rows + atOnce - 1) / atOnce;
+  const int64_t chunks = std::clamp<int64_t>(run.count / (kTile<float> * kChunkTiles), 1, tiles);
+  parallelFor(chunks, chunks > 2 ? threads : 1, [&](int64_t i) {
+    TileRunner<float> runner(run, tileBuffers<float>(program));
+    const RowFunction row = rowFunction(kind);
+    const Piece piece = pieceOf(tiles, chunks, i);
+    for (int64_t o = piece.begin * atOnce; o < std::min(piece.end * atOnce, rows); o += atOnce) {
+      const int64_t some = std::min(atOnce, rows - o);
+      const bool isLong = count > kTile<float>;
+      if (!isLong) runner.tile(o * count, some * count);
+      for (int64_t r = 0; r < some; ++r) {
+        const float reduced =
+            isLong ? reduceRow(runner, kind, o * count, count) : row(runner.result() + r * count, count);
+        output[o + r] = kind == RowReduction::Sum ? reduced / divisor : reduced;
+      }
+    }
   });
 }
 

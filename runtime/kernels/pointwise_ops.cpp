@@ -37,7 +37,7 @@ HWY_INLINE hn::Vec<D> inDoubles(D d, hn::Vec<D> x, hn::Vec<D> y, F f) {
   return hn::Combine(d, hn::DemoteTo(half, high), hn::DemoteTo(half, low));
 }
 
-// sin(x + quarters * pi / 2), and tan(x), for |x| up to kLargestTurned: pi / 2 in two parts, of which a multiple of the
+// sin(x), and tan(x), for |x| up to kLargestTurned: pi / 2 in two parts, of which a multiple of the
 // first is exact, and the polynomials of FreeBSD's k_sinf.c and k_cosf.c on [-pi / 4, pi / 4].
 template <class D>
 struct Turn {
@@ -59,12 +59,11 @@ struct Turn {
 };
 
 template <class D>
-HWY_INLINE hn::Vec<D> sineOfDoubles(D d, hn::Vec<D> x, int64_t quarters) {
+HWY_INLINE hn::Vec<D> sineOfDoubles(D d, hn::Vec<D> x) {
   const hn::RebindToSigned<D> di;
   const Turn<D> t(d, x);
-  const auto turn = hn::Add(t.quarters, hn::Set(di, quarters));
-  const auto isCosine = hn::RebindMask(d, hn::TestBit(turn, hn::Set(di, 1)));
-  const auto sign = hn::ShiftLeft<62>(hn::And(turn, hn::Set(di, 2)));
+  const auto isCosine = hn::RebindMask(d, hn::TestBit(t.quarters, hn::Set(di, 1)));
+  const auto sign = hn::ShiftLeft<62>(hn::And(t.quarters, hn::Set(di, 2)));
   return hn::BitCast(d, hn::Xor(hn::BitCast(di, hn::IfThenElse(isCosine, t.cosine, t.sine)), sign));
 }
 template <class D>
@@ -74,7 +73,7 @@ HWY_INLINE hn::Vec<D> tangentOfDoubles(D d, hn::Vec<D> x) {
   return hn::Div(hn::IfThenElse(isOdd, hn::Neg(t.cosine), t.sine), hn::IfThenElse(isOdd, t.sine, t.cosine));
 }
 
-inline constexpr float kLargestTurned = 1e6f;
+inline constexpr float kLargestTurned = 1e5f;
 
 // y, and where `isHard` what the standard library computes.
 template <class D, class M, class... V>
@@ -94,24 +93,165 @@ HWY_INLINE hn::Vec<D> exactWhere(D d, M isHard, hn::Vec<D> y, float (*exact)(dec
   return hn::IfThenElse(isHard, hn::Load(d, results), y);
 }
 
-template <class D, class F>
-HWY_INLINE hn::Vec<D> turned(D d, hn::Vec<D> x, float (*exact)(float), F f) {
-  const auto isLarge = hn::Not(hn::Lt(hn::Abs(x), hn::Set(d, kLargestTurned)));  // infinite and NaN as well
-  return exactWhere(d, isLarge, inDoubles(d, x, f), exact, x);
+template <class D>
+HWY_INLINE auto isLargelyTurned(D d, hn::Vec<D> x) {
+  return hn::Not(hn::Lt(hn::Abs(x), hn::Set(d, kLargestTurned)));  // infinite and NaN as well
 }
+
+// sin(x + quarters * pi / 2) for |x| up to kLargestTurned, in f32. What x is beyond a multiple k of pi / 2 has two
+// parts, `r` and the much smaller `low`: k times the first of three parts of pi / 2 leaves x without rounding, and what
+// the other steps round is known.
+template <class D>
+HWY_INLINE hn::Vec<D> sineOfQuarters(D d, hn::Vec<D> x, int32_t quarters) {
+  const hn::RebindToSigned<D> di;
+  const auto toWhole = hn::Set(d, 12582912.0f), second = hn::Set(d, -4.371138828673793e-8f);
+  const auto moved = hn::MulAdd(x, hn::Set(d, 0.63661977f), toWhole), k = hn::Sub(moved, toWhole);
+  const auto near = hn::NegMulAdd(k, hn::Set(d, 1.5707963705062866f), x), part = hn::Mul(k, second);
+  const auto r = hn::Sub(near, part);
+  auto low = hn::Sub(hn::Sub(hn::Sub(near, r), part), hn::MulSub(k, second, part));
+  low = hn::NegMulAdd(k, hn::Set(d, -1.7151245100058819e-15f), low);
+  const auto z = hn::Mul(r, r), one = hn::Set(d, 1.0f);
+  const auto sineTail = polynomialOf(d, z, 2.723845462e-6f, -1.983999661e-4f, 8.333331704e-3f, -1.6666666663e-1f);
+  const auto sine = hn::Add(r, hn::MulAdd(hn::Mul(z, r), sineTail, low));
+  const auto half = hn::Mul(z, hn::Set(d, 0.5f)), most = hn::Sub(one, half);
+  const auto cosineTail = polynomialOf(d, z, -2.729138473e-7f, 2.480052515e-5f, -1.388888753e-3f, 4.166666666e-2f);
+  const auto rest = hn::MulAdd(hn::Mul(z, z), cosineTail, hn::NegMulAdd(r, low, hn::Sub(hn::Sub(one, most), half)));
+  const auto turn = hn::Add(hn::BitCast(di, moved), hn::Set(di, quarters));
+  const auto isCosine = hn::RebindMask(d, hn::TestBit(turn, hn::Set(di, 1)));
+  const auto sign = hn::ShiftLeft<30>(hn::And(turn, hn::Set(di, 2)));
+  return hn::BitCast(d, hn::Xor(hn::BitCast(di, hn::IfThenElse(isCosine, hn::Add(most, rest), sine)), sign));
+}
+
 template <class D>
 HWY_INLINE hn::Vec<D> sine(D d, hn::Vec<D> x) {
-  const auto y = turned(d, x, std::sin, [](auto wide, auto v) HWY_ATTR { return sineOfDoubles(wide, v, 0); });
+  const auto y = exactWhere(d, isLargelyTurned(d, x), sineOfQuarters(d, x, 0), std::sin, x);
   return hn::IfThenElse(hn::Eq(x, hn::Zero(d)), x, y);  // keeps the sign of zeros
 }
 template <class D>
 HWY_INLINE hn::Vec<D> cosine(D d, hn::Vec<D> x) {
-  return turned(d, x, std::cos, [](auto wide, auto v) HWY_ATTR { return sineOfDoubles(wide, v, 1); });
+  return exactWhere(d, isLargelyTurned(d, x), sineOfQuarters(d, x, 1), std::cos, x);
 }
 template <class D>
 HWY_INLINE hn::Vec<D> tangent(D d, hn::Vec<D> x) {
-  const auto y = turned(d, x, std::tan, [](auto wide, auto v) HWY_ATTR { return tangentOfDoubles(wide, v); });
+  const auto turned = inDoubles(d, x, [](auto wide, auto v) HWY_ATTR { return tangentOfDoubles(wide, v); });
+  const auto y = exactWhere(d, isLargelyTurned(d, x), turned, std::tan, x);
   return hn::IfThenElse(hn::Eq(x, hn::Zero(d)), x, y);
+}
+
+// The logarithm to base 2 of positive floats, within 1e-15: of 2^n m, with m in [sqrt(1/2), sqrt(2)), n + log2(m),
+// whose series goes by (m - 1) / (m + 1).
+template <class D>
+HWY_INLINE hn::Vec<D> log2OfDoubles(D d, hn::Vec<D> x) {
+  const hn::RebindToSigned<D> di;
+  constexpr int64_t kBias = 1023, kRoot = 0x3fe6a09e667f3bcd;  // of sqrt(1/2), the bits
+  const auto bits = hn::BitCast(di, x);
+  const auto biased = hn::ShiftRight<52>(hn::Add(bits, hn::Set(di, (kBias << 52) - kRoot)));
+  const auto m = hn::BitCast(d, hn::Add(hn::Sub(bits, hn::ShiftLeft<52>(biased)), hn::Set(di, kBias << 52)));
+  // Small whole numbers become doubles as the last bits of 2^52.
+  const auto n = hn::Sub(hn::BitCast(d, hn::Or(biased, hn::Set(di, 0x4330000000000000))), hn::Set(d, 0x1p52 + kBias));
+  const auto one = hn::Set(d, 1.0), f = hn::Div(hn::Sub(m, one), hn::Add(m, one)), z = hn::Mul(f, f);
+  const auto series =
+      polynomialOf(d, z, 0.242916085073044576, 0.261444249345187572, 0.320616388132506724, 0.412198402048270554,
+                   0.577078017246328623, 0.961796693924344558, 2.885390081777927308);
+  return hn::MulAdd(f, series, n);
+}
+
+// 2^x for what is a float, or 0 or infinite as one.
+template <class D>
+HWY_INLINE hn::Vec<D> exp2OfDoubles(D d, hn::Vec<D> x) {
+  const auto toWhole = hn::Set(d, 6755399441055744.0),
+             bounded = hn::Min(hn::Max(x, hn::Set(d, -200.0)), hn::Set(d, 200.0));
+  const auto moved = hn::Add(bounded, toWhole), r = hn::Sub(bounded, hn::Sub(moved, toWhole));
+  const auto power = polynomialOf(d, r, 1.530370071313656939e-5, 1.546972921411829710e-4, 1.333347847368541528e-3,
+                                  9.618025613318034249e-3, 5.550410906325866612e-2, 0.2402265121349809266,
+                                  0.6931471805568324135, 0.9999999999595617507);
+  const hn::RebindToSigned<D> di;
+  return hn::BitCast(d, hn::Add(hn::BitCast(di, power), hn::ShiftLeft<52>(hn::BitCast(di, moved))));
+}
+
+// log2(x) * kFactor.
+template <class D>
+HWY_INLINE hn::Vec<D> scaledLog2(D d, hn::Vec<D> x, double factor) {
+  const auto y = inDoubles(
+      d, x, [=](auto wide, auto v) HWY_ATTR { return hn::Mul(log2OfDoubles(wide, v), hn::Set(wide, factor)); });
+  return endsOfLog(d, x, y);
+}
+
+// Negative numbers have powers whose exponents are whole: those of odd ones are negative.
+template <class D>
+HWY_INLINE hn::Vec<D> power(D d, hn::Vec<D> x, hn::Vec<D> y) {
+  const auto size = hn::Abs(x), half = hn::Mul(y, hn::Set(d, 0.5f));
+  const auto positive = inDoubles(d, size, y, [](auto wide, auto vx, auto vy) HWY_ATTR {
+    return exp2OfDoubles(wide, hn::Mul(vy, log2OfDoubles(wide, vx)));
+  });
+  const auto negative = hn::IfThenElse(hn::Eq(hn::Floor(half), half), positive, hn::Neg(positive));
+  const auto isWhole = hn::Eq(hn::Floor(y), y);
+  const auto ofNegative = hn::IfThenElse(isWhole, negative, hn::Set(d, std::numeric_limits<float>::quiet_NaN()));
+  const auto isPlain =
+      hn::And(hn::And(hn::Gt(size, hn::Zero(d)), hn::Lt(size, hn::Inf(d))), hn::Lt(hn::Abs(y), hn::Inf(d)));
+  const auto result = hn::IfThenElse(hn::Lt(x, hn::Zero(d)), ofNegative, positive);
+  return exactWhere(d, hn::Not(isPlain), result, std::pow, x, y);
+}
+
+// atanh(|x|) = log(1 + 2 |x| / (1 - |x|)) / 2
+template <class D>
+HWY_INLINE hn::Vec<D> hyperbolicArc(D d, hn::Vec<D> x) {
+  const auto size = hn::Abs(x), one = hn::Set(d, 1.0f);
+  const auto ratio = hn::Div(hn::Add(size, size), hn::Sub(one, size));
+  return hn::CopySign(hn::Mul(log1p(d, ratio), hn::Set(d, 0.5f)), x);
+}
+
+// By Giles (Approximating the erfinv function, 2010): x times a polynomial of w = -log(1 - x^2), or of its root.
+template <class D>
+HWY_INLINE hn::Vec<D> inverseErf(D d, hn::Vec<D> x) {
+  const auto one = hn::Set(d, 1.0f), size = hn::Abs(x);
+  const auto w = hn::Neg(log(d, hn::Mul(hn::Sub(one, x), hn::Add(one, x))));
+  const auto inner =
+      polynomialOf(d, hn::Sub(w, hn::Set(d, 2.5f)), 2.81022636e-08f, 3.43273939e-07f, -3.5233877e-06f, -4.39150654e-06f,
+                   0.00021858087f, -0.00125372503f, -0.00417768164f, 0.246640727f, 1.50140941f);
+  const auto outer =
+      polynomialOf(d, hn::Sub(hn::Sqrt(w), hn::Set(d, 3.0f)), -0.000200214257f, 0.000100950558f, 0.00134934322f,
+                   -0.00367342844f, 0.00573950773f, -0.0076224613f, 0.00943887047f, 1.00167406f, 2.83297682f);
+  const auto y = hn::Mul(hn::IfThenElse(hn::Lt(w, hn::Set(d, 5.0f)), inner, outer), x);
+  return hn::IfThenElse(hn::Eq(size, one), hn::CopySign(hn::Inf(d), x), y);
+}
+
+HWY_INLINE float logGammaOf(float x) {
+  int sign;  // std::lgamma would write a global
+  return lgammaf_r(x, &sign);
+}
+// log |gamma(x)| by Stirling's series from 8 on; below, gamma(x + 8) / (x (x + 1) ... (x + 7)), and below 0
+// pi / (sin(pi x) gamma(1 - x)).
+template <class D>
+HWY_INLINE hn::Vec<D> logGammaOfDoubles(D d, hn::Vec<D> x) {
+  constexpr double kPi = 3.14159265358979323846, kLog2 = 0.693147180559945309417;
+  const auto one = hn::Set(d, 1.0), eight = hn::Set(d, 8.0);
+  const auto isNegative = hn::Lt(x, hn::Zero(d));
+  const auto w = hn::IfThenElse(isNegative, hn::Sub(one, x), x);
+  const auto isSmall = hn::Lt(w, eight);
+  const auto y = hn::IfThenElse(isSmall, hn::Add(w, eight), w);
+  const auto s = hn::Mul(w, hn::Add(w, hn::Set(d, 7.0)));  // of the first and last factor, and so on
+  auto product = hn::Mul(hn::Mul(s, hn::Add(s, hn::Set(d, 6.0))),
+                         hn::Mul(hn::Add(s, hn::Set(d, 10.0)), hn::Add(s, hn::Set(d, 12.0))));
+  product = hn::IfThenElse(isSmall, product, one);
+  const auto inverse = hn::Div(one, y), z = hn::Mul(inverse, inverse);
+  const auto tail = hn::Mul(inverse, polynomialOf(d, z, 1.0 / 1188, -1.0 / 1680, 1.0 / 1260, -1.0 / 360, 1.0 / 12));
+  const auto log = hn::Mul(log2OfDoubles(d, y), hn::Set(d, kLog2));
+  const auto stirling =
+      hn::Add(hn::MulSub(hn::Sub(y, hn::Set(d, 0.5)), log, y), hn::Add(tail, hn::Set(d, 0.918938533204672741780)));
+  const auto fraction = hn::Abs(hn::Sub(x, hn::Round(x)));
+  const auto reflected =
+      hn::Div(hn::Mul(product, hn::Set(d, kPi)), sineOfDoubles(d, hn::Mul(fraction, hn::Set(d, kPi))));
+  const auto rest = hn::Mul(log2OfDoubles(d, hn::IfThenElse(isNegative, reflected, product)), hn::Set(d, kLog2));
+  return hn::IfThenElse(isNegative, hn::Sub(rest, stirling), hn::Sub(stirling, rest));
+}
+template <class D>
+HWY_INLINE hn::Vec<D> logGamma(D d, hn::Vec<D> x) {
+  const auto isPole = hn::And(hn::Le(x, hn::Zero(d)), hn::Eq(hn::Floor(x), x));
+  const auto isHard = hn::Or(isPole, hn::Not(hn::Lt(hn::Abs(x), hn::Inf(d))));
+  const auto y = inDoubles(d, x, [](auto wide, auto v) HWY_ATTR { return logGammaOfDoubles(wide, v); });
+  const auto isZero = hn::Or(hn::Eq(x, hn::Set(d, 1.0f)), hn::Eq(x, hn::Set(d, 2.0f)));
+  return exactWhere(d, isHard, hn::IfThenZeroElse(isZero, y), logGammaOf, x);
 }
 
 // atan(y / x) of magnitudes: that of the smaller one over the larger, s, is s + s^3 p(s^2) with a polynomial through
@@ -251,17 +391,29 @@ HWY_AFTER_NAMESPACE();
 namespace tscompile {
 namespace {
 
-// Operations that the standard library computes, element by element.
-template <float (*kFunction)(float)>
-void scalarUnary(const float* a, const float*, const float*, float* out, int64_t count, float, float) {
-  for (int64_t i = 0; i < count; ++i) out[i] = kFunction(a[i]);
-}
-template <float (*kFunction)(float, float)>
-void scalarBinary(const float* a, const float* b, const float*, float* out, int64_t count, float, float) {
-  for (int64_t i = 0; i < count; ++i) out[i] = kFunction(a[i], b[i]);
+template <auto kF>
+void onBytes(const uint8_t* a, const uint8_t* b, const uint8_t*, uint8_t* out, int64_t count, float, float) {
+  for (int64_t i = 0; i < count; ++i) out[i] = static_cast<uint8_t>(kF(a[i], b[i]));
 }
 
 }  // namespace
+
+LogicFunction logicFunction(PointwiseOp op) {
+  switch (op) {
+    case PointwiseOp::And:
+      return onBytes<[](int a, int b) { return a & b; }>;
+    case PointwiseOp::Or:
+      return onBytes<[](int a, int b) { return a | b; }>;
+    case PointwiseOp::Xor:
+      return onBytes<[](int a, int b) { return a ^ b; }>;
+    case PointwiseOp::Not:
+      return [](const uint8_t* a, const uint8_t*, const uint8_t*, uint8_t* out, int64_t count, float, float) {
+        for (int64_t i = 0; i < count; ++i) out[i] = a[i] ^ 1;
+      };
+    default:
+      return nullptr;
+  }
+}
 
 PointwiseFunction pointwiseFunction(PointwiseOp op) {
   switch (op) {
@@ -271,12 +423,6 @@ PointwiseFunction pointwiseFunction(PointwiseOp op) {
 #define TS_UNARY TS_SIMD_CASE
 #define TS_BINARY TS_SIMD_CASE
 #define TS_TERNARY TS_SIMD_CASE
-#define TS_UNARY_CALL(name, function) \
-  case PointwiseOp::name:             \
-    return scalarUnary<function>;
-#define TS_BINARY_CALL(name, function) \
-  case PointwiseOp::name:              \
-    return scalarBinary<function>;
 #include "runtime/kernels/pointwise_ops.def"
 #undef TS_SIMD_CASE
   }

@@ -1,4 +1,4 @@
-// Sums of f32 go no further than some values; those are summed in f64.
+// Sums of f32 go no further than some values; those are summed in f64. Products are f64.
 #include "runtime/kernels/reductions.h"
 
 #include "runtime/call/thread_pool.h"
@@ -29,11 +29,30 @@ HWY_INLINE V extreme(D d, V a, V b) {
 }
 
 float sumRow(const float* row, int64_t count) {
-  constexpr int64_t kChunk = 1024;
   double sum = 0;
-  for (int64_t i = 0; i < count; i += kChunk)
-    sum += static_cast<double>(sumOver(row + i, std::min(kChunk, count - i), [](auto, auto x) HWY_ATTR { return x; }));
+  for (int64_t i = 0; i < count; i += kSummedAtOnce)
+    sum += static_cast<double>(
+        sumOver(row + i, std::min(kSummedAtOnce, count - i), [](auto, auto x) HWY_ATTR { return x; }));
   return static_cast<float>(sum);
+}
+
+float productOfRow(const float* row, int64_t count) {
+  const hn::ScalableTag<double> d;
+  const hn::Rebind<float, decltype(d)> df;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  // Four at a time, as each waits for the one before.
+  auto a = hn::Set(d, 1.0), b = a, e = a, f = a;
+  auto join = [&](auto& into, int64_t i) HWY_ATTR { into = hn::Mul(into, hn::PromoteTo(d, hn::LoadU(df, row + i))); };
+  int64_t i = 0;
+  for (; i + 4 * lanes <= count; i += 4 * lanes)
+    join(a, i), join(b, i + lanes), join(e, i + 2 * lanes), join(f, i + 3 * lanes);
+  for (; i + lanes <= count; i += lanes) join(a, i);
+  HWY_ALIGN double some[hn::MaxLanes(d)];
+  hn::Store(hn::Mul(hn::Mul(a, b), hn::Mul(e, f)), d, some);
+  double product = 1;
+  for (int64_t lane = 0; lane < lanes; ++lane) product *= some[lane];
+  for (; i < count; ++i) product *= static_cast<double>(row[i]);
+  return static_cast<float>(product);
 }
 
 // The last lanes are looked at again: that changes no extreme.
@@ -111,6 +130,17 @@ void sumRows(const float* rows, int64_t stride, int64_t count, int64_t width, fl
     for (int64_t c = 0; c < some; ++c) out[i + c] = static_cast<float>(sums[c]);
   }
 }
+void productRows(const float* rows, int64_t stride, int64_t count, int64_t width, float* out) {
+  constexpr int64_t kColumns = 64;
+  double products[kColumns];
+  for (int64_t i = 0; i < width; i += kColumns) {
+    const int64_t some = std::min(kColumns, width - i);
+    std::fill_n(products, kColumns, 1.0);
+    for (int64_t r = 0; r < count; ++r)
+      for (int64_t c = 0; c < some; ++c) products[c] *= static_cast<double>(rows[r * stride + i + c]);
+    for (int64_t c = 0; c < some; ++c) out[i + c] = static_cast<float>(products[c]);
+  }
+}
 void maxRows(const float* rows, int64_t stride, int64_t count, int64_t width, float* out) {
   joinRows(rows, stride, count, width, out,
            [](auto d, auto a, auto b) HWY_ATTR { return hn::IfThenElse(hn::IsNaN(a), a, extreme<true>(d, a, b)); });
@@ -172,13 +202,32 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace tscompile {
 
+RowFunction rowFunction(RowReduction kind) {
+  switch (kind) {
+    case RowReduction::Sum:
+      return TS_SIMD(sumRow);
+    case RowReduction::Product:
+      return TS_SIMD(productOfRow);
+    case RowReduction::Max:
+      return TS_SIMD(maxOfRow);
+    case RowReduction::Min:
+      break;
+  }
+  return TS_SIMD(minOfRow);
+}
+
+float extremeOf(bool isLargest, float a, float b) {
+  const float values[] = {a, b};
+  return rowFunction(isLargest ? RowReduction::Max : RowReduction::Min)(values, 2);
+}
+
 void reduceMiddle(RowReduction kind, int64_t outer, int64_t count, int64_t inner, float divisor, const float* input,
                   float* output, int threads) {
   const double cost = 1e-4 * static_cast<double>(outer * count) * static_cast<double>(inner);  // microseconds
   if (cost < 20) threads = 1;
   const bool sums = kind == RowReduction::Sum;
   if (inner == 1) {
-    auto row = sums ? TS_SIMD(sumRow) : kind == RowReduction::Max ? TS_SIMD(maxOfRow) : TS_SIMD(minOfRow);
+    const RowFunction row = rowFunction(kind);
     const int64_t pieces = std::clamp<int64_t>(static_cast<int64_t>(cost / 10), 1, std::clamp<int64_t>(outer, 1, 64));
     return parallelFor(pieces, threads, [&](int64_t p) {
       const Piece piece = pieceOf(outer, pieces, p);
@@ -186,7 +235,10 @@ void reduceMiddle(RowReduction kind, int64_t outer, int64_t count, int64_t inner
         output[o] = sums ? row(input + o * count, count) / divisor : row(input + o * count, count);
     });
   }
-  auto rows = sums ? TS_SIMD(sumRows) : kind == RowReduction::Max ? TS_SIMD(maxRows) : TS_SIMD(minRows);
+  auto rows = sums                            ? TS_SIMD(sumRows)
+              : kind == RowReduction::Product ? TS_SIMD(productRows)
+              : kind == RowReduction::Max     ? TS_SIMD(maxRows)
+                                              : TS_SIMD(minRows);
   const int64_t pieces = std::clamp<int64_t>(inner / 64, 1, 16);
   parallelFor(outer * pieces, threads, [&](int64_t i) {
     const int64_t o = i / pieces;

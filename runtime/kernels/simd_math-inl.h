@@ -95,17 +95,27 @@ HWY_INLINE hn::Vec<D> powerOfSixteenths(D d, hn::Vec<hn::RebindToSigned<D>> bits
   }
 }
 
-// 2^(k/16) * exp(r) with |r| <= ln 2 / 32, where the third power suffices.
+// 2^(k/16) * exp(r) with |r| <= ln 2 / 32, where the third power suffices; `bits` as above.
+template <class D>
+HWY_INLINE hn::Vec<D> expBesideSixteenths(D d, hn::Vec<D> r, hn::Vec<D> moved) {
+  const auto half = hn::Set(d, 0.5f), one = hn::Set(d, 1.0f);
+  const auto p = hn::Mul(hn::MulAdd(hn::MulAdd(r, hn::Set(d, 1.0f / 6), half), r, one), r);
+  const auto scale = powerOfSixteenths(d, hn::BitCast(hn::RebindToSigned<D>(), moved));
+  return hn::MulAdd(p, scale, scale);
+}
+inline constexpr float kToWhole = 12582912.0f;  // 0x4b400000, added to what is to be rounded
+
 template <class D>
 HWY_INLINE hn::Vec<D> expOfSixteenths(D d, hn::Vec<D> x) {
-  using V = hn::Vec<D>;
-  const V toWhole = hn::Set(d, 12582912.0f), half = hn::Set(d, 0.5f), one = hn::Set(d, 1.0f);
-  const V moved = hn::MulAdd(x, hn::Set(d, 23.0831207f), toWhole), k = hn::Sub(moved, toWhole);
-  V r = hn::NegMulAdd(k, hn::Set(d, 0.0433216989f), x);
-  r = hn::MulAdd(k, hn::Set(d, 1.19040895e-10f), r);
-  const V p = hn::Mul(hn::MulAdd(hn::MulAdd(r, hn::Set(d, 1.0f / 6), half), r, one), r);
-  const V scale = powerOfSixteenths(d, hn::BitCast(hn::RebindToSigned<D>(), moved));
-  return hn::MulAdd(p, scale, scale);
+  const auto toWhole = hn::Set(d, kToWhole), moved = hn::MulAdd(x, hn::Set(d, 23.0831207f), toWhole);
+  const auto k = hn::Sub(moved, toWhole), r = hn::NegMulAdd(k, hn::Set(d, 0.0433216989f), x);
+  return expBesideSixteenths(d, hn::MulAdd(k, hn::Set(d, 1.19040895e-10f), r), moved);
+}
+template <class D>
+HWY_INLINE hn::Vec<D> exp2OfSixteenths(D d, hn::Vec<D> x) {
+  const auto toWhole = hn::Set(d, kToWhole), moved = hn::MulAdd(x, hn::Set(d, 16.0f), toWhole);
+  const auto rest = hn::NegMulAdd(hn::Sub(moved, toWhole), hn::Set(d, 0.0625f), x);
+  return expBesideSixteenths(d, hn::Mul(rest, hn::Set(d, 0.693147181f)), moved);
 }
 #endif
 
@@ -121,9 +131,9 @@ HWY_INLINE V expOfMiddle(D d, V x) {
 #endif
 }
 
+// exp(x) for any x: past the bounds the result is infinite or zero; two factors reach the subnormal numbers.
 template <class D, class V>
 HWY_INLINE V expOfAny(D d, V x) {
-  // Past these bounds the result is infinite or zero; two factors reach the subnormal numbers.
   V bounded = atMost(d, 89.0f, atLeast(d, -104.0f, x));
   V n;
   V r = expReduced(d, bounded, n);
@@ -139,6 +149,26 @@ HWY_INLINE V exp(D d, V x) {
   const V middle = expOfMiddle(d, x);
   if (HWY_LIKELY(hn::AllTrue(d, isMiddle))) return middle;
   return hn::IfThenElse(isMiddle, middle, expOfAny(d, x));
+}
+
+template <class D, class V>
+HWY_INLINE V exp2OfAny(D d, V x) {
+  const V bounded = atMost(d, 129.0f, atLeast(d, -151.0f, x));
+  const V n = hn::Round(bounded), half = hn::Floor(hn::Mul(n, hn::Set(d, 0.5f)));
+  const V power = polynomialOf(d, hn::Sub(bounded, n), 1.546144470e-4f, 1.340042818e-3f, 9.618056679e-3f,
+                               5.550327227e-2f, 0.2402265092f, 0.6931472067f, 1.0f);
+  return hn::Mul(hn::Mul(power, powerOfTwo(d, half)), powerOfTwo(d, hn::Sub(n, half)));
+}
+template <class D, class V>
+HWY_INLINE V exp2(D d, V x) {
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+  const auto isMiddle = hn::Le(hn::Abs(x), hn::Set(d, 125.0f));
+  const V middle = exp2OfSixteenths(d, x);
+  if (HWY_LIKELY(hn::AllTrue(d, isMiddle))) return middle;
+  return hn::IfThenElse(isMiddle, middle, exp2OfAny(d, x));
+#else
+  return exp2OfAny(d, x);
+#endif
 }
 
 // exp(x) for x <= 87.3; results below the normal numbers are zero.
@@ -172,6 +202,16 @@ HWY_INLINE V expm1OfNegative(D d, V x) {
   return hn::IfThenElse(hn::Eq(x, hn::Zero(d)), x, result);  // with its sign
 }
 
+// The logarithm of x, whatever its base, where it is y for finite positive numbers.
+template <class D, class V>
+HWY_INLINE V endsOfLog(D d, V x, V y) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  y = hn::IfThenElse(hn::Eq(x, hn::Set(d, infinity)), x, y);
+  y = hn::IfThenElse(hn::Eq(x, hn::Zero(d)), hn::Set(d, -infinity), y);
+  y = hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Set(d, std::numeric_limits<float>::quiet_NaN()), y);
+  return hn::IfThenElse(hn::IsNaN(x), x, y);
+}
+
 template <class D, class V>
 HWY_INLINE V log(D d, V x) {
   const hn::RebindToSigned<D> di;
@@ -192,11 +232,7 @@ HWY_INLINE V log(D d, V x) {
   y = hn::MulAdd(n, hn::Set(d, -2.12194440e-4f), y);
   y = hn::NegMulAdd(hn::Set(d, 0.5f), z, y);
   y = hn::MulAdd(n, hn::Set(d, 0.693359375f), hn::Add(f, y));
-  const float infinity = std::numeric_limits<float>::infinity();
-  y = hn::IfThenElse(hn::Eq(x, hn::Set(d, infinity)), x, y);
-  y = hn::IfThenElse(hn::Eq(x, hn::Zero(d)), hn::Set(d, -infinity), y);
-  y = hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Set(d, std::numeric_limits<float>::quiet_NaN()), y);
-  return hn::IfThenElse(hn::IsNaN(x), x, y);
+  return endsOfLog(d, x, y);
 }
 
 template <class D, class V>
@@ -224,15 +260,43 @@ HWY_INLINE V sigmoid(D d, V x) {
   return hn::Div(hn::Set(d, 1.0f), sigmoidDivisor(d, x));
 }
 
+#if HWY_TARGET == HWY_AVX3
+// e^2|x| - 1 for |x| <= 10, by sixteenths: near zero, where the power of two leaves nothing but 2^(k/16) - 1, that has
+// the digits that a float of the power lacks.
+template <class D>
+HWY_INLINE hn::Vec<D> expm1OfTwice(D d, hn::Vec<D> magnitude) {
+  alignas(64) static constexpr float kRest[] = {
+      0.0f,           4.83347016e-8f,  -1.30775399e-8f, 5.38622231e-8f,  3.79763527e-8f,
+      4.49683810e-8f, -4.01899953e-8f, -1.01233493e-8f, 2.42032350e-8f,  -4.50089885e-8f,
+      8.07090483e-9f, 9.83621717e-9f,  -2.47553267e-8f, -9.23577037e-9f, -1.12392780e-8f,
+      9.84532811e-9f};
+  static_assert(hn::MaxLanes(D()) == sizeof(kRest) / sizeof(float));
+  const auto one = hn::Set(d, 1.0f), toWhole = hn::Set(d, kToWhole);
+  const auto moved = hn::MulAdd(magnitude, hn::Set(d, 46.1662413f), toWhole), k = hn::Sub(moved, toWhole);
+  const auto rest = hn::NegMulAdd(k, hn::Set(d, 0.02166084945f), magnitude);
+  const auto r = hn::MulAdd(k, hn::Set(d, 5.95204475e-11f), rest);
+  // e^2r - 1
+  const auto p = hn::Mul(polynomialOf(d, r, 1.0f / 3, 2.0f / 3, 1.0f, 1.0f), hn::Add(r, r));
+  const auto bits = hn::BitCast(hn::RebindToSigned<D>(), moved);
+  const auto scale = powerOfSixteenths(d, bits);
+  const auto low = hn::TableLookupLanes(hn::Load(d, kRest), hn::IndicesFromVec(d, bits));
+  return hn::MulAdd(p, scale, hn::Add(hn::Sub(scale, one), low));
+}
+#endif
+
 // (e^2|x| - 1) / (e^2|x| + 1), where e^y - 1 = 2^n r + (2^n - 1) loses nothing near zero. Further out it is
 // 1 - 2 / (e^2|x| + 1), which never falls.
 template <class D, class V>
 HWY_INLINE V tanh(D d, V x) {
-  constexpr float kOne = 20.0f;  // from there on it is
-  const V magnitude = hn::Abs(x), one = hn::Set(d, 1.0f), two = hn::Set(d, 2.0f);
+  constexpr float kOne = 10.0f;  // from there on it is
+  const V magnitude = hn::Abs(x), one = hn::Set(d, 1.0f), two = hn::Set(d, 2.0f), bounded = atMost(d, kOne, magnitude);
+#if HWY_TARGET == HWY_AVX3
+  const V e = expm1OfTwice(d, bounded);
+#else
   V n;
-  const V r = expReduced(d, atMost(d, kOne, hn::Add(magnitude, magnitude)), n);
+  const V r = expReduced(d, hn::Add(bounded, bounded), n);
   const V scale = powerOfTwo(d, n), e = hn::MulAdd(r, scale, hn::Sub(scale, one));
+#endif
   const auto far = hn::Ge(magnitude, hn::Set(d, 0.625f));
   const V part = hn::Div(hn::IfThenElse(far, two, e), hn::Add(e, two));
   return hn::CopySign(hn::IfThenElse(far, hn::Sub(one, part), part), x);

@@ -303,17 +303,13 @@ int thresholdSteps(StepBuilder& b) {
   return b.step(PointwiseOp::Where, isLow, b.constant(b.number(2)), x);
 }
 int hardshrinkSteps(StepBuilder& b) {
-  const int x = b.value(0);
-  const int isSmall = b.step(PointwiseOp::And, b.step(PointwiseOp::Ge, x, b.constant(-b.number(1))),
-                             b.step(PointwiseOp::Le, x, b.constant(b.number(1))));
+  const int x = b.value(0), isSmall = b.step(PointwiseOp::Le, b.step(PointwiseOp::Abs, x), b.constant(b.number(1)));
   return b.step(PointwiseOp::Where, isSmall, b.constant(0), x);
 }
 int softshrinkSteps(StepBuilder& b) {
   if (!(b.number(1) >= 0)) return b.fail("lambda is negative");
-  const int x = b.value(0), most = b.constant(b.number(1)), least = b.constant(-b.number(1));
-  const int low = b.step(PointwiseOp::Where, b.step(PointwiseOp::Lt, x, least), b.step(PointwiseOp::Sub, x, least),
-                         b.step(PointwiseOp::Mul, x, b.constant(0)));  // NaN stays
-  return b.step(PointwiseOp::Where, b.step(PointwiseOp::Gt, x, most), b.step(PointwiseOp::Sub, x, most), low);
+  const int x = b.value(0);
+  return b.step(PointwiseOp::Sub, x, b.stepWith(-b.number(1), b.number(1), PointwiseOp::Clamp, x));
 }
 int softplusSteps(StepBuilder& b) {
   if (b.number(1) != 1 || b.number(2) != 20) return b.fail("beta is not 1, or the threshold is not 20");

@@ -436,7 +436,7 @@ void registerFunctions(OpRegistry& ops) {
   };
   function({"aten::exp"}, unaryKernel<kWithComplex, [](auto x) { return exp(x); }>, convertComplexExp, kAllTypes);
   function({"aten::exp2", "aten::special_exp2"}, unaryKernel<kWithComplex, [](auto x) { return powerOfTwo(x); }>,
-           nullptr, kAllTypes);
+           convertPointwise<PointwiseOp::Exp2>, kAllTypes);
   function({"aten::expm1", "aten::special_expm1"},
            unaryKernel<kWithComplex, [](auto x) { return exponentialLessOne(x); }>,
            convertPointwise<PointwiseOp::Expm1>, kAllTypes);
@@ -485,8 +485,8 @@ void registerFunctions(OpRegistry& ops) {
            kAllTypes);
   function({"aten::acosh", "aten::arccosh"}, unaryKernel<kWithComplex, [](auto x) { return acosh(x); }>, nullptr,
            kAllTypes);
-  function({"aten::atanh", "aten::arctanh"}, unaryKernel<kWithComplex, [](auto x) { return atanh(x); }>, nullptr,
-           kAllTypes);
+  function({"aten::atanh", "aten::arctanh"}, unaryKernel<kWithComplex, [](auto x) { return atanh(x); }>,
+           convertPointwise<PointwiseOp::Atanh>, kAllTypes);
   function({"aten::sinc", "aten::special_sinc"}, sincKernel, nullptr, kAllTypes);
   function({"aten::deg2rad"}, unaryKernel<kFloats, [](auto x) { return x * decltype(x)(kPi / 180); }>,
            convertPointwise<timesSteps<kPi / 180>>, kRealAndBool, Cost::Step);

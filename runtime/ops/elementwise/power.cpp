@@ -98,6 +98,8 @@ int powerSteps(StepBuilder& b) {
     if (p == 1) return b.step(PointwiseOp::Copy, x);
     if (p == 0.5) return b.step(PointwiseOp::Sqrt, x);
     if (p == -0.5) return b.step(PointwiseOp::Rsqrt, x);
+    if (p == -1) return b.step(PointwiseOp::Reciprocal, x);
+    if (p == -2) return b.step(PointwiseOp::Reciprocal, b.step(PointwiseOp::Square, x));
     if (p == 3) return b.step(PointwiseOp::Mul, b.step(PointwiseOp::Square, x), x);
   }
   return b.step(PointwiseOp::Pow, x, b.value(1));

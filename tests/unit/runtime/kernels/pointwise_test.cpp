@@ -5,6 +5,7 @@
 #include "tests/support/engine_reference.h"
 
 #include <bit>
+#include <cstring>
 
 namespace tscompile::test {
 namespace {
@@ -70,6 +71,14 @@ TEST(EnginePointwise, FunctionsAreAccurate) {
     checkUlps(
         PointwiseOp::Log1p, [](double x) { return std::log1p(x); }, 4);
     checkUlps(
+        PointwiseOp::Log2, [](double x) { return std::log2(x); }, 1);
+    checkUlps(
+        PointwiseOp::Log10, [](double x) { return std::log10(x); }, 1);
+    checkUlps(
+        PointwiseOp::Exp2, [](double x) { return std::exp2(x); }, 2);
+    checkUlps(
+        PointwiseOp::Atanh, [](double x) { return std::atanh(x); }, 5);
+    checkUlps(
         PointwiseOp::Tanh, [](double x) { return std::tanh(x); }, 3);
     checkUlps(
         PointwiseOp::Erf, [](double x) { return std::erf(x); }, 3);
@@ -85,6 +94,32 @@ TEST(EnginePointwise, FunctionsAreAccurate) {
         PointwiseOp::Sigmoid, [](double x) { return x < -87 ? 0 * x : 1 / (1 + std::exp(-x)); }, 1e9);
     checkUlps(
         PointwiseOp::Rsqrt, [](double x) { return 1 / std::sqrt(x); }, 2);
+  });
+}
+
+// Near their zeros, which lie between whole numbers below -2, only the error itself is small.
+TEST(EnginePointwise, GammaAndInverseErfAreNear) {
+  std::vector<float> x = manyFloats(), within = randomFloats(20000, 3, -1, 1);
+  for (float v : {1 - 0x1p-24f, -1 + 0x1p-24f, 1e-30f, 0.99999f}) within.push_back(v);
+  atEachSimdLevel([&] {
+    const std::vector<float> gammas = applied(PointwiseOp::LogGamma, x);
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double want = std::lgamma(static_cast<double>(x[i]));
+      EXPECT_TRUE(ulps(gammas[i], want) <= 1 || std::fabs(gammas[i] - want) < 1e-7) << x[i] << ": " << gammas[i];
+    }
+    EXPECT_EQ(applied(PointwiseOp::LogGamma, {1, 2}), std::vector<float>({0, 0}));
+    const std::vector<float> inverses = applied(PointwiseOp::Erfinv, within);
+    for (size_t i = 0; i < within.size(); ++i) {
+      const auto y = static_cast<double>(inverses[i]);
+      // By how much erf misses, in terms of its argument.
+      const double off = (std::erf(y) - static_cast<double>(within[i])) / (1.1283791670955126 * std::exp(-y * y));
+      EXPECT_LE(std::fabs(off), 8e-7 * std::fabs(y) + 1e-36) << within[i] << ": " << inverses[i];
+    }
+    const std::vector<float> ends = applied(PointwiseOp::Erfinv, {1, -1, 0, 2, NAN});
+    EXPECT_EQ(ends[0], INFINITY);
+    EXPECT_EQ(ends[1], -INFINITY);
+    EXPECT_EQ(ends[2], 0);
+    EXPECT_TRUE(std::isnan(ends[3]) && std::isnan(ends[4]));
   });
 }
 
@@ -121,11 +156,15 @@ TEST(EnginePointwise, PairsAreAsTheStandardLibraryHasThem) {
   };
   atEachSimdLevel([&] {
     const std::vector<float> angles = applied(PointwiseOp::Atan2, x, y), rests = applied(PointwiseOp::Fmod, x, y),
-                             remainders = applied(PointwiseOp::Remainder, x, y);
+                             remainders = applied(PointwiseOp::Remainder, x, y),
+                             powers = applied(PointwiseOp::Pow, x, y);
     for (size_t i = 0; i < x.size(); ++i) {
       SCOPED_TRACE(testing::Message() << x[i] << ", " << y[i]);
       EXPECT_LE(ulps(angles[i], std::atan2(static_cast<double>(x[i]), static_cast<double>(y[i]))), 1);
       EXPECT_EQ(std::signbit(angles[i]), std::signbit(std::atan2(x[i], y[i])) && !std::isnan(angles[i]));
+      EXPECT_LE(ulps(powers[i], std::pow(static_cast<double>(x[i]), static_cast<double>(y[i]))), 1);
+      EXPECT_EQ(std::signbit(powers[i]) && !std::isnan(powers[i]),
+                std::signbit(std::pow(x[i], y[i])) && !std::isnan(powers[i]));
       EXPECT_EQ(ulps(rests[i], std::fmod(x[i], y[i])), 0);
       EXPECT_EQ(ulps(remainders[i], floored(x[i], y[i])), 0);
       EXPECT_TRUE(std::isnan(rests[i]) || std::signbit(rests[i]) == std::signbit(x[i]));
@@ -348,6 +387,45 @@ TEST(EnginePointwise, EmptyAndSingle) {
   copy.output(copy.input());
   run(copy, {}, {{&x, {}}}, {&y});
   EXPECT_EQ(y, 4);
+}
+
+// Programs of logic on bool alone work on its bytes.
+TEST(EnginePointwise, LogicOfBool) {
+  constexpr int64_t kRows = 70, kColumns = 131;
+  std::vector<uint8_t> a(kRows * kColumns), b(kColumns), got(a.size());
+  for (size_t i = 0; i < a.size(); ++i) a[i] = i % 3 == 0;
+  for (size_t i = 0; i < b.size(); ++i) b[i] = i % 2;
+  PointwiseProgram p;
+  const int x = p.input(DType::Bool), y = p.input(DType::Bool), z = p.input(DType::Bool);
+  const int either = p.step(PointwiseOp::Or, p.step(PointwiseOp::Not, x), y);
+  p.output(p.step(PointwiseOp::Xor, p.step(PointwiseOp::And, either, p.constant(1)), z), DType::Bool);
+  const int64_t same[] = {kColumns, 1}, row[] = {0, 1}, column[] = {kColumns, 0};
+  run(p, {kRows, kColumns}, {{a.data(), same}, {b.data(), row}, {a.data(), column}}, {got.data()}, 2);
+  for (size_t i = 0; i < a.size(); ++i)
+    ASSERT_EQ(got[i], (!a[i] || b[i % kColumns]) != (a[i / kColumns * kColumns] != 0)) << i;
+}
+
+// What a loop makes is reduced as if it had been stored, to the last bit.
+TEST(EnginePointwise, ReducedLoops) {
+  PointwiseProgram p;
+  const int x = p.input(), y = p.input();
+  p.output(p.step(PointwiseOp::Mul, x, y));
+  for (auto [rows, count] : {std::pair<int64_t, int64_t>{300, 7}, {3, 5000}, {40, 1024}, {1, 100000}, {2000, 64}}) {
+    std::vector<float> a = randomFloats(static_cast<size_t>(rows * count), 1, -2, 2);
+    std::vector<float> b = randomFloats(static_cast<size_t>(count), 2, -2, 2);
+    a[static_cast<size_t>(count / 2)] = NAN;
+    std::vector<float> products(a.size()), want(static_cast<size_t>(rows)), got(want);
+    const int64_t same[] = {count, 1}, row[] = {0, 1};
+    run(p, {rows, count}, {{a.data(), same}, {b.data(), row}}, {products.data()});
+    for (RowReduction kind : {RowReduction::Sum, RowReduction::Max, RowReduction::Min})
+      for (int threads : {1, 2}) {
+        reduceMiddle(kind, rows, count, 1, 3, products.data(), want.data(), 1);
+        const int64_t dims[] = {rows, count};
+        const PointwiseOperand operands[] = {{a.data(), same}, {b.data(), row}};
+        reducePointwise(p, dims, operands, kind, count, 3, got.data(), threads);
+        EXPECT_EQ(std::memcmp(got.data(), want.data(), got.size() * sizeof(float)), 0) << rows << "x" << count;
+      }
+  }
 }
 
 }  // namespace tscompile::test

@@ -12,16 +12,18 @@ void check(RowReduction kind, int64_t outer, int64_t count, int64_t inner, bool 
   std::vector<double> want;
   for (int64_t o = 0; o < outer; ++o)
     for (int64_t i = 0; i < inner; ++i) {
-      double sum = 0, most = -INFINITY, least = INFINITY;
+      double sum = 0, product = 1, most = -INFINITY, least = INFINITY;
       bool unknown = false;
       for (int64_t c = 0; c < count; ++c) {
         const double v = x[static_cast<size_t>((o * count + c) * inner + i)];
         unknown |= std::isnan(v);
         sum += v;
+        product *= v;
         most = std::max(most, v);
         least = std::min(least, v);
       }
-      want.push_back(unknown ? NAN : kind == RowReduction::Sum ? sum / 3 : kind == RowReduction::Max ? most : least);
+      const double values[] = {sum / 3, most, least, product};
+      want.push_back(unknown ? NAN : values[static_cast<size_t>(kind)]);
     }
   std::vector<float> first;
   for (int threads : {1, 3}) {
@@ -36,7 +38,7 @@ void check(RowReduction kind, int64_t outer, int64_t count, int64_t inner, bool 
 
 TEST(EngineReductions, SizesAndNan) {
   atEachSimdLevel([] {
-    for (RowReduction kind : {RowReduction::Sum, RowReduction::Max, RowReduction::Min})
+    for (RowReduction kind : {RowReduction::Sum, RowReduction::Max, RowReduction::Min, RowReduction::Product})
       for (bool nan : {false, true})
         for (int64_t count : {1, 3, 16, 45, 2500})
           for (int64_t inner : {1, 2, 17, 70}) check(kind, 3, count, inner, nan);
