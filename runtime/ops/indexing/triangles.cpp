@@ -285,9 +285,11 @@ void oneHotKernel(KernelCall& call) {
     if (count == -1) count = *most + 1;
   }
   sizes.push_back(count);
-  Tensor out = Tensor::zeros(DType::Int64, sizes);
+  const bool isPlanned = call.integer(1) > 0;  // its sizes do not depend on the elements
+  Tensor out = isPlanned ? call.out() : Tensor::empty(DType::Int64, sizes);
+  std::fill_n(out.data<int64_t>(), out.numel(), 0);
   for (int64_t i = 0; i < classes.numel(); ++i) out.data<int64_t>()[i * count + index[i]] = 1;
-  call.setResult(out);
+  if (!isPlanned) call.setResult(out);
 }
 
 }  // namespace
