@@ -100,6 +100,29 @@ TEST(LaneLayers, SelectFromDistinctValues) {
     }
 }
 
+// Long lanes without ties are sorted by digits, whether the order of equal values counts or not.
+TEST(LaneLayers, SortDistinctValues) {
+  const Dims sizes{6, 500};
+  Tensor x = Tensor::empty(DType::Float32, sizes);
+  std::mt19937_64 random(5);
+  for (int64_t lane = 0; lane < sizes[0]; ++lane) {
+    float* run = x.data<float>() + lane * sizes[1];
+    for (int64_t i = 0; i < sizes[1]; ++i) run[i] = static_cast<float>(i - 250) / 3;
+    run[499] = lane % 2 ? NAN : -INFINITY;
+    std::shuffle(run, run + sizes[1], random);
+    if (lane == 5) run[3] = run[400];
+  }
+  for (const char* descending : {"%t", "%f"})
+    for (const char* stable : {"", "%f, ", "%t, "}) {
+      EngineCase c(graphWithConstants(
+          "%x : Tensor",
+          "  %v : Tensor, %i : Tensor = aten::sort(%x, " + std::string(stable) + "%last, " + descending + ")\n",
+          "%v, %i"));
+      const std::vector<IValue> in{IValue(x)}, want = c.interpret(in), got = c.run(in, 2);
+      for (size_t i = 0; i < want.size(); ++i) EXPECT_TRUE(sameNumbers(got[i].toTensor(), want[i].toTensor()));
+    }
+}
+
 // Masks become positions so: integers of several kinds are summed up as they are.
 TEST(LaneLayers, WholeNumbersAreSummedUp) {
   for (const char* dtype : {"bool", "i32", "i64"}) {
