@@ -152,13 +152,14 @@ TEST_F(RefitTest, TellsAllThatDoesNotFitAtOnce) {
 TEST_F(RefitTest, PassesOverWhatTheModelHasNot) {
   compile("wanted.tse", kNew);
   std::string old = compile("old.tse", kOld);
-  ASSERT_TRUE(refit(old, std::string(kNew) + "bn.num_batches_tracked = i64=[3]\nbn2.num_batches_tracked = i64=[3]\n",
+  ASSERT_TRUE(refit(old,
+                    std::string(kNew) + "bn.num_batches_tracked = 1:i64=[3]\nbn2.num_batches_tracked = 1:i64=[3]\n",
                     folder_ / "new.tse"))
       << messages();
   EXPECT_EQ(messages(),
             "test: warning: 2 weights are not in the model: bn.num_batches_tracked, bn2.num_batches_tracked\n");
   diagnostics_ = Diagnostics();
-  EXPECT_FALSE(refit(old, "bn.num_batches_tracked = i64=[3]\n", folder_ / "new.tse"));
+  EXPECT_FALSE(refit(old, "bn.num_batches_tracked = 1:i64=[3]\n", folder_ / "new.tse"));
   EXPECT_NE(messages().find("the model reads none of the weights that are given"), std::string::npos) << messages();
 }
 
