@@ -278,7 +278,6 @@ class TileRunner {
               static_cast<char*>(run_.outputs[o]) + begin * static_cast<int64_t>(itemSize(outputs[o].type)));
   }
   // Of the last tile.
-  const T* result() const { return at_[static_cast<size_t>(run_.program.outputs()[0].value)]; }
 
  private:
   using Kind = PointwiseProgram::Value::Kind;
@@ -417,52 +416,12 @@ void runTiles(const Run& run, int threads) {
   });
 }
 
-// A row that is longer than a tile.
-float reduceRow(TileRunner<float>& runner, RowReduction kind, int64_t begin, int64_t count) {
-  static_assert(kTile<float> == kSummedAtOnce);
-  const RowFunction row = rowFunction(kind);
-  double sum = 0;
-  float extreme = 0;
-  for (int64_t i = 0; i < count; i += kTile<float>) {
-    const int64_t some = std::min(kTile<float>, count - i);
-    runner.tile(begin + i, some);
-    const float part = row(runner.result(), some);
-    sum += static_cast<double>(part);
-    extreme = i == 0 ? part : extremeOf(kind == RowReduction::Max, extreme, part);
-  }
-  return kind == RowReduction::Sum ? static_cast<float>(sum) : extreme;
-}
-
 }  // namespace
 
 void runPointwise(const PointwiseProgram& program, std::span<const int64_t> dims,
                   std::span<const PointwiseOperand> inputs, std::span<void* const> outputs, int threads) {
   const Run run = prepared(program, dims, inputs, outputs);
   if (run.count > 0) isLogic(program) ? runTiles<Byte>(run, threads) : runTiles<float>(run, threads);
-}
-
-void reducePointwise(const PointwiseProgram& program, std::span<const int64_t> dims,
-                     std::span<const PointwiseOperand> inputs, RowReduction kind, int64_t count, float divisor,
-                     float* output, int threads) {
-  const Run run = prepared(program, dims, inputs, {});
-  const int64_t rows = run.count / count, atOnce = std::max<int64_t>(kTile<float> / count, 1);
-  const int64_t tiles = (rows + atOnce - 1) / atOnce;
-  const int64_t chunks = std::clamp<int64_t>(run.count / (kTile<float> * kChunkTiles), 1, tiles);
-  parallelFor(chunks, chunks > 2 ? threads : 1, [&](int64_t i) {
-    TileRunner<float> runner(run, tileBuffers<float>(program));
-    const RowFunction row = rowFunction(kind);
-    const Piece piece = pieceOf(tiles, chunks, i);
-    for (int64_t o = piece.begin * atOnce; o < std::min(piece.end * atOnce, rows); o += atOnce) {
-      const int64_t some = std::min(atOnce, rows - o);
-      const bool isLong = count > kTile<float>;
-      if (!isLong) runner.tile(o * count, some * count);
-      for (int64_t r = 0; r < some; ++r) {
-        const float reduced =
-            isLong ? reduceRow(runner, kind, o * count, count) : row(runner.result() + r * count, count);
-        output[o + r] = kind == RowReduction::Sum ? reduced / divisor : reduced;
-      }
-    }
-  });
 }
 
 }  // namespace tscompile

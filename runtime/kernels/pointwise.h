@@ -3,7 +3,6 @@
 #pragma once
 
 #include "ir/values/dtype.h"
-#include "runtime/kernels/reductions.h"
 
 #include <cstdint>
 #include <span>
@@ -65,11 +64,5 @@ struct PointwiseOperand {
 // size.
 void runPointwise(const PointwiseProgram& program, std::span<const int64_t> dims,
                   std::span<const PointwiseOperand> inputs, std::span<void* const> outputs, int threads);
-
-// Of a program with one output of float32: its rows of `count` elements, each reduced to one that is divided by
-// `divisor`, as reduceMiddle() does it; they are never in memory. Not for products.
-void reducePointwise(const PointwiseProgram& program, std::span<const int64_t> dims,
-                     std::span<const PointwiseOperand> inputs, RowReduction kind, int64_t count, float divisor,
-                     float* output, int threads);
 
 }  // namespace tscompile

@@ -30,9 +30,9 @@ HWY_INLINE V extreme(D d, V a, V b) {
 
 float sumRow(const float* row, int64_t count) {
   double sum = 0;
-  for (int64_t i = 0; i < count; i += kSummedAtOnce)
-    sum += static_cast<double>(
-        sumOver(row + i, std::min(kSummedAtOnce, count - i), [](auto, auto x) HWY_ATTR { return x; }));
+  constexpr int64_t kChunk = 1024;
+  for (int64_t i = 0; i < count; i += kChunk)
+    sum += static_cast<double>(sumOver(row + i, std::min(kChunk, count - i), [](auto, auto x) HWY_ATTR { return x; }));
   return static_cast<float>(sum);
 }
 
@@ -202,6 +202,9 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace tscompile {
 
+namespace {
+
+using RowFunction = float (*)(const float* row, int64_t count);
 RowFunction rowFunction(RowReduction kind) {
   switch (kind) {
     case RowReduction::Sum:
@@ -216,10 +219,7 @@ RowFunction rowFunction(RowReduction kind) {
   return TS_SIMD(minOfRow);
 }
 
-float extremeOf(bool isLargest, float a, float b) {
-  const float values[] = {a, b};
-  return rowFunction(isLargest ? RowReduction::Max : RowReduction::Min)(values, 2);
-}
+}  // namespace
 
 void reduceMiddle(RowReduction kind, int64_t outer, int64_t count, int64_t inner, float divisor, const float* input,
                   float* output, int threads) {

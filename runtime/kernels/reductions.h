@@ -11,13 +11,6 @@ enum class RowReduction : uint8_t { Sum, Max, Min, Product };
 void reduceMiddle(RowReduction kind, int64_t outer, int64_t count, int64_t inner, float divisor, const float* input,
                   float* output, int threads);
 
-// Of one row. A sum of more than `kSummedAtOnce` goes by parts of so many, which are added in f64.
-inline constexpr int64_t kSummedAtOnce = 1024;
-using RowFunction = float (*)(const float* row, int64_t count);
-RowFunction rowFunction(RowReduction kind);
-// NaN wins.
-float extremeOf(bool isLargest, float a, float b);
-
 // Where the largest or smallest of a row stands, the first of several; NaN wins.
 int64_t extremeOfRow(bool isLargest, const float* row, int64_t count);
 // Of `width` columns of `count` rows, which are `stride` apart: the largest or smallest value and its row, the first of

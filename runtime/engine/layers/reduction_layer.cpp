@@ -10,10 +10,11 @@
 namespace tscompile {
 
 std::string ReductionLayer::name() const {
-  const std::string name = isMean                      ? "mean"
-                           : kind == RowReduction::Sum ? "sum"
-                           : kind == RowReduction::Max ? "max"
-                                                       : "min";
+  const std::string name = isMean                          ? "mean"
+                           : kind == RowReduction::Sum     ? "sum"
+                           : kind == RowReduction::Product ? "product"
+                           : kind == RowReduction::Max     ? "max"
+                                                           : "min";
   return steps.empty() ? name : loopName(program) + "+" + name;
 }
 
@@ -49,6 +50,8 @@ constexpr std::string_view nameOf(ReductionOf of) {
       return "aten::mean.dim";
     case ReductionOf::Max:
       return "aten::amax";
+    case ReductionOf::Product:
+      return "aten::prod.dim_int";
     case ReductionOf::Min:
       break;
   }
@@ -65,13 +68,12 @@ IValue shaped(const ConvertCall& call, const IValue& x) {
   return call.compute("aten::reshape", {x, intList(call.spec().sizes)});
 }
 
-// Dimensions that do not lie next to each other are moved to the end.
+// Of dimensions that do not lie next to each other, those of the last group first, then the others.
 IValue reducedApart(const ConvertCall& call, ReductionOf of, const Tensor& x, const Dims& dims) {
-  Dims order, last;
-  for (int64_t d = 0; d < x.rank(); ++d)
-    if (std::find(dims.begin(), dims.end(), d) == dims.end()) order.push_back(d);
-  for (int64_t d : dims) last.push_back(static_cast<int64_t>(order.size())), order.push_back(d);
-  return shaped(call, reduced(call, of, call.compute("aten::permute", {x, intList(order)}), last));
+  size_t first = dims.size() - 1;
+  while (first > 0 && dims[first - 1] + 1 == dims[first]) --first;
+  const Dims last(DimSpan(dims.data() + first, dims.size() - first)), others(DimSpan(dims.data(), first));
+  return shaped(call, reduced(call, of, reduced(call, of, x, last), others));
 }
 
 // Of complex numbers, the parts.
@@ -97,9 +99,10 @@ void convertReduction(ConvertCall& call) {
   std::sort(dims.begin(), dims.end());
   if (isComplex) return call.setResult(0, reducedParts(call, kOf, x, dims));
   auto layer = std::make_unique<ReductionLayer>(call.node());
-  layer->kind = kOf == ReductionOf::Max   ? RowReduction::Max
-                : kOf == ReductionOf::Min ? RowReduction::Min
-                                          : RowReduction::Sum;
+  layer->kind = kOf == ReductionOf::Max       ? RowReduction::Max
+                : kOf == ReductionOf::Min     ? RowReduction::Min
+                : kOf == ReductionOf::Product ? RowReduction::Product
+                                              : RowReduction::Sum;
   layer->isMean = kOf == ReductionOf::Mean;
   const int first = dims.empty() ? 0 : static_cast<int>(dims.front()),
             end = dims.empty() ? 0 : static_cast<int>(dims.back()) + 1;
@@ -127,5 +130,6 @@ template void convertReduction<ReductionOf::Sum>(ConvertCall& call);
 template void convertReduction<ReductionOf::Mean>(ConvertCall& call);
 template void convertReduction<ReductionOf::Max>(ConvertCall& call);
 template void convertReduction<ReductionOf::Min>(ConvertCall& call);
+template void convertReduction<ReductionOf::Product>(ConvertCall& call);
 
 }  // namespace tscompile

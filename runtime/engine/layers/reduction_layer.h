@@ -1,4 +1,4 @@
-// Sums, means and extremes over dimensions that lie next to each other, in f32.
+// Sums, means, products and extremes over dimensions that lie next to each other, in f32.
 #pragma once
 
 #include "runtime/engine/network/convert_call.h"
@@ -30,7 +30,7 @@ class ReductionLayer : public Layer {
 };
 
 // (self) or (self, dimensions, keepdim), with or without a dtype behind.
-enum class ReductionOf : uint8_t { Sum, Mean, Max, Min };
+enum class ReductionOf : uint8_t { Sum, Mean, Max, Min, Product };
 template <ReductionOf kOf>
 void convertReduction(ConvertCall& call);
 

@@ -266,6 +266,27 @@ void kronKernel(KernelCall& call) {
   multiplyElements(out.withGeometry(sizes, contiguousStrides(sizes), out.offset()), x, y);
 }
 
+// As kronKernel does it.
+void convertKron(ConvertCall& call) {
+  const Tensor a = call.tensor(0), b = call.tensor(1);
+  const DimSpan sizes = call.spec().sizes;
+  if (a.dtype() != DType::Float32 || b.dtype() != DType::Float32)
+    return convertToKernel(call, "an argument is not float32");
+  if (2 * sizes.size() > kMaxRank) return convertToKernel(call, "there are too many dimensions");
+  auto spread = [&](const Tensor& t, bool first) {
+    Dims spaced;
+    const size_t missing = sizes.size() - t.sizes().size();
+    for (size_t d = 0; d < sizes.size(); ++d) {
+      const int64_t size = d < missing ? 1 : t.sizes()[d - missing];
+      spaced.push_back(first ? size : 1);
+      spaced.push_back(first ? 1 : size);
+    }
+    return call.compute("aten::reshape", {t, intList(spaced)});
+  };
+  const IValue products = call.compute("aten::mul.Tensor", {spread(a, true), spread(b, false)});
+  call.setResult(0, call.compute("aten::reshape", {products, intList(sizes)}));
+}
+
 // ---- trace ----
 
 void inferTrace(InferCall& call) {
@@ -332,6 +353,7 @@ void registerVectorProductOps(OpRegistry& ops) {
   ops.add({.schema = "aten::kron(Tensor self, Tensor other) -> Tensor",
            .infer = inferKron,
            .kernel = kronKernel,
+           .convert = convertKron,
            .dtypes = kAllTypes});
   ops.add(
       {.schema = "aten::trace(Tensor self) -> Tensor", .infer = inferTrace, .kernel = traceKernel, .dtypes = kNumbers});

@@ -1,5 +1,6 @@
 // Differences between neighbours and what is made of them: diff, gradient, the trapezoidal rule.
 #include "ir/values/size_expression.h"
+#include "runtime/engine/network/convert_call.h"
 #include "runtime/ops/call_op.h"
 #include "runtime/ops/ops.h"
 #include "runtime/ops/tensor_math.h"
@@ -71,6 +72,19 @@ void diffKernel(KernelCall& call) {
                                  : TensorMath(call).sub(later, earlier);
   }
   call.setResult(t);
+}
+
+void convertDiff(ConvertCall& call) {
+  const Tensor t = call.tensor(0);
+  if (t.dtype() != DType::Float32 || call.spec().dtype != t.dtype())
+    return convertToKernel(call, "an argument is not float32");
+  if (call.integer(1) != 1 || !call.isNone(3) || !call.isNone(4) || t.numel() == 0)
+    return convertToKernel(call, "it is not the difference of neighbours");
+  const int64_t dim = call.dim(2, t.rank());
+  auto part = [&](const IValue& from, const IValue& to) {
+    return call.compute("aten::slice.Tensor", {t, dim, from, to, 1});
+  };
+  call.setResult(0, call.compute("aten::sub.Tensor", {part(1, IValue()), part(IValue(), -1), 1}));
 }
 
 // ---- gradient ----
@@ -317,7 +331,8 @@ void cumulativeTrapezoidKernel(KernelCall& call) {
 }  // namespace
 
 void registerDifferencesOps(OpRegistry& ops) {
-  ops.add({.schema = "aten::diff", .infer = inferDiff, .kernel = diffKernel, .dtypes = kAllTypes});
+  ops.add(
+      {.schema = "aten::diff", .infer = inferDiff, .kernel = diffKernel, .convert = convertDiff, .dtypes = kAllTypes});
   auto add = [&](std::string_view schema, KernelFunction kernel, InferFunction infer = inferGradient) {
     ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kAllTypes});
   };

@@ -360,7 +360,12 @@ void registerReductionOps(OpRegistry& ops) {
              .cost = Cost::Reduction});
   ops.add({.schema = "aten::nanmean", .infer = inferNanMean, .kernel = nanMeanKernel, .cost = Cost::Reduction});
   for (auto schema : {"aten::prod", "aten::prod.dim_int"})
-    ops.add({.schema = schema, .infer = inferSum, .kernel = prodKernel, .dtypes = kAllTypes, .cost = Cost::Reduction});
+    ops.add({.schema = schema,
+             .infer = inferSum,
+             .kernel = prodKernel,
+             .convert = convertReduction<ReductionOf::Product>,
+             .dtypes = kAllTypes,
+             .cost = Cost::Reduction});
   for (auto schema :
        {"aten::any", "aten::any.dim", "aten::any.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor"})
     ops.add({.schema = schema,

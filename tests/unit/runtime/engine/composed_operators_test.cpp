@@ -57,6 +57,33 @@ TEST(ComposedOperators, ReductionsOfDimensionsApart) {
   expectComposed("  %d : int[] = prim::Constant[value=[0, 2]]()\n  %z : Tensor = aten::amax(%x, %d, %f)\n", {x, x});
 }
 
+TEST(ComposedOperators, ProductsAndDifferences) {
+  Tensor x = randn({4, 3, 5}, 1), y = randn({2, 7}, 2);
+  for (const char* call : {"prod(%x, %none)", "prod(%x, %last, %f, %none)", "prod(%x, %one, %t, %none)", "kron(%x, %y)",
+                           "kron(%y, %x)", "diff(%x, %one, %last, %none, %none)", "diff(%x, %one, %one, %none, %none)"})
+    expectComposed(fmt::format("  %z : Tensor = aten::{}\n", call), {x, y});
+}
+
+// What is only reduced is made in tiles.
+TEST(ComposedOperators, ReductionsOfLoops) {
+  for (const Tensor& x : {randn({4, 3, 5}, 1), randn({3, 2500}, 2), randn({700, 2}, 3)}) {
+    expectComposed("  %a : Tensor = aten::mul(%x, %y)\n  %z : Tensor = aten::sum(%a, %none)\n", {x, x});
+    expectComposed(
+        "  %d : int[] = prim::Constant[value=[-1]]()\n  %a : Tensor = aten::sub(%x, %y, %two)\n"
+        "  %z : Tensor = aten::amax(%a, %d, %t)\n",
+        {x, x});
+    // Read twice, and by a view.
+    expectComposed(
+        "  %d : int[] = prim::Constant[value=[-1]]()\n  %a : Tensor = aten::exp(%x)\n"
+        "  %b : Tensor = aten::mean(%a, %d, %t, %none)\n  %z : Tensor = aten::div(%a, %b)\n",
+        {x, x});
+    expectComposed(
+        "  %s : int[] = prim::Constant[value=[-1]]()\n  %a : Tensor = aten::sin(%x)\n"
+        "  %b : Tensor = aten::reshape(%a, %s)\n  %z : Tensor = aten::sum(%b, %s, %f, %none)\n",
+        {x, x});
+  }
+}
+
 TEST(ComposedOperators, Patches) {
   Tensor x = randn({2, 3, 7, 6}, 1), columns = randn({2, 24, 12}, 2);
   auto lists = [](const char* kernel, const char* dilation, const char* padding, const char* stride) {

@@ -149,7 +149,7 @@ TEST(RearrangingLayers, Reducing) {
   }
   expectLayer("  %y : Tensor = aten::mean(%x, %none)\n", "mean", in);
   expectLayer("  %d : int[] = prim::Constant[value=[0, 2]]()\n  %y : Tensor = aten::sum(%x, %d, %t, %none)\n",
-              "copy, sum", in);
+              "sum, sum", in);
 }
 
 }  // namespace tscompile::test

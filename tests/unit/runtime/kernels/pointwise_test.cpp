@@ -405,27 +405,4 @@ TEST(EnginePointwise, LogicOfBool) {
     ASSERT_EQ(got[i], (!a[i] || b[i % kColumns]) != (a[i / kColumns * kColumns] != 0)) << i;
 }
 
-// What a loop makes is reduced as if it had been stored, to the last bit.
-TEST(EnginePointwise, ReducedLoops) {
-  PointwiseProgram p;
-  const int x = p.input(), y = p.input();
-  p.output(p.step(PointwiseOp::Mul, x, y));
-  for (auto [rows, count] : {std::pair<int64_t, int64_t>{300, 7}, {3, 5000}, {40, 1024}, {1, 100000}, {2000, 64}}) {
-    std::vector<float> a = randomFloats(static_cast<size_t>(rows * count), 1, -2, 2);
-    std::vector<float> b = randomFloats(static_cast<size_t>(count), 2, -2, 2);
-    a[static_cast<size_t>(count / 2)] = NAN;
-    std::vector<float> products(a.size()), want(static_cast<size_t>(rows)), got(want);
-    const int64_t same[] = {count, 1}, row[] = {0, 1};
-    run(p, {rows, count}, {{a.data(), same}, {b.data(), row}}, {products.data()});
-    for (RowReduction kind : {RowReduction::Sum, RowReduction::Max, RowReduction::Min})
-      for (int threads : {1, 2}) {
-        reduceMiddle(kind, rows, count, 1, 3, products.data(), want.data(), 1);
-        const int64_t dims[] = {rows, count};
-        const PointwiseOperand operands[] = {{a.data(), same}, {b.data(), row}};
-        reducePointwise(p, dims, operands, kind, count, 3, got.data(), threads);
-        EXPECT_EQ(std::memcmp(got.data(), want.data(), got.size() * sizeof(float)), 0) << rows << "x" << count;
-      }
-  }
-}
-
 }  // namespace tscompile::test
