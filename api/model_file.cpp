@@ -32,9 +32,10 @@ bool refuseFolder(const std::string& path, Diagnostics& diagnostics) {
   Diagnostics unheard;
   const bool isBuilt = bool(readBuiltModel(path, unheard));
   Diagnostic& d = diagnostics.fileError(path, {}, "expected a model, found a folder", ErrorKind::Input);
-  d.note(isBuilt ? "it is a language model that was built, which 'tscompile generate' runs"
-                 : "a model is one file, as torch.export.save, torch.jit.save and 'tscompile convert' write it; a folder "
-                   "may be what 'tscompile build' has made, for generate, inspect and refit");
+  d.note(isBuilt
+             ? "it is a language model that was built, which 'tscompile generate' runs"
+             : "a model is one file, as torch.export.save, torch.jit.save and 'tscompile convert' write it; a folder "
+               "may be what 'tscompile build' has made, for generate, inspect and refit");
   if (!isBuilt && !unheard.list().empty())
     for (const Diagnostic& note : unheard.list().front().notes) d.note(note.message);
   return true;

@@ -243,8 +243,8 @@ class GraphBinder {
     const bool isMode = type->kind() == TypeKind::Bool && (path == "training" || path.ends_with(".training"));
     if (!isMode && !type->is(TypeKind::Optional)) return std::nullopt;
     if (toldUntold_.insert(isMode).second)
-      diagnostics_.remark(n->range, fmt::format("{} is taken for {}, as the weights do not tell it", path,
-                                                isMode ? "False" : "None"));
+      diagnostics_.remark(
+          n->range, fmt::format("{} is taken for {}, as the weights do not tell it", path, isMode ? "False" : "None"));
     return isMode ? IValue(false) : IValue();
   }
 
@@ -276,7 +276,7 @@ class GraphBinder {
   Unsupplied unsupplied_;
   Diagnostics& diagnostics_;
   std::unordered_set<std::string> reported_;
-  std::set<bool> toldUntold_;  // of modes, of parameters
+  std::set<bool> toldUntold_;                                  // of modes, of parameters
   std::unordered_map<std::string, Ref<ObjectValue>> objects_;  // by their first path
   std::unordered_map<std::string, IValue> values_;             // the same of others
 };

@@ -68,10 +68,10 @@ class Explainer {
     for (size_t i = 0; i < crossings.size(); ++i) row(partition_.segments[i], padded(crossings[i], width));
     if (partition_.nodeCount() == 0) return std::move(out_ += " no node has to run\n");
     const size_t packing = partition_.wrappingCount();
-    out_ += fmt::format(" {} of {} nodes in {}, {}{}\n", partition_.acceleratedCount(), partition_.nodeCount(),
-                        counted(partition_.count(Target::Accelerated), "engine"), percent(coverage(partition_)),
-                        packing ? fmt::format("; {} more only {} inputs or outputs", packing, packing == 1 ? "packs" : "pack")
-                                : "");
+    out_ += fmt::format(
+        " {} of {} nodes in {}, {}{}\n", partition_.acceleratedCount(), partition_.nodeCount(),
+        counted(partition_.count(Target::Accelerated), "engine"), percent(coverage(partition_)),
+        packing ? fmt::format("; {} more only {} inputs or outputs", packing, packing == 1 ? "packs" : "pack") : "");
     return std::move(out_);
   }
 

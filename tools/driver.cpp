@@ -124,8 +124,8 @@ int runVerb(const Options& options, std::istream& in, std::ostream& out, std::os
 // Of threads, say, of which a user may have so many.
 bool isLackOfResources(const std::exception& e) {
   const auto* error = dynamic_cast<const std::system_error*>(&e);
-  return error && (error->code() == std::errc::resource_unavailable_try_again ||
-                   error->code() == std::errc::not_enough_memory);
+  return error &&
+         (error->code() == std::errc::resource_unavailable_try_again || error->code() == std::errc::not_enough_memory);
 }
 
 }  // namespace

@@ -204,8 +204,7 @@ ExportedSize ProgramReader::sizeOf(Json size) {
   int64_t known = exported::sizeOf(size);
   if (known != kUnknownSize) return {known, known, {}};
   ExportedSize out{0, std::numeric_limits<int64_t>::max(), {}};
-  const auto told =
-      SizeExpression::parse(expressionOf(size), [&](std::string_view name) { return symbolNamed(name); });
+  const auto told = SizeExpression::parse(expressionOf(size), [&](std::string_view name) { return symbolNamed(name); });
   if (!told) return out;
   out.least = std::max<int64_t>(told->range().least, 0);
   out.most = std::max(told->range().most, out.least);

@@ -31,9 +31,9 @@ class SizeExpression {
   static SizeExpression symbol(std::string_view name, SizeRange range = {0, INT64_MAX});
   // A symbol of one analysis, `place` of the value numbered `value`: texts do not tell it.
   static SizeExpression anonymous(uint32_t value, uint32_t place, SizeRange range);
-  // Reads `2*N + 1`, `floordiv(N, 2)`, `min(N, 3)`, `max(…)`, `broadcast(…)`, also as sympy writes them (`Mul(Integer(2), Symbol('N'))`
-  // by its srepr); nothing if it
-  // is malformed, too large, or a symbol is not known to `symbolOf`.
+  // Reads `2*N + 1`, `floordiv(N, 2)`, `min(N, 3)`, `max(…)`, `broadcast(…)`, also as sympy writes them
+  // (`Mul(Integer(2), Symbol('N'))` by its srepr); nothing if it is malformed, too large, or a symbol is not known to
+  // `symbolOf`.
   using SymbolOf = std::function<std::optional<SizeExpression>(std::string_view name)>;
   static std::optional<SizeExpression> parse(std::string_view text, const SymbolOf& symbolOf);
 

@@ -14,8 +14,8 @@ namespace tscompile {
 
 class SizeSymbols {
  public:
-  // Sizes that are symbols get the values that they stand beside; those that have one keep it. Of 4*N + 1 the value of N
-  // follows, if no other size tells it.
+  // Sizes that are symbols get the values that they stand beside; those that have one keep it. Of 4*N + 1 the value of
+  // N follows, if no other size tells it.
   void bind(DimSpan told, DimSpan is);
   // What an expression comes to, if all of its symbols have a value.
   std::optional<int64_t> valueOf(SizeExpression e) const;

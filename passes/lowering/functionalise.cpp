@@ -23,9 +23,9 @@ namespace {
 // How a node that writes its first argument is said without writing.
 struct Functional {
   Symbol kind;
-  size_t nones = 0;         // arguments to add
-  bool needsCast = false;   // the result may be of another dtype than the argument
-  bool needsCheck = false;  // it may be one that cannot be written to the argument: of other sizes or dtype
+  size_t nones = 0;          // arguments to add
+  bool needsCast = false;    // the result may be of another dtype than the argument
+  bool needsCheck = false;   // it may be one that cannot be written to the argument: of other sizes or dtype
   bool isLaidAlike = false;  // it lies in memory as the argument does
 };
 
@@ -86,7 +86,9 @@ class Round {
     if (!n->input(0)->type()->isTensor()) return {};
     for (size_t i = 1; i < schema.arguments.size(); ++i)
       if (schema.arguments[i].isWritten()) return {};
-    auto alike = [](Symbol kind, size_t nones = 0) { return Functional{.kind = kind, .nones = nones, .isLaidAlike = true}; };
+    auto alike = [](Symbol kind, size_t nones = 0) {
+      return Functional{.kind = kind, .nones = nones, .isLaidAlike = true};
+    };
     if (n->kind() == aten::fill_ && op.overload() == "Scalar") return alike(aten::full_like, 5);
     if (n->kind() == aten::fill_ && op.overload() == "Tensor") return alike(Symbol::of("aten::fill"));
     if (n->kind() == aten::zero_) return alike(aten::zeros_like, 5);
@@ -378,8 +380,7 @@ class Round {
   }
   // A new tensor in the place of a part lies in memory without gaps.
   bool showsStrides(const Variable& x) {
-    return std::any_of(x.users.begin(), x.users.end(),
-                       [](const Node* n) { return n->isReturn() || n->hasBlocks(); }) ||
+    return std::any_of(x.users.begin(), x.users.end(), [](const Node* n) { return n->isReturn() || n->hasBlocks(); }) ||
            isAnyName(x, [this](const Value* v) { return facts_.isAskedForStrides(v); });
   }
   template <class F>

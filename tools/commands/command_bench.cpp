@@ -598,7 +598,8 @@ OptionSpecs benchOptions() {
                 o.own.of<BenchCommand>().slower = tolerance("--fail-if-slower", number) / 100;
               }},
              settingOption("shape"),
-             {"--duration", "DURATION", "how long each measurement takes, such as 500ms or 10s; without a unit: seconds (default: 3s)",
+             {"--duration", "DURATION",
+              "how long each measurement takes, such as 500ms or 10s; without a unit: seconds (default: 3s)",
               [](Options& o, const std::string& v) {
                 o.own.of<BenchCommand>().duration =
                     checked(parseDuration(v), "--duration", "a duration such as 500ms or 10s", v);

@@ -536,8 +536,9 @@ VerbSpec diffCommand() {
   return {.name = "diff",
           .summary = "tell what two models, engine files, weights or measurements differ in",
           .argument = "FILE",
-          .argumentHelp = "two files: models (.pt, .pt2, graph text, module dumps), engine files, weights or "
-                          "measurements",
+          .argumentHelp =
+              "two files: models (.pt, .pt2, graph text, module dumps), engine files, weights or "
+              "measurements",
           .argumentRequired = true,
           .argumentRepeats = true,
           .details = kDiffDetails,

@@ -57,7 +57,8 @@ const OptionSpec kCommon[] = {
      [](Options& o, const std::string& v) {
        o.common.memoryLimit = checked(parseSize(v), "--limit-mem", "a size such as 512M", v);
      }},
-    {"--limit-time", "DURATION", "time that it may take, such as 250ms, 3s or 2min; without a unit: seconds (default: unlimited)",
+    {"--limit-time", "DURATION",
+     "time that it may take, such as 250ms, 3s or 2min; without a unit: seconds (default: unlimited)",
      [](Options& o, const std::string& v) {
        const auto time = parseDuration(v);
        const bool passes = time && time->count() > 0;

@@ -69,9 +69,9 @@ void CutText::tellReasons(Session& session) const {
   if (!firstReason.empty()) session.note("not in an engine: " + firstReason);
   if (hint.empty()) return;
   const size_t outside = nodes - inEngines;
-  session.note(hinted == 0 || hinted == outside
-                   ? "what would help: " + hint
-                   : fmt::format("what would help {} of the {} that are not: {}", hinted, counted(outside, "node"), hint));
+  session.note(hinted == 0 || hinted == outside ? "what would help: " + hint
+                                                : fmt::format("what would help {} of the {} that are not: {}", hinted,
+                                                              counted(outside, "node"), hint));
 }
 
 CutText cutText(const Prepared& prepared, const Partition& partition, bool sized) {

@@ -28,8 +28,8 @@ OptionSpecs generationOptions(TextRequest& (*requestOf)(Options&));
 // Throws UsageError for an option of the command line that changes nothing without another one.
 void checkGenerationOptions(const Options& options, const TextRequest& request);
 
-// Changes what an object says: {"id": "a7", "prompt": "The", "top_k": 20, "stop": ["\n"]}; a string is a prompt. Reports everything
-// that is wrong with it.
+// Changes what an object says: {"id": "a7", "prompt": "The", "top_k": 20, "stop": ["\n"]}; a string is a prompt.
+// Reports everything that is wrong with it.
 bool readRequest(const JsonTree::Value& line, TextRequest& request, Diagnostics& diagnostics);
 
 // "1,2,3"; throws UsageError.

@@ -280,9 +280,10 @@ TEST(Shape, WhatNeedsIntegersIsTold) {
                                           "  %0 : float = prim::Constant[value=0.]()\n"
                                           "  %y : Tensor = aten::masked_fill(%x, %mask, %0)\n"
                                           "  return (%y)\n");
-  const std::string err = runCli({"compile", masked, "--shape", "x=2x4", "--shape", "mask=2x4", "-o",
-                                  folder.path() + "/m.tse"}).err;
-  EXPECT_NE(err.find("no dtype was said for %mask, so it is float32; mask=2x4:bool says one"), std::string::npos) << err;
+  const std::string err =
+      runCli({"compile", masked, "--shape", "x=2x4", "--shape", "mask=2x4", "-o", folder.path() + "/m.tse"}).err;
+  EXPECT_NE(err.find("no dtype was said for %mask, so it is float32; mask=2x4:bool says one"), std::string::npos)
+      << err;
 }
 
 TEST(Inspect, AFolderOfTransformersIsNamed) {

@@ -131,7 +131,8 @@ TEST_F(Generate, InterruptsPrintWhatIsFinished) {
   std::string printed;
   bool isInterrupted = false;
   for (char line[4096]; std::fgets(line, sizeof line, out); printed += line)
-    if (!isInterrupted && std::string(line).find("\"prompt\": 0,") != std::string::npos) isInterrupted = kill(process, SIGINT) == 0;
+    if (!isInterrupted && std::string(line).find("\"prompt\": 0,") != std::string::npos)
+      isInterrupted = kill(process, SIGINT) == 0;
   EXPECT_TRUE(isInterrupted);
   EXPECT_NE(printed.find("\"prompt\": 0, \"finished\": \"length\""), std::string::npos) << printed;
   const int status = pclose(out);

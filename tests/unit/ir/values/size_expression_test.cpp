@@ -1,5 +1,4 @@
 #include "ir/values/size_symbols.h"
-
 #include "tests/support/choices.h"
 #include "tests/support/property.h"
 

@@ -457,9 +457,7 @@ TEST(Functionalise, AViewOfWhatIsWrittenTellsHowItLies) {
   %c : Tensor = aten::view(%b, %all)
   return (%c)
 )";
-  auto with = [](std::string text, const std::string& latest) {
-    return text.replace(text.find("LATEST"), 6, latest);
-  };
+  auto with = [](std::string text, const std::string& latest) { return text.replace(text.find("LATEST"), 6, latest); };
   expectAfter(start + "  %w : Float(4, 3) = aten::masked_fill_(%a, %mask, %half)\n" + with(view, "a"),
               start + "  %9 : Float(4, 3) = aten::masked_fill(%a, %mask, %half)\n" +
                   "  %w : Float(4, 3) = tscompile::strided_like(%9, %a)\n" + with(view, "w"));
