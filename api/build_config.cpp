@@ -1,6 +1,6 @@
 #include "api/build_config.h"
 
-#include "api/bounded_json.h"
+#include "api/support/bounded_json.h"
 #include "ir/support/split.h"
 #include "ir/support/text.h"
 

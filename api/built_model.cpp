@@ -1,7 +1,7 @@
 #include "api/built_model.h"
 
-#include "api/bounded_json.h"
 #include "api/engine_file.h"
+#include "api/support/bounded_json.h"
 #include "frontend/files/archive_kind.h"
 #include "frontend/files/file_io.h"
 #include "frontend/files/section_file.h"

@@ -1,6 +1,6 @@
 #include "api/call_inputs.h"
 
-#include "api/fitted_values.h"
+#include "api/support/fitted_values.h"
 #include "ir/support/text.h"
 
 #include <fmt/core.h>

@@ -31,7 +31,7 @@ class CallInputs {
   std::optional<size_t> find(std::string_view name) const;
 
   // What Method::run() takes, of one value for each input at most, nothing where it is left out. Reports (as Input)
-  // what does not fit (api/fitted_values.h) or is missing.
+  // what does not fit (api/support/fitted_values.h) or is missing.
   Result<std::vector<IValue>> complete(std::vector<std::optional<IValue>> given, Diagnostics& diagnostics) const;
 
  private:

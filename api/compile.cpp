@@ -2,11 +2,11 @@
 
 #include "api/compile_settings.h"
 #include "api/engine_cut.h"
-#include "api/graph_parts.h"
 #include "api/module_state.h"
 #include "api/named_inputs.h"
 #include "api/other_inputs.h"
 #include "api/plugin_sizes.h"
+#include "api/support/graph_parts.h"
 #include "frontend/files/section_file.h"
 #include "frontend/files/shared_parts.h"
 #include "ir/analysis/verifier.h"

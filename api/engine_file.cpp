@@ -2,8 +2,8 @@
 
 #include "api/compile_settings.h"
 #include "api/exported_sizes.h"
-#include "api/graph_parts.h"
 #include "api/other_inputs.h"
+#include "api/support/graph_parts.h"
 #include "frontend/files/section_file.h"
 #include "frontend/files/shared_parts.h"
 #include "frontend/files/tensor_formats.h"

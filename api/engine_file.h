@@ -3,8 +3,8 @@
 // the file is loaded. docs/engine_files.md has the format.
 #pragma once
 
-#include "api/graph_parts.h"
 #include "api/partition.h"
+#include "api/support/graph_parts.h"
 #include "frontend/export/exported_input.h"
 #include "ir/support/diagnostics.h"
 #include "ir/support/limits.h"

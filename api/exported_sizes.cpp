@@ -1,6 +1,6 @@
 #include "api/exported_sizes.h"
 
-#include "api/bounded_json.h"
+#include "api/support/bounded_json.h"
 #include "api/symbolic_ranges.h"
 #include "ir/support/text.h"
 #include "ir/values/size_symbols.h"

@@ -51,7 +51,7 @@ static bool fitsEngine(const BuiltModel& built, const Module& module, Diagnostic
                      fmt::format("max_seq_len is {}, but the engine was built for texts of up to {} tokens",
                                  built.config.maxSeqLen, blocks * built.cache.tokensPerBlock),
                      ErrorKind::Incompatible)
-          .note(fmt::format("build again with --set max_seq_len={}", built.config.maxSeqLen));
+          .note(fmt::format("build again with max_seq_len={}", built.config.maxSeqLen));
       return false;
     }
   }

@@ -8,7 +8,7 @@
 #include "api/model_file.h"
 #include "api/module_state.h"
 #include "api/other_inputs.h"
-#include "api/saved_plugins.h"
+#include "api/support/saved_plugins.h"
 #include "frontend/files/file_io.h"
 #include "frontend/files/file_kind.h"
 #include "frontend/files/section_file.h"

@@ -2,7 +2,7 @@
 
 #include "api/exported_sizes.h"
 #include "api/extensions.h"
-#include "api/saved_plugins.h"
+#include "api/support/saved_plugins.h"
 #include "api/symbolic_ranges.h"
 #include "ir/graph/clone.h"
 #include "ir/graph/printer.h"

@@ -1,6 +1,6 @@
 #include "api/plugin_sizes.h"
 
-#include "api/saved_plugins.h"
+#include "api/support/saved_plugins.h"
 #include "api/symbolic_ranges.h"
 #include "runtime/plugin/fields.h"
 

@@ -1,7 +1,7 @@
 #include "api/refit.h"
 
 #include "api/compile_settings.h"
-#include "api/graph_parts.h"
+#include "api/support/graph_parts.h"
 #include "frontend/files/archive_kind.h"
 #include "frontend/files/file_io.h"
 #include "frontend/files/weights.h"

@@ -1,7 +1,7 @@
 #include "api/verify.h"
 
-#include "api/deep_copy.h"
 #include "api/module_state.h"
+#include "api/support/deep_copy.h"
 #include "ir/graph/printer.h"
 #include "partition/report.h"
 #include "partition/segment_graph.h"

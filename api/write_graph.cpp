@@ -1,7 +1,7 @@
 // A graph as text and weights: what PyTorch's text rounds or leaves out goes to a safetensors file.
-#include "api/graph_parts.h"
 #include "api/lower.h"
 #include "api/module_state.h"
+#include "api/support/graph_parts.h"
 #include "frontend/files/attribute_tensors.h"
 #include "frontend/files/file_io.h"
 #include "frontend/files/section_file.h"

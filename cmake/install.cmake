@@ -12,7 +12,6 @@ install(EXPORT tscompileTargets NAMESPACE tscompile:: DESTINATION ${CMAKE_INSTAL
 # The public headers: what programs, rewriters and authors of plugins are told to include, and what these include. They
 # keep their folders below include/tscompile; users include <tscompile/compiler.h>.
 file(GLOB public_headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/api/*.h)
-list(REMOVE_ITEM public_headers api/bounded_json.h)  # needs nlohmann-json, which the library keeps to itself
 list(APPEND public_headers ir/graph/expression.h passes/rewrite/managers.h runtime/plugin/plugin_sdk.h)
 set(unread ${public_headers})
 while(unread)

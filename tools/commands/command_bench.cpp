@@ -1,7 +1,7 @@
 // `tscompile bench`: how long a run of a graph takes.
-#include "api/deep_copy.h"
 #include "api/input_range.h"
 #include "api/model_file.h"
+#include "api/support/deep_copy.h"
 #include "frontend/files/file_io.h"
 #include "frontend/files/section_file.h"
 #include "ir/support/json_fields.h"

@@ -1,7 +1,7 @@
 // `tscompile report`: one page about a model, to look at: where its time goes, what runs where and why.
-#include "api/deep_copy.h"
 #include "api/engine_cut.h"
 #include "api/profile/run_profile.h"
+#include "api/support/deep_copy.h"
 #include "api/verify.h"
 #include "frontend/files/file_io.h"
 #include "frontend/files/section_file.h"

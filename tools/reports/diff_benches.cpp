@@ -1,6 +1,6 @@
 #include "tools/reports/diff_benches.h"
 
-#include "api/bounded_json.h"
+#include "api/support/bounded_json.h"
 #include "frontend/files/file_io.h"
 #include "ir/support/json_fields.h"
 #include "ir/support/text.h"

@@ -2,9 +2,9 @@
 
 #include "api/compile.h"
 #include "api/engine_file.h"
-#include "api/fitted_values.h"
 #include "api/forgotten_weights.h"
 #include "api/model_file.h"
+#include "api/support/fitted_values.h"
 #include "frontend/export/sample_inputs.h"
 #include "ir/graph/node_text.h"
 #include "ir/graph/text_graphs.h"

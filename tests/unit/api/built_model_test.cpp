@@ -163,7 +163,7 @@ TEST_P(BuiltModels, TellWhereSettingsAreNotTheirs) {
   ASSERT_TRUE(writeFile(path, text->replace(at, kBuilt.size(), "\"max_seq_len\": 90000"), diagnostics));
   EXPECT_FALSE(LanguageModel::load(folder_, {}, diagnostics));
   EXPECT_NE(messages().find("max_seq_len is 90000, but the engine was built for texts of up to 128 tokens\n"
-                            "note: build again with --set max_seq_len=90000"),
+                            "note: build again with max_seq_len=90000"),
             std::string::npos)
       << messages();
 }

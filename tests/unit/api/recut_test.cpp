@@ -1,8 +1,8 @@
 // What is announced is what runs: engines that turn down the sizes of a run are cut around what is in the way, and
 // partition, compile, verify and profile count the same nodes.
 #include "api/compiler.h"
-#include "api/deep_copy.h"
 #include "api/extensions.h"
+#include "api/support/deep_copy.h"
 #include "api/verify.h"
 #include "ir/graph/clone.h"
 #include "runtime/call/run_observer.h"

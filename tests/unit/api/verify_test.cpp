@@ -2,7 +2,7 @@
 #include "api/verify.h"
 
 #include "api/compiler.h"
-#include "api/deep_copy.h"
+#include "api/support/deep_copy.h"
 #include "runtime/registry.h"
 
 #include <gtest/gtest.h>

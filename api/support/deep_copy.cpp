@@ -1,4 +1,4 @@
-#include "api/deep_copy.h"
+#include "api/support/deep_copy.h"
 
 #include "runtime/reference/loops/copy.h"
 

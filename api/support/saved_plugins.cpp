@@ -1,4 +1,4 @@
-#include "api/saved_plugins.h"
+#include "api/support/saved_plugins.h"
 
 #include "ir/support/remedy.h"
 #include "ir/support/text.h"

@@ -1,4 +1,4 @@
-#include "api/fitted_values.h"
+#include "api/support/fitted_values.h"
 
 namespace tscompile {
 namespace {
