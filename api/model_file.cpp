@@ -17,16 +17,6 @@ ModelFile modelFileOf(const std::string& path) {
   return isTorchArchive(path) ? ModelFile::Archive : ModelFile::Text;
 }
 
-bool checkGraphText(const std::string& name, std::string_view content, Diagnostics& diagnostics,
-                    std::string_view expected) {
-  const FileKind kind = detectFileKind(content.substr(0, kFileKindBytes));
-  if (kind == FileKind::GraphText || kind == FileKind::ModuleDump || kind == FileKind::Text ||
-      (kind == FileKind::Binary && content.find("graph(") != std::string_view::npos))
-    return true;
-  reportFileKind(name, expected, kind, diagnostics, true);
-  return false;
-}
-
 bool refuseFolder(const std::string& path, Diagnostics& diagnostics) {
   if (std::error_code ignored; !std::filesystem::is_directory(path, ignored)) return false;
   Diagnostics unheard;

@@ -16,10 +16,6 @@ enum class ModelFile : uint8_t { Text, Engine, Export, Archive };
 // By its first bytes, and for zip archives by their members. Text for all others, and for "-", standard input.
 ModelFile modelFileOf(const std::string& path);
 
-// Reports content that is of another kind than graph text. A text that is broken or not known for what it is goes to
-// its reader, which tells best what is wrong with it. `expected` is of the message.
-bool checkGraphText(const std::string& name, std::string_view content, Diagnostics& diagnostics,
-                    std::string_view expected = "graph text");
 // Reports a folder that stands where a model should, if it is one.
 bool refuseFolder(const std::string& path, Diagnostics& diagnostics);
 

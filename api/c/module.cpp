@@ -3,6 +3,7 @@
 #include "api/c/handles.h"
 #include "api/compile_settings.h"
 #include "api/extensions.h"
+#include "api/forgotten_weights.h"
 #include "ir/support/quantities.h"
 
 #include <algorithm>
@@ -55,9 +56,10 @@ CompileSpec specOf(const tscompile_compile_options* options) {
   return out;
 }
 
-tscompile_module* made(Module module, SourceName name, std::map<std::string, IValue> defaults = {}) {
+tscompile_module* made(Module module, SourceName name, std::string path, std::map<std::string, IValue> defaults = {}) {
   std::vector<std::string> methods = module.methods();
-  return new tscompile_module{std::move(module), std::move(name), std::move(defaults), std::move(methods)};
+  return new tscompile_module{std::move(module), std::move(name), std::move(path), std::move(defaults),
+                              std::move(methods)};
 }
 
 tscompile_method::Info infoOf(const ValueInfo& value, bool isOptional) {
@@ -153,7 +155,7 @@ tscompile_status tscompile_load(const char* path, const tscompile_load_options* 
     Diagnostics diagnostics;
     Result<Module> module = Module::load(path, loadOptionsOf(options), diagnostics);
     if (!module) fail(diagnostics);
-    *out = made(std::move(*module), {});
+    *out = made(std::move(*module), {}, path);
   });
 }
 
@@ -168,7 +170,7 @@ tscompile_status tscompile_load_memory(const void* bytes, size_t count, const ch
     Result<Module> module = loadBytes(std::string_view(static_cast<const char*>(bytes), count),
                                       name ? name : "<memory>", loadOptionsOf(options), said, diagnostics);
     if (!module) fail(diagnostics, said);
-    *out = made(std::move(*module), said);
+    *out = made(std::move(*module), said, name ? name : "<memory>");
   });
 }
 
@@ -189,7 +191,7 @@ tscompile_status tscompile_module_compile(const tscompile_module* module, const 
     Diagnostics diagnostics;
     Result<Module> compiled = m.module.compiled(spec, diagnostics);
     if (!compiled) fail(diagnostics, m.name);
-    *out = made(std::move(*compiled), m.name, m.module.defaults(spec.lowering.method));
+    *out = made(std::move(*compiled), m.name, m.path, m.module.defaults(spec.lowering.method));
   });
 }
 
@@ -232,7 +234,7 @@ tscompile_status tscompile_module_prepare(const tscompile_module* module, const 
     const tscompile_module& m = given(module, "module");
     const std::string called = name ? name : "forward";
     Diagnostics diagnostics;
-    Result<Method> method = m.module.prepare(diagnostics, called);
+    Result<Method> method = prepareGiven(m.path, m.module, called, diagnostics);
     if (!method) fail(diagnostics, m.name);
     CallInputs call(method->inputs(), m.defaults.empty() ? m.module.defaults(called) : m.defaults);
     auto made = std::make_unique<tscompile_method>(*method, std::move(call), m.name);

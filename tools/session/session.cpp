@@ -6,6 +6,7 @@
 #include "api/model_file.h"
 #include "frontend/export/export_file.h"
 #include "frontend/files/file_io.h"
+#include "frontend/files/file_kind.h"
 #include "ir/graph/printer.h"
 #include "ir/support/diagnostic_printer.h"
 #include "ir/support/text.h"
