@@ -586,7 +586,8 @@ Result<std::vector<IValue>> Method::run(std::span<const IValue> inputs, Diagnost
   Result<std::vector<IValue>> out = runAsGiven(inputs, own, options);
   for (const Diagnostic& d : own.list()) {
     Diagnostic& kept = diagnostics.add(d);
-    if (kept.severity == Severity::Error && kept.kind == ErrorKind::Model) kept.note(dtypes);
+    const bool saysSo = kept.message.starts_with("input %");
+    if (kept.severity == Severity::Error && kept.kind == ErrorKind::Model && !saysSo) kept.note(dtypes);
   }
   return out;
 }

@@ -56,15 +56,3 @@ find "$work/moved/include/tscompile" -name '*.h' | sort >"$work/headers"
 # shellcheck disable=SC2086
 xargs -P 2 -I{} c++ $flags -Wall -Werror -fsyntax-only -x c++ -include {} /dev/null <"$work/headers"
 printf '%s headers\n' "$(wc -l <"$work/headers")"
-
-printf '%s\n' '== links of documents'
-python3 - "$(dirname "$(find "$work/moved" -name README.md -path '*/doc/*')")" <<'PYTHON'
-import pathlib, re, sys
-dead = []
-for document in pathlib.Path(sys.argv[1]).glob("**/*.md"):
-    text = re.sub(r"```.*?```|`[^`\n]*`", "", document.read_text(), flags=re.S)
-    for link in re.findall(r"\]\(([^)\s#%]+)", text):
-        if not link.startswith("http") and not (document.parent / link).exists():
-            dead.append(f"{document.name}: {link}")
-sys.exit("\n".join(dead))
-PYTHON

@@ -192,13 +192,23 @@ void reportFileKind(const std::string& path, std::string_view expected, FileKind
     d.note("models are files of torch.export.save and torch.jit.save, graph text, module dumps and engine files");
 }
 
+// Whether nothing is said: its reader tells that best.
+static bool isOfComments(std::string_view text) {
+  while (!text.empty()) {
+    const std::string_view line = trim(text.substr(0, text.find('\n')));
+    if (!line.empty() && line[0] != '#') return false;
+    text.remove_prefix(std::min(text.find('\n'), text.size() - 1) + 1);
+  }
+  return true;
+}
+
 bool checkGraphText(const std::string& path, std::string_view text, Diagnostics& diagnostics,
                     std::string_view expected) {
   const FileKind kind = detectFileKind(text.substr(0, kFileKindBytes));
   auto has = [&](std::string_view part) { return text.find(part) != std::string_view::npos; };
   // Values are the one thing that every graph has.
   const bool mayBe = kind == FileKind::GraphText || kind == FileKind::ModuleDump ||
-                     (kind == FileKind::Text && (has("%") || has("graph"))) ||
+                     (kind == FileKind::Text && (has("%") || has("graph") || isOfComments(text))) ||
                      (kind == FileKind::Binary && has("graph("));
   if (!mayBe) reportFileKind(path, expected, kind, diagnostics, true);
   return mayBe;

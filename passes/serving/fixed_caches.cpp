@@ -278,7 +278,8 @@ class NewTokens {
     const Operator* op = c_.facts.resolve(n);
     const bool keeps = c_.facts.keepsElements(n) || n->kind() == aten::dropout;
     const bool lends = slotOfForm(n, c_.facts).has_value();
-    if (!keeps && !lends && !(op && op->has(Trait::Elementwise))) return false;
+    const bool isMask = n->kind() == aten::where || n->kind() == aten::masked_fill;
+    if (!keeps && !lends && !isMask && !(op && op->has(Trait::Elementwise))) return false;
     const size_t rank = this->rank(n->output());
     std::optional<size_t> fromEnd;
     const Value* product = nullptr;

@@ -252,7 +252,7 @@ std::optional<Executable> withEngines(Executable given, const Options& options, 
   const Diagnostic& why = reasons.list().front();
   session.noteUnlessFailed("the interpreter runs the graph, which cannot be compiled: " + why.message);
   if (!unsized.shapes.empty())  // sizes that were said may be why
-    for (const Diagnostic& note : why.notes) session.noteUnlessFailed(note.message);
+    for (const Diagnostic& note : why.notes) session.note(note.message);
   return given;
 }
 

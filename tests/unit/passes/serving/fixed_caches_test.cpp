@@ -66,6 +66,16 @@ TEST(FixedCaches, WhatIsHiddenIsNotRead) {
   EXPECT_NE(read.text.find("aten::slice(%later, "), std::string::npos) << read.text;
 }
 
+TEST(FixedCaches, ScoresAreChosenOrFilled) {
+  const Read read = readFrom(scoring(kLater +
+                                     "  %low : Tensor = aten::full_like(%scores, %far, %none, %none, %none, "
+                                     "%none, %none)\n  %masked : Tensor = aten::where(%later, %low, %scores)\n"
+                                     "  %weights : Tensor = aten::softmax(%masked, %m1, %none)\n" +
+                                     kSummed));
+  ASSERT_TRUE(read.places) << read.why;
+  EXPECT_NE(read.text.find("aten::matmul(%weights, %k)"), std::string::npos) << read.text;
+}
+
 TEST(FixedCaches, WhatSeesOtherPlacesIsRefused) {
   const std::string windows =
       "  %start : Tensor = aten::sub(%own, %4, %1)\n"
