@@ -251,8 +251,12 @@ std::optional<Executable> withEngines(Executable given, const Options& options, 
   if (!isOptional) return std::nullopt;
   const Diagnostic& why = reasons.list().front();
   session.noteUnlessFailed("the interpreter runs the graph, which cannot be compiled: " + why.message);
-  if (!unsized.shapes.empty())  // sizes that were said may be why
-    for (const Diagnostic& note : why.notes) session.note(note.message);
+  if (!unsized.shapes.empty())                // sizes that were said may be why
+    for (const Diagnostic& note : why.notes)  // a run that fails does not know what was not said
+      if (note.message.starts_with("no dtype was said"))
+        session.note(note.message);
+      else
+        session.noteUnlessFailed(note.message);
   return given;
 }
 
