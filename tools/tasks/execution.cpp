@@ -251,12 +251,13 @@ std::optional<Executable> withEngines(Executable given, const Options& options, 
   if (!isOptional) return std::nullopt;
   const Diagnostic& why = reasons.list().front();
   session.noteUnlessFailed("the interpreter runs the graph, which cannot be compiled: " + why.message);
-  if (!unsized.shapes.empty())                // sizes that were said may be why
-    for (const Diagnostic& note : why.notes)  // a run that fails does not know what was not said
-      if (note.message.starts_with("no dtype was said"))
-        session.note(note.message);
-      else
-        session.noteUnlessFailed(note.message);
+  if (unsized.shapes.empty()) return given;
+  for (const Diagnostic& note : why.notes) {  // sizes that were said may be why
+    if (note.message.starts_with("no dtype was said"))
+      session.note(note.message);  // what fails in a run does not know it
+    else
+      session.noteUnlessFailed(note.message);
+  }
   return given;
 }
 
