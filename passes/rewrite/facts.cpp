@@ -261,6 +261,8 @@ bool GraphFacts::isAskedForStrides(const Value* tensor) {
     todo.pop_back();
     for (const Use& u : v->uses()) {
       if (asksForStrides(u.user)) return true;
+      // Whether it copies, and so how its result lies, depends on gaps.
+      if (isViewByOrder(u.user) && isSeen(u.user->output())) return true;
       if (u.user->isReturn() && !u.user->block()->owner()) continue;
       if (u.user->isReturn() || u.user->hasBlocks()) return true;
       if (isFresh(u.user) && !isStructural(u.user->kind())) continue;
