@@ -553,11 +553,9 @@ void tellFailures(RefusalWatch& refusals, ModuleState::Told& told, Diagnostics& 
   }
 }
 
-}  // namespace
-
 // "input %x is float64, and the model takes float32": what may be why a run fails. What types say is no promise, so it
 // is no error by itself.
-static std::string otherDTypes(const Program& program, std::span<const IValue> inputs) {
+std::string otherDTypes(const Program& program, std::span<const IValue> inputs) {
   std::vector<std::string> out;
   const std::vector<const Value*> wanted = program.inputs();
   for (size_t i = 0; i < std::min(wanted.size(), inputs.size()); ++i) {
@@ -570,6 +568,23 @@ static std::string otherDTypes(const Program& program, std::span<const IValue> i
   return join(out, "; ", [](const std::string& text) { return text; });
 }
 
+// Runs, and adds that to what it reports.
+template <class F>
+Result<std::vector<IValue>> toldOfDTypes(const Program& program, std::span<const IValue> inputs,
+                                         Diagnostics& diagnostics, const F& run) {
+  const std::string dtypes = otherDTypes(program, inputs);
+  if (dtypes.empty()) return run(diagnostics);
+  Diagnostics own(0);
+  Result<std::vector<IValue>> out = run(own);
+  for (const Diagnostic& d : own.list()) {
+    Diagnostic& kept = diagnostics.add(d);
+    if (kept.severity == Severity::Error && kept.kind == ErrorKind::Model) kept.note(dtypes);
+  }
+  return out;
+}
+
+}  // namespace
+
 Result<std::vector<IValue>> Method::run(std::span<const IValue> inputs, Diagnostics& diagnostics,
                                         const RunOptions& options) const {
   std::vector<IValue> completed;
@@ -580,24 +595,16 @@ Result<std::vector<IValue>> Method::run(std::span<const IValue> inputs, Diagnost
     completed = std::move(*out);
     inputs = completed;
   }
-  const std::string dtypes = otherDTypes(*program_, inputs);
-  if (dtypes.empty()) return runAsGiven(inputs, diagnostics, options);
-  Diagnostics own(0);
-  Result<std::vector<IValue>> out = runAsGiven(inputs, own, options);
-  for (const Diagnostic& d : own.list()) {
-    Diagnostic& kept = diagnostics.add(d);
-    const bool saysSo = kept.message.starts_with("input %");
-    if (kept.severity == Severity::Error && kept.kind == ErrorKind::Model && !saysSo) kept.note(dtypes);
-  }
-  return out;
-}
-
-Result<std::vector<IValue>> Method::runAsGiven(std::span<const IValue> inputs, Diagnostics& diagnostics,
-                                               const RunOptions& options) const {
   if (!checkExportedSizes(inputSizesOf(*state_, program_->graph()), this->inputs(), inputs, diagnostics))
     return Failed{};
   const EngineInfo* info = state_->info.get();
-  if (!info) return runInOrder(*state_, *program_, inputs, diagnostics, options);
+  auto runs = [&](std::span<const IValue> given, bool isOther) {
+    return toldOfDTypes(*program_, given, diagnostics, [&](Diagnostics& d) {
+      return isOther ? runBy(*state_->otherSizes, given, d, options)
+                     : runInOrder(*state_, *program_, given, d, options);
+    });
+  };
+  if (!info) return runs(inputs, false);
   std::vector<IValue> wide, checked(inputs.begin(), inputs.end());
   if (info->takesHalf && std::any_of(inputs.begin(), inputs.end(), isHalf)) {
     wide = checked;
@@ -616,8 +623,7 @@ Result<std::vector<IValue>> Method::runAsGiven(std::span<const IValue> inputs, D
     refuseSizes(this->inputs()[*other], seen[*other], diagnostics);
     return Failed{};
   }
-  Result<std::vector<IValue>> out = other ? runBy(*state_->otherSizes, seen, diagnostics, options)
-                                          : runInOrder(*state_, *program_, seen, diagnostics, options);
+  Result<std::vector<IValue>> out = runs(seen, other.has_value());
   tellFailures(refusals, *state_->told, diagnostics);
   if (!wide.empty() && !putBack(wide, inputs, diagnostics)) return Failed{};
   return out;

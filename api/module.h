@@ -73,8 +73,6 @@ class Method {
 
  private:
   friend class Module;
-  Result<std::vector<IValue>> runAsGiven(std::span<const IValue> inputs, Diagnostics& diagnostics,
-                                         const RunOptions& options) const;
 
   std::shared_ptr<const struct ModuleState> state_;
   std::shared_ptr<const Program> program_;

@@ -627,9 +627,9 @@ class Tracer : private OperatorTracer {
       return list;
     }
     if (!v.isTensor() || !v.tensorImpl()) return tensors_.valueOf(v);
-    IValue made = v.tensorImpl()->storage()->isSymbolic() ? laidForOutside(v) : copyOf(v);
-    if (traced_.keepStrides_ && !v.tensorImpl()->storage()->isSymbolic())
-      made = laidAs(kAskedOutside, made.toTensor(), v.toTensor());
+    const bool isConstant = !v.tensorImpl()->storage()->isSymbolic();
+    IValue made = isConstant ? copyOf(v) : laidForOutside(v);
+    if (isConstant && traced_.keepStrides_) made = laidAs(kAskedOutside, made.toTensor(), v.toTensor());
     NetValue out;
     out.kind = NetValue::Kind::Tensor;
     out.tensor = isQuantizedTensor(made) ? packOutput(tensors_, made.toTensor()) : tensors_.idOf(made.toTensor());

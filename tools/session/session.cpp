@@ -214,7 +214,15 @@ int Session::finish(int otherwise) {
   int code = diagnostics.hasErrors() ? exitCode(diagnostics.firstErrorKind()) : otherwise;
   if (!diagnostics.hasErrors())
     for (const std::string& text : notesUnlessFailed_) note(text);
+  auto isSaid = [&](const std::string& text) {
+    return std::ranges::any_of(diagnostics.list(), [&](const Diagnostic& d) {
+      return std::ranges::any_of(d.notes, [&](const Diagnostic& note) { return note.message == text; });
+    });
+  };
+  for (const std::string& text : notesUnlessSaid_)
+    if (!isSaid(text)) note(text);
   notesUnlessFailed_.clear();
+  notesUnlessSaid_.clear();
   report();
   return code;
 }

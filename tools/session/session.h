@@ -52,6 +52,8 @@ class Session {
   void note(const std::string& text);
   // The same at the end, if there was no error: of one it would not be the cause.
   void noteUnlessFailed(std::string text) { notesUnlessFailed_.push_back(std::move(text)); }
+  // The same at the end, unless an error says it.
+  void noteUnlessSaid(std::string text) { notesUnlessSaid_.push_back(std::move(text)); }
   // Reports that a text was longer than may be printed.
   void failAtPrintLimit();
   void noteUnusedWeights(const std::vector<std::string>& names);
@@ -71,7 +73,7 @@ class Session {
 
   std::istream& in_;
   std::vector<SourcePtr> sources_;
-  std::vector<std::string> notesUnlessFailed_;
+  std::vector<std::string> notesUnlessFailed_, notesUnlessSaid_;
 };
 
 // One line of JSON for each diagnostic.

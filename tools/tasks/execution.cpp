@@ -251,13 +251,8 @@ std::optional<Executable> withEngines(Executable given, const Options& options, 
   if (!isOptional) return std::nullopt;
   const Diagnostic& why = reasons.list().front();
   session.noteUnlessFailed("the interpreter runs the graph, which cannot be compiled: " + why.message);
-  if (unsized.shapes.empty()) return given;
-  for (const Diagnostic& note : why.notes) {  // sizes that were said may be why
-    if (note.message.starts_with("no dtype was said"))
-      session.note(note.message);  // what fails in a run does not know it
-    else
-      session.noteUnlessFailed(note.message);
-  }
+  if (!unsized.shapes.empty())  // sizes that were said may be why
+    for (const Diagnostic& note : why.notes) session.noteUnlessSaid(note.message);
   return given;
 }
 
