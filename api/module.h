@@ -79,6 +79,11 @@ class Method {
   std::shared_ptr<const CallInputs> call_;
 };
 
+struct ModuleValues {
+  std::map<std::string, Tensor> tensors;          // by attribute path or name of the value
+  std::map<std::string, std::string> attributes;  // texts of those that are no tensors, by path
+};
+
 // A loaded text with its weights. Copies share it; methods that were prepared keep it alive. Not for several threads at
 // once.
 class Module {
@@ -143,8 +148,8 @@ class Module {
   // OUT.safetensors. Loaded together they are the same module. See api/lower.h.
   bool write(const std::string& path, Diagnostics& diagnostics, const Limits& limits = {}) const;
 
-  // What write() would put there: tensors that a lowered module reads, by attribute path or name of the value.
-  Result<std::map<std::string, Tensor>> tensors(Diagnostics& diagnostics) const;
+  // What write() would put there: what a lowered module reads.
+  Result<ModuleValues> values(Diagnostics& diagnostics) const;
 
   // Tensors of the weights files that no prepared method has used.
   std::vector<std::string> unusedWeights() const;

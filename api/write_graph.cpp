@@ -505,10 +505,15 @@ bool Module::write(const std::string& path, Diagnostics& diagnostics, const Limi
   return writeParts(std::move(parts), path, diagnostics, limits);
 }
 
-Result<std::map<std::string, Tensor>> Module::tensors(Diagnostics& diagnostics) const {
+Result<ModuleValues> Module::values(Diagnostics& diagnostics) const {
   std::optional<GraphParts> parts = partsOf(*this, *state_, diagnostics);
   if (!parts) return Failed{};
-  return std::map<std::string, Tensor>(parts->tensors.begin(), parts->tensors.end());
+  ModuleValues out;
+  out.tensors.insert(parts->tensors.begin(), parts->tensors.end());
+  constexpr std::string_view kAttribute = "attribute:";
+  for (const auto& [key, text] : parts->metadata)
+    if (startsWith(key, kAttribute)) out.attributes.emplace(key.substr(kAttribute.size()), text);
+  return out;
 }
 
 }  // namespace tscompile

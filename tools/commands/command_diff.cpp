@@ -11,7 +11,7 @@
 #include "tools/commands/commands.h"
 #include "tools/options/option_parts.h"
 #include "tools/reports/diff_benches.h"
-#include "tools/reports/diff_engines.h"
+#include "tools/reports/diff_settings.h"
 #include "tools/reports/diff_tensors.h"
 #include "tools/reports/edit_script.h"
 #include "tools/session/session.h"
@@ -20,6 +20,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <unordered_map>
 
 namespace tscompile {
@@ -66,7 +67,9 @@ std::string returnText(const Node* n, std::string_view word) {
 
 class OutlineMaker {
  public:
-  explicit OutlineMaker(bool withConstants) : withConstants_(withConstants) {}
+  // Of graphs that are cut each engine has copies of the constants that it uses: one row stands for those that are
+  // alike. Tensors among them may be left to whoever compares weights.
+  OutlineMaker(bool isCut, bool withTensors) : isCut_(isCut), withTensors_(withTensors) {}
 
   Outline make(const Graph& graph) {
     out_.rows.push_back({nullptr, withoutNumbers("graph(" + inputText(graph.inputs()) + ")"), 1});
@@ -111,10 +114,16 @@ class OutlineMaker {
       todo_.push_back({n->subgraph()->block(), out_.engines++, depth, depth});
       return;
     }
-    if (!withConstants_ && n->kind() == sym::Constant) return;
     PrintOptions plain;
     plain.locations = false;
-    add(n, nodeText(*n, plain), level);
+    const std::string text = nodeText(*n, plain);
+    if (isCut_ && n->kind() == sym::Constant) {
+      const Level shared{level.block, kInterpreter, 0, 0};
+      const bool isLeftOut = !withTensors_ && n->output()->type()->isTensor();
+      if (!isLeftOut && constants_.insert(text).second) add(n, text, shared);
+      return;
+    }
+    add(n, text, level);
     const Level inside{nullptr, level.engine, level.depth + 1, level.engineDepth};
     for (size_t i = n->blocks().size(); i-- > 0;) {
       todo_.push_back(inside);
@@ -123,8 +132,9 @@ class OutlineMaker {
     }
   }
 
-  bool withConstants_;
+  bool isCut_, withTensors_;
   Outline out_;
+  std::set<std::string> constants_;
   std::vector<Level> todo_;
 };
 
@@ -190,11 +200,11 @@ bool corresponds(const Node* a, const Node* b, Correspondence& values) {
 
 class Comparer {
  public:
-  Comparer(const Graph& a, const Graph& b, bool ignoreNames) : ignoreNames_(ignoreNames) {
+  // `comparesWeights`: somebody else does.
+  Comparer(const Graph& a, const Graph& b, bool ignoreNames, bool comparesWeights) : ignoreNames_(ignoreNames) {
     isCut_ = hasEngines(a) || hasEngines(b);
-    // Each engine has copies of the constants that it uses.
-    a_ = OutlineMaker(!isCut_).make(a);
-    b_ = OutlineMaker(!isCut_).make(b);
+    a_ = OutlineMaker(isCut_, !comparesWeights).make(a);
+    b_ = OutlineMaker(isCut_, !comparesWeights).make(b);
     isCut_ ? byValues() : byRows(a, b);
   }
 
@@ -215,8 +225,29 @@ class Comparer {
         const Node *n = a_.rows[p.first].node, *m = b_.rows[p.second].node;
         return n && m ? !corresponds(n, m, values) : !inputsCorrespond(a, b, values);
       });
+    } else {
+      pairReads(x, y, pairs);
     }
     keepOnly(pairs);
+  }
+
+  // Attributes and constants are read in any order.
+  void pairReads(const std::vector<std::string>& x, const std::vector<std::string>& y,
+                 std::vector<std::pair<size_t, size_t>>& pairs) const {
+    std::vector<bool> inA(x.size()), inB(y.size());
+    for (auto [i, j] : pairs) inA[i] = inB[j] = true;
+    auto isRead = [](const PrintedLine& r) {
+      return r.node && (r.node->kind() == sym::GetAttr || r.node->kind() == sym::Constant);
+    };
+    std::multimap<std::string, size_t> rest;
+    for (size_t j = 0; j < y.size(); ++j)
+      if (!inB[j] && isRead(b_.rows[j])) rest.emplace(y[j], j);
+    for (size_t i = 0; i < x.size(); ++i) {
+      auto at = inA[i] || !isRead(a_.rows[i]) ? rest.end() : rest.find(x[i]);
+      if (at == rest.end()) continue;
+      pairs.emplace_back(i, at->second);
+      rest.erase(at);
+    }
   }
 
   static bool inputsCorrespond(const Graph& a, const Graph& b, Correspondence& values) {
@@ -276,9 +307,11 @@ std::string sideName(size_t engine) {
   return engine == kInterpreter ? "the interpreter" : fmt::format("engine {}", engine);
 }
 
-size_t nodeCount(const Outline& o) {
-  return static_cast<size_t>(
-      std::count_if(o.rows.begin(), o.rows.end(), [](const PrintedLine& r) { return r.node && !r.node->isReturn(); }));
+// Of graphs that are cut without constants, whose number depends on the cut.
+size_t nodeCount(const Outline& o, bool isCut) {
+  return static_cast<size_t>(std::count_if(o.rows.begin(), o.rows.end(), [&](const PrintedLine& r) {
+    return r.node && !r.node->isReturn() && !(isCut && r.node->kind() == sym::Constant);
+  }));
 }
 
 // "1 weight differs", "2 settings and 1 weight differ".
@@ -289,10 +322,10 @@ std::string countsText(size_t settings, size_t weights) {
   return out + (settings + weights == 1 ? " differs" : " differ");
 }
 
-void writeText(const Comparer& c, std::span<const EngineChange> settings, std::span<const TensorChange> weights,
+void writeText(const Comparer& c, std::span<const SettingChange> settings, std::span<const TensorChange> weights,
                std::ostream& out) {
   const Comparison& r = c.result();
-  for (const EngineChange& s : settings)
+  for (const SettingChange& s : settings)
     out << fmt::format("{}: {} -> {}\n", s.name, s.first.value_or("none"), s.second.value_or("none"));
   for (const TensorChange& w : weights) out << fmt::format("weight {}: {}\n", w.name, w.text);
   const bool isAnother = !settings.empty() || !weights.empty();
@@ -301,7 +334,7 @@ void writeText(const Comparer& c, std::span<const EngineChange> settings, std::s
     return;
   }
   if (r.same()) {
-    out << fmt::format("no difference: {}", counted(nodeCount(c.a()), "node"));
+    out << fmt::format("no difference: {}", counted(nodeCount(c.a(), c.isCut()), "node"));
     out << (c.isCut() ? fmt::format(", {}\n", counted(c.a().engines, "engine")) : "\n");
     return;
   }
@@ -359,7 +392,7 @@ struct WeightsReport {
 
 struct DiffReport {
   const Comparer& comparer;
-  std::span<const EngineChange> settings;
+  std::span<const SettingChange> settings;
   std::span<const TensorChange> weights;
   bool comparesWeights;
 
@@ -418,14 +451,19 @@ FileKind kindOf(const std::string& path, const Limits& limits) {
   return mapping ? detectWholeFileKind(mapping->bytes(), limits) : FileKind::GraphText;
 }
 
-// Tensors that the method of an archive or an export reads.
-Result<Tensors> tensorsRead(const Module& module, Session& session, const std::string& method) {
+// The method with all that it calls.
+Result<Module> inlinedMethod(const Module& module, Session& session, const std::string& method) {
   LowerOptions inlining;
   inlining.method = method;
   inlining.query = Query().including({"inline_calls"});
   inlining.limits = session.common.limits;
-  Result<Module> inlined = module.lowered(inlining, session.diagnostics);
-  return inlined ? inlined->tensors(session.diagnostics) : Result<Tensors>(Failed{});
+  return module.lowered(inlining, session.diagnostics);
+}
+
+bool hasCalls(const Graph& graph) {
+  bool has = false;
+  forEachNode(graph, [&](const Node* n) { has |= n->kind() == sym::CallMethod || n->kind() == sym::CallFunction; });
+  return has;
 }
 
 // Of two files of weights.
@@ -478,24 +516,35 @@ static int runDiff(const Options& options, Session& session) {
   if (!x || !y) return session.finish();
   if (options.own.of<DiffCommand>().ignoreNames && (hasEngines(*x) || hasEngines(*y)))
     throw UsageError{"--ignore-names is not for graphs with engines"};
-  Comparer comparer(*x, *y, options.own.of<DiffCommand>().ignoreNames);
-  std::vector<TensorChange> weights;
+  const std::string& method = options.own.of<DiffCommand>().method;
   const bool areEngines = a->engineInfo() && b->engineInfo();
   const bool comparesWeights =
       areEngines || (!a->engineInfo() && !b->engineInfo() && hasWeights(kinds[0]) && hasWeights(kinds[1]));
-  if (comparesWeights) {
-    auto tensorsOf = [&](size_t i, const Module& module, const Graph& graph) {
-      return areEngines ? weightsOf(options.arguments[i], graph, session)
-                        : tensorsRead(module, session, options.own.of<DiffCommand>().method);
-    };
-    auto first = tensorsOf(0, *a, *x), second = tensorsOf(1, *b, *y);
-    if (!first || !second) return session.finish();
-    weights = changedTensors(*first, *second);
+  ComparedModule compared[] = {{*a, method, {}}, {*b, method, {}}};
+  Tensors tensors[2];
+  std::optional<Module> inlined[2];
+  const bool opensCalls = hasCalls(*x) || hasCalls(*y);
+  for (size_t i = 0; i < 2 && !areEngines && (comparesWeights || opensCalls); ++i) {
+    Result<Module> whole = inlinedMethod(i ? *b : *a, session, method);
+    Result<ModuleValues> values = whole ? whole->values(session.diagnostics) : Result<ModuleValues>(Failed{});
+    if (!values) return session.finish();
+    if (opensCalls) (i ? y : x) = whole->graph();
+    inlined[i] = std::move(*whole);
+    if (!comparesWeights) continue;
+    tensors[i] = std::move(values->tensors);
+    compared[i].attributes = std::move(values->attributes);
   }
+  for (size_t i = 0; i < 2 && areEngines; ++i) {
+    Result<Tensors> read = weightsOf(options.arguments[i], i ? *y : *x, session);
+    if (!read) return session.finish();
+    tensors[i] = std::move(*read);
+  }
+  const Comparer comparer(*x, *y, options.own.of<DiffCommand>().ignoreNames, comparesWeights);
+  const std::vector<TensorChange> weights = changedTensors(tensors[0], tensors[1]);
   session.progress.end();
   if (!comparesWeights && (readsWeights(*x) || readsWeights(*y)))
     session.note("weights were not compared: those of graph text are in other files, which diff takes as well");
-  const std::vector<EngineChange> settings = changedEngines(*a, *b);
+  const std::vector<SettingChange> settings = changedSettings(compared[0], compared[1]);
   const DiffReport report{comparer, settings, weights, comparesWeights};
   session.common.json ? writeJson(session.out, report) : writeText(comparer, settings, weights, session.out);
   return session.finish(report.same() ? kExitDone : kExitNegative);
@@ -505,11 +554,12 @@ namespace {
 
 constexpr std::string_view kDiffDetails =
     R"(A line for each node that only one of them has: '-' of the first, '+' of the second, each with the
-line of its text. Weights of archives, exports and engine files are compared as well, bit by bit; those of
+line of its text; of modules, those of all that the method calls as well. Weights and other attributes of
+archives and exports, and weights of engine files, are compared as well, bit by bit; those of
 graph text are in files of their own, two of which (safetensors, checkpoints) can be given instead.
 If one of them has engines (an engine file, 'partition --emit graph'), nodes are
-found by what they make, in any order, and '~' tells those that run on another side. Of two engine
-files the sizes that they take, defaults of inputs and precision are compared, too.
+found by what they make, in any order, and '~' tells those that run on another side. The sizes that
+models take and the defaults of inputs are compared, too, and the precision and tactics of engine files.
 The exit code is 1 if there is a difference.
 
 Of two measurements ('bench --format json') the times are compared: the exit code is 1 if the second is

@@ -1,4 +1,4 @@
-#include "tools/reports/diff_engines.h"
+#include "tools/reports/diff_settings.h"
 
 #include "api/compile_settings.h"
 #include "api/engine_file.h"
@@ -35,28 +35,35 @@ void addTactics(std::string_view cache, Texts& into) {
   }
 }
 
-Texts textsOf(const Module& module) {
-  const EngineInfo& info = *module.engineInfo();
+void addEngine(const EngineInfo& info, Texts& into) {
+  for (const InputRange& range : info.inputs) addNamed("range", inputRangeText(range), into);
+  addTactics(info.tactics, into);
+  into["precision"] = precisionName(info.precision);
+  into["half inputs"] = info.takesHalf ? "taken for f32" : "taken as they are";
+  into["sums of rows"] = info.roundsRows ? "rounded" : "in f32";
+}
+
+Texts textsOf(const ComparedModule& m) {
   Texts out;
-  for (const InputRange& range : info.inputs) addNamed("range", inputRangeText(range), out);
-  for (const ExportedInput& input : info.exported) addNamed("exported sizes", exportedInputText(input), out);
-  for (const auto& [name, value] : module.defaults())
+  for (const auto& [path, text] : m.attributes) out["attribute " + path] = abbreviate(text, 200);
+  if (const Graph* graph = m.module.graph(m.method))
+    for (const ExportedInput& input : m.module.exportedSizes(*graph))
+      addNamed("exported sizes", exportedInputText(input), out);
+  for (const auto& [name, value] : m.module.defaults(m.method))
     out["default of %" + name] = abbreviate(valueText(value, LiteralStyle::Plain), 200);
-  addTactics(info.tactics, out);
-  out["precision"] = precisionName(info.precision);
-  out["half inputs"] = info.takesHalf ? "taken for f32" : "taken as they are";
-  out["sums of rows"] = info.roundsRows ? "rounded" : "in f32";
   return out;
 }
 
 }  // namespace
 
-std::vector<EngineChange> changedEngines(const Module& first, const Module& second) {
-  if (!first.engineInfo() || !second.engineInfo()) return {};
-  std::map<std::string, EngineChange> all;
-  for (const auto& [name, text] : textsOf(first)) all[name].first = text;
-  for (const auto& [name, text] : textsOf(second)) all[name].second = text;
-  std::vector<EngineChange> out;
+std::vector<SettingChange> changedSettings(const ComparedModule& first, const ComparedModule& second) {
+  Texts texts[] = {textsOf(first), textsOf(second)};
+  if (const EngineInfo* a = first.module.engineInfo(), *b = second.module.engineInfo(); a && b)
+    addEngine(*a, texts[0]), addEngine(*b, texts[1]);
+  std::map<std::string, SettingChange> all;
+  for (const auto& [name, text] : texts[0]) all[name].first = text;
+  for (const auto& [name, text] : texts[1]) all[name].second = text;
+  std::vector<SettingChange> out;
   for (auto& [name, change] : all) {
     if (change.first == change.second) continue;
     change.name = name;
