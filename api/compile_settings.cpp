@@ -184,6 +184,12 @@ constexpr CompileSetting kSettings[] = {
      "keep what 'tscompile refit' needs to replace weights later; of graph text with weights, such as 'tscompile "
      "convert' writes",
      [](S& s, const std::string&) { return s.refittable = true; }, [](const S& s) { return flag(s.refittable); }},
+    {kKeepState, "",
+     "runs of one session go on where others ended: what the model writes to its buffers is kept (docs/cpp.md); "
+     "without "
+     "it, more is computed beforehand",
+     [](S& s, const std::string&) { return s.lowering.keepsState = true; },
+     [](const S& s) { return flag(s.lowering.keepsState); }},
     {.name = "require-full",
      .value = "PERCENT",
      .text = "fail unless so many of the nodes run in engines (default: 100)",

@@ -12,6 +12,9 @@
 
 namespace tscompile {
 
+// The setting without which runs of what was compiled begin with the module as it was loaded.
+inline constexpr std::string_view kKeepState = "keep-state";
+
 struct CompileSetting {
   std::string_view name;        // "min-block-size"
   std::string_view value = {};  // "N", "model|measure" for a choice; empty: it is said or it is not

@@ -9,6 +9,7 @@
 #include "ir/support/text.h"
 #include "partition/stitch.h"
 #include "passes/lowering/assumed_weights.h"
+#include "passes/lowering/kept_state.h"
 #include "runtime/interpreter/evaluator.h"
 #include "runtime/interpreter/machine.h"
 
@@ -153,6 +154,7 @@ bool runPlan(Graph& graph, const OpRegistry& registry, const CallTargets& target
   context.module = &targets;
   context.evaluator = evaluator.get();
   context.arguments = options.arguments;
+  if (options.keepsState) context.arguments.emplace(kKeptState, true);
   if (recorder) context.records = &recorder->records();
   if (options.arguments.contains(kAnyOrder)) context.facts.takeInputsAnyhow();
   const RewriteDatabase& database = options.database ? *options.database : loweringDatabase();
@@ -206,6 +208,7 @@ Result<Module> Module::lowered(const LowerOptions& options, Diagnostics& diagnos
   auto state = std::make_shared<ModuleState>();
   state->registry = state_->registry;
   state->takesInOrder = takesInOrder;
+  state->forgetsState = state_->forgetsState || !options.keepsState;
   state->origin = state_->origin ? state_->origin : state_;
   const auto& names = state_->graphNames;
   state->originGraph = state_->origin

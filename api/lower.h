@@ -26,6 +26,9 @@ struct LowerOptions {
   std::vector<std::string> records = {};
   std::function<void(const CallRecords&)> onRecords = nullptr;       // sees what is left of them at the end
   std::function<void(const RewriteArguments&)> onReports = nullptr;  // sees what rewrites reported
+  // Runs that are given a RunState go on where others ended: what the method writes to attributes stays a write to
+  // them. Else more can be computed beforehand, and what is lowered runs from the module as it was loaded only.
+  bool keepsState = false;
   // Nodes of plugins become what they decompose into, and the plan runs on that as well. See api/unpack_plugins.h.
   bool unpackPlugins = false;
   // Sizes that inputs will have, unchecked: rewrites know those that are fixed. Partitioning puts in PartitionSpec's.

@@ -2,6 +2,7 @@
 
 #include "api/archive.h"
 #include "api/call_inputs.h"
+#include "api/compile_settings.h"
 #include "api/engine_cut.h"
 #include "api/exported_sizes.h"
 #include "api/extensions.h"
@@ -181,6 +182,7 @@ Result<Module> Module::loadEngine(const std::string& path, const LoadOptions& op
   Result<EngineOptions> engine = file->info.engineOptions(path, diagnostics);
   if (!engine) return Failed{};
   state.engine = std::move(*engine);
+  state.forgetsState = !std::ranges::count(file->info.options, kKeepState);
   if (!file->info.exported.empty()) state.inputSizes = {file->info.exported};
   if (file->refit) {
     auto refit = std::make_shared<RefitSource>(*file->refit);
@@ -199,6 +201,7 @@ Module Module::withGraph(std::unique_ptr<Graph> graph, bool otherInputs) const {
   state->takesSelf = !state_->origin || state_->takesSelf;
   state->defaults = state_->defaults;
   state->takesInOrder = state_->takesInOrder;
+  state->forgetsState = state_->forgetsState;
   state->engine = state_->engine;
   state->info = state_->info;
   state->extensions = state_->extensions;
@@ -587,6 +590,13 @@ Result<std::vector<IValue>> toldOfDTypes(const Program& program, std::span<const
 
 Result<std::vector<IValue>> Method::run(std::span<const IValue> inputs, Diagnostics& diagnostics,
                                         const RunOptions& options) const {
+  if (options.state && state_->forgetsState) {
+    diagnostics
+        .error("the module was lowered without keeping state: its runs cannot go on where others ended",
+               ErrorKind::Input)
+        .note(fmt::format("compile it with the setting {}", kKeepState));
+    return Failed{};
+  }
   std::vector<IValue> completed;
   if (!call_->areComplete(inputs)) {
     Result<std::vector<IValue>> out =

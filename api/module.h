@@ -7,6 +7,7 @@
 #include "ir/support/limits.h"
 #include "ir/support/result.h"
 #include "ir/values/ivalue.h"
+#include "runtime/call/run_state.h"
 #include "runtime/interpreter/program.h"
 
 #include <initializer_list>
@@ -50,7 +51,7 @@ struct ValueInfo {
 };
 
 // A method that was prepared to run. Immutable: any number of threads may run it at once, each run seeing the module as
-// it was loaded.
+// it was loaded, unless RunOptions::state tells what earlier runs have written (runtime/call/run_state.h).
 class Method {
  public:
   // What run() takes, in order. The module itself (%self) is not counted.

@@ -171,7 +171,7 @@ class GraphBinder {
     // Texts of PyTorch 1.0 do not give it a type.
     if (!isModule(self) || (self->type()->isTensor() && !startsWith(self->name(), "self"))) return std::nullopt;
     auto root = Ref<ObjectValue>::make(self->type());
-    root->shared = true;
+    share(*root, "");
     objects_[""] = root;
     // An explicit stack: chains may be long.
     std::vector<std::tuple<const Value*, Ref<ObjectValue>, std::string>> todo{{self, root, ""}};
@@ -200,7 +200,7 @@ class GraphBinder {
         } else {
           Ref<ObjectValue>& inner = objects_[path];
           if (!inner) inner = Ref<ObjectValue>::make(n->output()->type());
-          inner->shared = true;
+          share(*inner, path);
           object->set(symbol, IValue(inner));
           todo.emplace_back(n->output(), inner, prefixOf(path));
         }
@@ -210,6 +210,14 @@ class GraphBinder {
   }
 
  private:
+  void share(ObjectValue& object, const std::string& path) {
+    object.shared = true;
+    std::lock_guard lock(s_.identities->mutex);
+    Ref<ObjectValue>& same = s_.identities->byPath[path];
+    if (!same) same = Ref<ObjectValue>::make(object.type);
+    object.sameAs = same;
+  }
+
   static std::string prefixOf(const std::string& path) { return path.empty() ? path : path + "."; }
 
   // Where the weights have what two paths lead to.

@@ -42,6 +42,7 @@ struct ModuleState {
   std::vector<std::string> graphNames;
   std::vector<std::string> weightFiles;
   std::shared_ptr<const EngineInfo> info;  // of a compiled module
+  bool forgetsState = false;               // of a lowered module: what it writes to buffers may be gone
   bool takesInOrder = false;               // of a lowered module: it serves inputs that lie in order, and no others
   // Of a module that was compiled by the sizes of its text: what runs for inputs of others. The same for inputs that
   // lie in another order than that of their dimensions.
@@ -53,6 +54,12 @@ struct ModuleState {
   std::mutex forwardMutex;
   std::shared_ptr<const Program> forwardProgram;
   std::shared_ptr<const CallInputs> forwardCall;
+  // Of plain graph text, whose objects are made anew for each method that is prepared: what a RunState knows them by.
+  struct Identities {
+    std::mutex mutex;
+    std::map<std::string, Ref<ObjectValue>> byPath;
+  };
+  const std::unique_ptr<Identities> identities = std::make_unique<Identities>();
   // What runs have told of engines whose making failed, each once.
   struct Told {
     std::mutex mutex;

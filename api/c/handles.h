@@ -49,6 +49,10 @@ struct tscompile_interrupt {
   std::atomic<bool> isSet{false};
 };
 
+struct tscompile_state {
+  tscompile::RunState state;
+};
+
 namespace tscompile::c {
 
 // Thrown inside of guarded(): what was reported.

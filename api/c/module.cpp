@@ -125,6 +125,7 @@ RunOptions runOptionsOf(const tscompile_run_options* options) {
   out.seed = o.seed;
   out.threads = std::max(o.threads, 0);
   if (o.interrupt) out.interrupt = &o.interrupt->isSet;
+  if (o.state) out.state = &o.state->state;
   auto said = [&](void (*tell)(void*, const char*)) -> std::function<void(std::string_view)> {
     if (!tell) return nullptr;
     return [tell, context = o.context](std::string_view text) { tell(context, std::string(text).c_str()); };
@@ -295,3 +296,9 @@ void tscompile_interrupt_set(tscompile_interrupt* interrupt, int value) {
   if (interrupt) interrupt->isSet = value != 0;
 }
 void tscompile_interrupt_free(tscompile_interrupt* interrupt) { delete interrupt; }
+
+tscompile_state* tscompile_state_new(void) { return new (std::nothrow) tscompile_state; }
+void tscompile_state_clear(tscompile_state* state) {
+  if (state) state->state.clear();
+}
+void tscompile_state_free(tscompile_state* state) { delete state; }

@@ -25,7 +25,7 @@ extern "C" {
 #define TSCOMPILE_API __attribute__((visibility("default")))
 
 /* Grows with each addition. */
-#define TSCOMPILE_C_VERSION 1
+#define TSCOMPILE_C_VERSION 2
 /* The TSCOMPILE_C_VERSION of the library that is loaded, and the version of tscompile ("0.1.0"). */
 TSCOMPILE_API uint32_t tscompile_c_version(void);
 TSCOMPILE_API const char* tscompile_version(void);
@@ -232,6 +232,7 @@ TSCOMPILE_API tscompile_status tscompile_module_explain(const tscompile_module* 
 
 typedef struct tscompile_method tscompile_method;
 typedef struct tscompile_interrupt tscompile_interrupt;
+typedef struct tscompile_state tscompile_state;
 
 /* An input or output. */
 typedef struct tscompile_value_info {
@@ -266,6 +267,7 @@ typedef struct tscompile_run_options {
   void (*print)(void* context, const char* text);
   void (*warn)(void* context, const char* text);
   void* context;
+  tscompile_state* state; /* NULL: the run begins with the module as it was loaded. Since version 2. */
 } tscompile_run_options;
 
 /* Runs it. `inputs` are as many as there are, or fewer where the rest may be left out; NULL is left out as well. Writes
@@ -285,6 +287,15 @@ TSCOMPILE_API tscompile_status tscompile_method_profile(const tscompile_method* 
 TSCOMPILE_API tscompile_interrupt* tscompile_interrupt_new(void);
 TSCOMPILE_API void tscompile_interrupt_set(tscompile_interrupt* interrupt, int value);
 TSCOMPILE_API void tscompile_interrupt_free(tscompile_interrupt* interrupt);
+
+/* What runs leave in the attributes of a module for those that come after, since version 2. Runs that are given one of
+ * these, one after the other, go on where the last one ended, as calls of a module do in PyTorch; the first begins with
+ * the module as it was loaded. For the methods of one module and what was compiled of it with the setting "keep-state".
+ * Outputs may share memory with it. NULL only if there is no memory. */
+TSCOMPILE_API tscompile_state* tscompile_state_new(void);
+/* As it was new. */
+TSCOMPILE_API void tscompile_state_clear(tscompile_state* state);
+TSCOMPILE_API void tscompile_state_free(tscompile_state* state);
 
 #ifdef __cplusplus
 }

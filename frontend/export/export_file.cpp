@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 
 namespace tscompile {
 namespace exported {
@@ -85,7 +84,6 @@ class FileReader {
   Result<Tensor> tensorOf(Json meta, Json at, const ZipMember& member);
   // Entries of one member are views of one storage.
   Ref<Storage> storageOf(const ZipMember& member);
-  void copyBuffers(ExportedProgram& program, const ExportFile& file);
   // The tensors of a file of torch.save; `only` is what the one tensor in it is called, if it has no name.
   bool readCheckpoint(const std::string& name, std::string_view only, ExportFile& out);
   bool fail(Json at, std::string message, ErrorKind kind = ErrorKind::Input) {
@@ -139,9 +137,7 @@ bool FileReader::readOne(const std::string& member, const std::string& model, Ex
   Result<ExportedProgram> program = readProgram(*json, prefix_, registry_, diagnostics_, unknown_);
   if (!program) return false;
   out.programs.push_back({{}, std::move(*program)});
-  if (!readWeights(member, model, out)) return false;
-  copyBuffers(out.programs.back().program, out);
-  return true;
+  return readWeights(member, model, out);
 }
 
 bool FileReader::readWeights(const std::string& member, const std::string& model, ExportFile& out) {
@@ -157,20 +153,6 @@ bool FileReader::readWeights(const std::string& member, const std::string& model
     if (!readTensors(path, path + model + "_" + folder + "_config.json", out)) return false;
   }
   return true;
-}
-
-// The others, which are views of memory that is seen otherwise, too, are copied by the run that writes to them, with
-// all that sees the same.
-void FileReader::copyBuffers(ExportedProgram& program, const ExportFile& file) {
-  std::map<const Storage*, size_t> views;
-  for (const auto& [name, tensor] : file.tensors) ++views[tensor.storage().get()];
-  std::set<std::string> alone(program.buffers.begin(), program.buffers.end());
-  for (const auto& [name, tensor] : file.tensors) {
-    size_t bytes = static_cast<size_t>(tensor.numel()) * itemSize(tensor.dtype());
-    bool isWhole = bytes == tensor.storage()->bytes() && isNonOverlappingAndDense(tensor.sizes(), tensor.strides());
-    if (!isWhole || views[tensor.storage().get()] > 1) alone.erase(name);
-  }
-  copyWrittenBuffers(*program.graph, registry_, alone);
 }
 
 bool FileReader::readTensors(const std::string& folder, const std::string& config, ExportFile& out) {

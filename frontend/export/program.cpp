@@ -4,7 +4,6 @@
 #include "frontend/export/graph_reader.h"
 #include "frontend/export/tree.h"
 #include "frontend/export/written_views.h"
-#include "ir/analysis/alias.h"
 #include "ir/support/text.h"
 #include "ir/values/size_expression.h"
 
@@ -36,7 +35,7 @@ class ProgramReader {
  private:
   bool checkVersion();
   bool readInputs(ExportedProgram& out);
-  bool readInput(Json spec, ExportedProgram& out);
+  bool readInput(Json spec);
   bool addUserInputs(ExportedProgram& out);
   // One argument of the call with the leaves that are next.
   bool addArgument(const Tree& tree, std::string_view name, ExportedProgram& out);
@@ -87,7 +86,7 @@ bool ProgramReader::readInputs(ExportedProgram& out) {
   Json specs = module_.find("signature").find("input_specs");
   if (!specs.is(JsonTree::Kind::Array)) return b_.fail(module_, "the program has no signature");
   for (Json spec : items(specs))
-    if (!readInput(spec, out)) return false;
+    if (!readInput(spec)) return false;
   return addUserInputs(out);
 }
 
@@ -98,7 +97,7 @@ std::string_view pathKey(std::string_view kind) {
   return kind == "tensor_constant" ? "tensor_constant_name" : "";
 }
 
-bool ProgramReader::readInput(Json spec, ExportedProgram& out) {
+bool ProgramReader::readInput(Json spec) {
   Json s = alternative(spec);
   if (!s) return b_.fail(spec, "the input is none of those that programs have");
   if (s.key() == "user_input" || s.key() == "constant_input") {
@@ -119,7 +118,6 @@ bool ProgramReader::readInput(Json spec, ExportedProgram& out) {
   attributes_.emplace(path, s.find("arg").find("name"));
   path.insert(0, prefix_);
   b_.bindAttribute(name, path);
-  if (s.key() != "parameter") out.buffers.emplace_back(path);
   return true;
 }
 
@@ -289,28 +287,6 @@ Result<ExportedProgram> readProgram(const JsonTree& json, const std::string& pre
   ExportedProgram program;
   if (!exported::ProgramReader(json, prefix, registry, diagnostics, unknown).read(program)) return Failed{};
   return program;
-}
-
-void copyWrittenBuffers(Graph& graph, const OpRegistry& registry, const std::set<std::string>& paths) {
-  if (!AliasAnalysis(graph, registry).graphHasWrites()) return;
-  std::vector<Node*> copies;
-  for (Node* n : graph.block()->nodes()) {
-    const IValue* path = n->kind() == sym::GetAttr ? n->attributeValue(sym::name) : nullptr;
-    if (!path || !paths.contains(std::string(path->toString()))) continue;
-    Builder builder(graph, n->next());
-    Node* copy = builder.insert(Symbol::of("aten::clone"), {n->output(), builder.constant(IValue(), types().none)});
-    n->output()->replaceAllUsesWith(copy->output());
-    copy->replaceInput(0, n->output());
-    copies.push_back(copy);
-  }
-  AliasAnalysis alias(graph, registry);
-  for (Node* copy : copies) {
-    if (alias.isWritten(copy->output())) continue;
-    Node* none = copy->input(1)->node();
-    copy->output()->replaceAllUsesWith(copy->input(0));
-    copy->destroy();
-    none->destroy();
-  }
 }
 
 }  // namespace tscompile

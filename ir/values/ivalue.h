@@ -318,6 +318,7 @@ struct ObjectValue : ContainerValue {
   }
   TypePtr type;
   std::vector<std::pair<Symbol, IValue>> attributes;
+  Ref<ObjectValue> sameAs;  // of one that was made again for what a text calls by the same path; else null
 };
 
 struct EnumValue : ContainerValue {

@@ -3,6 +3,7 @@
 #include "ir/graph/clone.h"
 #include "passes/lowering/assumed_weights.h"
 #include "passes/lowering/call_targets.h"
+#include "passes/lowering/kept_state.h"
 #include "passes/rewrite/constant_form.h"
 
 #include <algorithm>
@@ -216,9 +217,10 @@ class WrittenAttributes {
       forEachNode(*g, [&](Node* n) {
         if (n->kind() == sym::GetAttr) readElsewhere.insert(attributeName(n));
       });
+    const bool keepsState = context_.arguments.contains(kKeptState);
     for (const auto& [attribute, uses] : statistics) {
       if (!uses.areWritten()) continue;
-      if (uses.areReadToo() || readElsewhere.contains(attribute.second))
+      if (keepsState || uses.areReadToo() || readElsewhere.contains(attribute.second))
         ofObject_.insert(attribute);
       else
         unread_.insert(attribute);

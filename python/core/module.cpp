@@ -87,11 +87,18 @@ struct PyMethod {
   std::vector<ValueInfo> outputs;
 };
 
+// Other threads may use it too, one at a time.
+struct PyState {
+  RunState state;
+  std::unique_ptr<std::mutex> mutex = std::make_unique<std::mutex>();
+};
+
 struct RunSettings {
   std::optional<double> timeLimit;
   std::optional<uint64_t> memoryLimit;
   uint64_t seed = 0;
   int threads = 0;
+  PyState* state = nullptr;
 };
 
 void writeOut(std::string_view text) {
@@ -158,6 +165,11 @@ nb::object call(const PyMethod& m, nb::handle args, nb::handle named, const RunS
     RunOptions options = optionsOf(settings);
     options.interrupt = interrupts.flag();
     nb::gil_scoped_release unlocked;
+    std::unique_lock<std::mutex> lock;
+    if (settings.state) {
+      lock = std::unique_lock(*settings.state->mutex);
+      options.state = &settings.state->state;
+    }
     results = m.method.run(inputs, diagnostics, options);
   }
   if (!results) raiseRun(diagnostics, m.name);
@@ -380,6 +392,10 @@ bool hasOperator(const std::string& name) {
 }
 
 void addMethods(nb::module_& m) {
+  nb::class_<PyState>(m, "_State").def(nb::init<>()).def("clear", [](PyState& self) {
+    std::lock_guard lock(*self.mutex);
+    self.state.clear();
+  });
   nb::class_<PyMethod>(m, "Method")
       .def_prop_ro("inputs", [](const PyMethod& self) { return infosOf(self.call.wanted(), &self.call); })
       .def_prop_ro("outputs", [](const PyMethod& self) { return infosOf(self.outputs, nullptr); })
@@ -388,16 +404,16 @@ void addMethods(nb::module_& m) {
       .def(
           "run",
           [](const PyMethod& self, nb::args args, int threads, uint64_t seed, std::optional<double> timeLimit,
-             std::optional<uint64_t> memoryLimit, nb::kwargs named) {
-            return call(self, args, named, {timeLimit, memoryLimit, seed, threads});
+             std::optional<uint64_t> memoryLimit, PyState* state, nb::kwargs named) {
+            return call(self, args, named, {timeLimit, memoryLimit, seed, threads, state});
           },
           nb::arg("args"), nb::arg("threads") = 0, nb::arg("seed") = 0, nb::arg("time_limit") = nb::none(),
-          nb::arg("memory_limit") = nb::none(), nb::arg("named"))
+          nb::arg("memory_limit") = nb::none(), nb::arg("_state") = nb::none(), nb::arg("named"))
       .def(
           "_profile",
           [](const PyMethod& self, nb::args args, size_t runs, int threads, nb::kwargs named) {
             return profileOf(self, args, named, runs,
-                             {.timeLimit = {}, .memoryLimit = {}, .seed = 0, .threads = threads});
+                             {.timeLimit = {}, .memoryLimit = {}, .seed = 0, .threads = threads, .state = nullptr});
           },
           nb::arg("args"), nb::arg("runs") = 0, nb::arg("threads") = 0, nb::arg("named"));
 }

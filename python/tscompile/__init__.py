@@ -50,6 +50,7 @@ __all__ = [
     "ModelError",
     "Module",
     "Partition",
+    "Session",
     "Tensor",
     "UnsupportedError",
     "compile",
@@ -196,6 +197,10 @@ class Module:
         """The same with `threads`, `seed`, `time_limit` (seconds), `memory_limit` (bytes)."""
         return self.method().run(*args, **options)
 
+    def session(self) -> Session:
+        """Calls that go on where the last one ended: each sees what those before wrote to buffers and attributes."""
+        return Session(self)
+
     def compile(self, inputs: Any = None, *, method: str = "forward", **settings: Any) -> Engine:
         """A method with engines for all that engines can take.
 
@@ -227,6 +232,29 @@ class Module:
 
     def __repr__(self) -> str:
         return f"tscompile.{type(self).__name__}(methods={self.methods})"
+
+
+class Session:
+    """Calls of a module, one after the other, that keep what it writes to its buffers and attributes, as in PyTorch.
+
+    Calls of the module itself each begin with what was loaded. A module that was compiled needs the setting keep_state.
+    Outputs may share memory with what is kept: copy what is to stay.
+    """
+
+    def __init__(self, module: Module):
+        self._module = module
+        self._state = _core._State()
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        return self.run(*args, **named)
+
+    def run(self, *args: Any, method: str = "forward", **options: Any) -> Any:
+        """Another method than forward, or with options of Module.run."""
+        return self._module.method(method).run(*args, _state=self._state, **options)
+
+    def reset(self) -> None:
+        """The next call begins with what was loaded."""
+        self._state.clear()
 
 
 class Engine(Module):

@@ -35,6 +35,9 @@ class Tensor:
     ) -> Any: ...
     def __dlpack_device__(self) -> tuple[int, int]: ...
 
+class _State:
+    def clear(self) -> None: ...
+
 class Method:
     """A method that is ready to run, by any number of threads at once."""
 
@@ -50,6 +53,7 @@ class Method:
         seed: int = 0,
         time_limit: float | None = None,
         memory_limit: int | None = None,
+        _state: _State | None = None,
         **named: Any,
     ) -> Any: ...
     def _profile(self, *args: Any, runs: int = 0, threads: int = 0, **named: Any) -> str: ...

@@ -12,6 +12,8 @@
 
 namespace tscompile {
 
+class RunState;
+
 // The seeded generator that operators such as aten::rand draw from (see docs/random.md). Not PyTorch's sequence.
 class RandomState {
  public:
@@ -37,6 +39,7 @@ struct RunOptions {
   int threads = 0;                              // of engines, at most; 0: as many as the process may use
   std::function<void(std::string_view)> print;  // of prim::Print; nothing is printed without it
   std::function<void(std::string_view)> warn;   // of aten::warn
+  RunState* state = nullptr;                    // what earlier runs have written; null: the module as it was loaded
 };
 
 class RunContext {

@@ -360,7 +360,13 @@ Result<std::vector<IValue>> Program::run(std::span<const IValue> given, const Ru
   Machine machine(*this, context);
   const Instruction* in = nullptr;
   try {
-    execute(machine, *entry_, inputs, in);
+    try {
+      execute(machine, *entry_, inputs, in);
+    } catch (...) {
+      if (options.state) options.state->copyInputs(given);
+      throw;
+    }
+    if (options.state) options.state->copyInputs(given);
   } catch (const ExecutionError& e) {
     report(machine, in, e, diagnostics);
     return Failed{};

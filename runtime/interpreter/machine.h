@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ir/values/error.h"
+#include "runtime/call/run_state.h"
 #include "runtime/interpreter/program.h"
 
 #include <memory>
@@ -11,7 +12,8 @@ namespace tscompile {
 
 class Machine {
  public:
-  Machine(const Program& program, RunContext& context) : program(program), context(context) {}
+  Machine(const Program& program, RunContext& context)
+      : program(program), context(context), state_(context.options().state ? context.options().state : &ownState_) {}
   ~Machine();
 
   // Calls `function` with the first `count` inputs of `caller`; those that `moves` marks (if it is given) are taken out
@@ -38,12 +40,11 @@ class Machine {
   IValue* slots = nullptr;  // of the current frame
   std::vector<Frame> frames;
   std::vector<IValue> results;
-  // Attributes that this run has set on objects that belong to the program.
-  std::unordered_map<const ObjectValue*, std::unordered_map<Symbol, IValue>> overlay;
-  // What this run may write to instead of what all runs share.
-  std::unordered_map<const RefCounted*, IValue> ownCopies;
+  RunState& state() { return *state_; }
 
  private:
+  RunState ownState_;
+  RunState* state_;
   static constexpr size_t kFirstChunk = 64, kChunk = 4096;  // slots
   static constexpr size_t kMaxFrames = 100'000;
   static constexpr size_t kMaxSlots = size_t{1} << 26;

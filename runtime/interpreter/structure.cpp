@@ -120,73 +120,6 @@ std::string_view attributeName(const Instruction* in) {
   return name->toString();
 }
 
-bool isSharedByRuns(const IValue& v) {
-  if (v.isTensor()) return v.tensorImpl() && v.toTensor().storage()->readOnly();
-  if (v.isTuple()) return std::any_of(v.toTuple().items.begin(), v.toTuple().items.end(), isSharedByRuns);
-  return (v.isList() && v.toList().shared) || (v.isDict() && v.toDict().shared);
-}
-
-Ref<Storage> copyOf(const Storage& shared) {
-  Ref<Storage> copy = Storage::allocate(shared.bytes());
-  const std::byte* from = shared.encoding() ? shared.encoding()->all().raw() : shared.data();
-  std::copy_n(from, shared.bytes(), copy->data());
-  if (shared.quantization()) copy->setQuantization(*shared.quantization());
-  return copy;
-}
-
-// The same view of a copy of the memory: all views of it that the module holds see what is written.
-Tensor ownView(Machine& m, const Tensor& t) {
-  IValue& known = m.ownCopies[t.storage().get()];
-  if (known.isNone()) {
-    Ref<Storage> memory = copyOf(*t.storage());
-    Dims bytes{static_cast<int64_t>(memory->bytes())};
-    known = IValue(Tensor::view(DType::UInt8, std::move(memory), bytes, Dims{1}, 0));
-  }
-  return Tensor::view(t.dtype(), known.toTensor().storage(), t.sizes(), t.strides(), t.offset());
-}
-
-// The same content; what it holds is still that of the original.
-IValue copyOf(Machine& m, const IValue& v) {
-  if (v.isTensor()) return IValue(ownView(m, v.toTensor()));
-  if (v.isList()) return IValue(Ref<ListValue>::make(v.toList().elementType, v.toList().items));
-  if (v.isTuple()) return IValue(Ref<TupleValue>::make(v.toTuple().items, v.toTuple().type));
-  auto copy = Ref<DictValue>::make(v.toDict().keyType, v.toDict().valueType);
-  v.toDict().forEach([&](const IValue& key, const IValue& value) { copy->set(key, value); });
-  return IValue(std::move(copy));
-}
-
-void addItems(const IValue& v, std::vector<IValue*>& todo) {
-  if (v.isDict()) v.toDict().forEachValue([&](IValue& item) { todo.push_back(&item); });
-  if (!v.isList() && !v.isTuple()) return;
-  for (IValue& item : v.isList() ? v.toList().items : v.toTuple().items) todo.push_back(&item);
-}
-
-// What a run writes to instead of the value that all runs share, with everything in it. What two values share their
-// copies share, too.
-IValue ownCopy(Machine& m, const IValue& shared) {
-  IValue top = shared;
-  std::vector<IValue*> todo{&top};
-  while (!todo.empty()) {
-    IValue& v = *todo.back();
-    todo.pop_back();
-    const bool isContainer = v.isList() || v.isTuple() || v.isDict();
-    if (!isContainer && !isSharedByRuns(v)) continue;
-    IValue copy = m.ownCopies[v.object()];
-    if (copy.isNone()) {
-      copy = copyOf(m, v);
-      addItems(copy, todo);
-      m.ownCopies[v.object()] = copy;
-    }
-    v = copy;
-  }
-  return top;
-}
-
-// A view of memory that this run has a copy of, which another function may have written to.
-bool isCopied(const Machine& m, const IValue& v) {
-  return !m.ownCopies.empty() && v.isTensor() && v.tensorImpl() && m.ownCopies.contains(v.toTensor().storage().get());
-}
-
 const Instruction* getAttr(Machine& m, const Instruction* in) {
   needInputs(in, 1);
   const IValue& object = argument(m, in, 0);
@@ -203,19 +136,18 @@ const Instruction* getAttr(Machine& m, const Instruction* in) {
   if (!object.isObject()) Machine::fail(fmt::format("expected an object with an attribute '{}'", name));
   ObjectValue& o = object.toObject();
   Symbol symbol = Symbol::of(name);
-  if (o.shared && !m.overlay.empty()) {
-    if (auto set = m.overlay.find(&o); set != m.overlay.end())
-      if (auto value = set->second.find(symbol); value != set->second.end()) {
-        result(m, in) = value->second;
-        return in + 1;
-      }
-  }
+  if (o.shared)
+    if (const IValue* set = m.state().find(o, symbol)) {
+      IValue copy = *set;
+      result(m, in) = std::move(copy);
+      return in + 1;
+    }
   IValue* value = o.find(symbol);
   if (!value) Machine::fail(fmt::format("{} has no attribute '{}'", o.type->name(), name));
   if (value->isLiteral() && !in->node->output()->type()->isTensor())
     throw ExecutionError(ErrorKind::Input,
                          fmt::format("the value of attribute '{}' is not part of the text: give the weights", name));
-  IValue copy = o.shared && isCopied(m, *value) ? ownCopy(m, *value) : *value;
+  IValue copy = o.shared && m.state().isCopied(*value) ? m.state().ownCopy(*value) : *value;
   result(m, in) = std::move(copy);
   return in + 1;
 }
@@ -223,9 +155,9 @@ const Instruction* getAttr(Machine& m, const Instruction* in) {
 const Instruction* getAttrToWrite(Machine& m, const Instruction* in) {
   const Instruction* next = getAttr(m, in);
   const IValue& object = argument(m, in, 0);
-  if (!object.isObject() || !object.toObject().shared || !isSharedByRuns(result(m, in))) return next;
-  IValue copy = ownCopy(m, result(m, in));
-  m.overlay[&object.toObject()][Symbol::of(attributeName(in))] = copy;
+  if (!object.isObject() || !object.toObject().shared || !RunState::isShared(result(m, in))) return next;
+  IValue copy = m.state().ownCopy(result(m, in));
+  m.state().set(object.toObject(), Symbol::of(attributeName(in)), copy);
   result(m, in) = std::move(copy);
   return next;
 }
@@ -244,7 +176,7 @@ const Instruction* setAttr(Machine& m, const Instruction* in) {
   ObjectValue& o = object.toObject();
   // A loaded module is shared by all runs: what a run sets is seen by this run only.
   if (o.shared)
-    m.overlay[&o][name] = argument(m, in, 1);
+    m.state().set(o, name, argument(m, in, 1));
   else
     o.set(name, argument(m, in, 1));
   return in + 1;

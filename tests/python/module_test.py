@@ -425,6 +425,29 @@ class Runs(unittest.TestCase):
             t.join()
         self.assertEqual(wrong, [])
 
+    def test_sessions_go_on_where_the_last_call_ended(self):
+        model = tscompile.load(os.path.join(ROOT, "tests/data/state/stream.pt"))
+        x = np.ones((2, 4), np.float32)
+        for each in (model, model.compile([x], keep_state=True)):
+            stream = each.session()
+            self.assertEqual([stream(x)[2] for _ in range(3)], [1, 2, 3])
+            self.assertEqual(each(x)[2], 1)
+            stream.reset()
+            self.assertEqual(stream.run(x, seed=1)[2], 1)
+        stream = model.session()
+        stream(x)
+        stream.run(7, method="reset")
+        self.assertEqual((int(stream(x)[1]), stream(x)[2]), (8, 2))
+        with self.assertRaises(tscompile.InputError):
+            model.compile([x]).session()(x)
+        stream = model.session()
+        threads = [threading.Thread(target=lambda: [stream(x) for _ in range(20)]) for _ in range(3)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual(stream(x)[2], 61)
+
     def test_nothing_leaks(self):
         model, same = tscompile.load(GRAPH), identity("Tensor")
 

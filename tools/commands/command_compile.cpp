@@ -254,6 +254,7 @@ OptionSpecs compileOptions() {
                       }},
                      settingOption("workspace-size"),
                      settingOption("refittable"),
+                     settingOption("keep-state"),
                      {"--save-engine", "", "make one engine of the whole method, or fail",
                       [](Options& o, const std::string&) { o.partition.oneEngine = true; }},
                      {"--profile", "text|json", "write what compiling and each rewrite cost to standard error",

@@ -39,8 +39,7 @@ class RunCommandExecutor {
     session_.progress.step("running");
     PluginWork plugins;
     RefusalWatch refusals;
-    Result<std::vector<IValue>> outputs =
-        model->method.run(*inputs, session_.diagnostics, runOptions(run_, *interrupts, session_));
+    Result<std::vector<IValue>> outputs = callMethod(model->method, *inputs, runOptions(run_, *interrupts, session_));
     int signal = interrupts->signal();
     const bool inTime = endTimeLimit();
     interrupts.reset();
@@ -60,6 +59,20 @@ class RunCommandExecutor {
   }
 
  private:
+  // As often as it is to be called; the results are the last ones.
+  Result<std::vector<IValue>> callMethod(const Method& method, std::span<const IValue> inputs,
+                                         RunOptions options) const {
+    if (run_.calls == 1) return method.run(inputs, session_.diagnostics, options);
+    RunState state;
+    options.state = &state;
+    Result<std::vector<IValue>> outputs = Failed{};
+    for (uint64_t i = 0; i < run_.calls; ++i) {
+      outputs = method.run(inputs, session_.diagnostics, options);
+      if (!outputs) break;
+    }
+    return outputs;
+  }
+
   // Throws UsageError for what would have no effect.
   void checkTogether() const {
     const Expectations& expected = options_.own.of<RunChecks>().expected;
@@ -160,6 +173,16 @@ OptionSpecs runOptions() {
                 setTolerance(o.own.of<RunChecks>().expected, &Tolerance::absolute, "--atol", v);
               },
               true},
+             {"--calls", "N",
+              "call it N times, each call going on with what those before wrote to buffers and attributes; the outputs "
+              "are those of the last",
+              [](Options& o, const std::string& v) {
+                std::optional<uint64_t> n = parseCount(v);
+                if (!n || *n == 0)
+                  throw UsageError{"--calls takes a number from 1 up, not '" + abbreviate(v, 80) + "'"};
+                o.run.calls = *n;
+                o.partition.spec.lowering.keepsState = *n > 1;
+              }},
              executorOption(),
              requireFullOption(),
              {"--threads", "N", "threads to use at most; the interpreter runs on one",

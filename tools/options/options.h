@@ -69,6 +69,7 @@ struct RunCommand {
   ExecutorChoice executor = ExecutorChoice::EngineIfPossible;
   uint64_t threads = 0;
   uint64_t seed = 0;
+  uint64_t calls = 1;  // of `run`: one after the other, each going on where the last one ended
 };
 
 enum class PartitionForm : uint8_t { Text, Json, Dot };

@@ -26,6 +26,7 @@ TEST(CompileSettings, TextsComeBack) {
                                           "threads=3",
                                           "workspace-size=1048576",
                                           "refittable",
+                                          "keep-state",
                                           "require-full=33.3333333"};
   CompileSpec spec;
   for (const std::string& text : texts) EXPECT_TRUE(applySetting(spec, text)) << text;

@@ -3,6 +3,7 @@
 #include "api/module.h"
 #include "api/value_text.h"
 #include "tests/support/files.h"
+#include "tests/support/value_checks.h"
 
 #include <cmath>
 #include <filesystem>
@@ -11,16 +12,12 @@
 namespace tscompile {
 namespace {
 
+using test::expectNear;
+using test::flatten;
+using test::parsedValue;
 using test::shown;
 
 std::string exportFile(const std::string& name) { return TSCOMPILE_TESTS_DIR "/data/exports/" + name; }
-
-IValue valueOf(const std::string& text) {
-  Diagnostics d;
-  Result<IValue> v = parseValueText(text, "value", d);
-  EXPECT_TRUE(v.ok()) << shown(d);
-  return v ? *v : IValue();
-}
 
 struct Recorded {
   std::vector<IValue> inputs, outputs;
@@ -29,40 +26,15 @@ Recorded readRecorded(const std::string& name) {
   std::ifstream file(exportFile(name + ".txt"));
   Recorded r;
   for (std::string line; std::getline(file, line);)
-    line.rfind("in: ", 0) == 0 ? r.inputs.push_back(valueOf(line.substr(4)))
-                               : r.outputs.push_back(valueOf(line.substr(5)));
+    line.rfind("in: ", 0) == 0 ? r.inputs.push_back(parsedValue(line.substr(4)))
+                               : r.outputs.push_back(parsedValue(line.substr(5)));
   return r;
-}
-
-// Leaves of containers, in order; None is left out.
-void flatten(const IValue& v, std::vector<IValue>& out) {
-  if (v.isTuple() || v.isList()) {
-    for (const IValue& item : v.isTuple() ? v.toTuple().items : v.toList().items) flatten(item, out);
-  } else if (v.isDict()) {
-    v.toDict().forEach([&](const IValue&, const IValue& item) { flatten(item, out); });
-  } else if (!v.isNone()) {
-    out.push_back(v);
-  }
-}
-
-void expectNear(const IValue& got, const IValue& want) {
-  if (!want.isTensor()) {
-    EXPECT_EQ(valueToText(got), valueToText(want));
-    return;
-  }
-  Tensor a = got.toTensor(), b = want.toTensor();
-  ASSERT_EQ(a.dtype(), b.dtype());
-  ASSERT_EQ(Dims(a.sizes()), Dims(b.sizes()));
-  for (int64_t i = 0; i < a.numel(); ++i) {
-    if (a.real(i) == b.real(i)) continue;  // also infinities
-    EXPECT_LE(std::abs(a.real(i) - b.real(i)), 1e-5 + 1e-5 * std::abs(b.real(i))) << i;
-  }
 }
 
 void expectOutputs(const Module& m, const Recorded& r) {
   Diagnostics d;
   std::vector<IValue> inputs;
-  for (const IValue& v : r.inputs) inputs.push_back(valueOf(valueToText(v)));  // some programs write to them
+  for (const IValue& v : r.inputs) inputs.push_back(parsedValue(valueToText(v)));  // some programs write to them
   Result<std::vector<IValue>> out = m.forward(inputs, d);
   ASSERT_TRUE(out.ok()) << shown(d);
   std::vector<IValue> leaves;
@@ -96,7 +68,7 @@ INSTANTIATE_TEST_SUITE_P(Files, Exports,
 
 std::string failure(const Module& m, std::initializer_list<const char*> inputs) {
   std::vector<IValue> values;
-  for (const char* text : inputs) values.push_back(valueOf(text));
+  for (const char* text : inputs) values.push_back(parsedValue(text));
   Diagnostics d;
   EXPECT_FALSE(m.forward(values, d).ok());
   return d.list().empty() ? "" : d.list()[0].message;
@@ -126,7 +98,7 @@ TEST(ExportedSizes, ThatAreMadeOfOthersAreHeldTo) {
               "dimension 0 of input %x is 6, but the program was exported for 4*s69");
     EXPECT_EQ(failure(*each, {"8x3:f32:ones", "13:f32:ones"}),
               "dimension 0 of input %y is 13, but the program was exported for 4*s69 + 1");
-    std::vector<IValue> fits{valueOf("12x3:f32:ones"), valueOf("13:f32:ones")};
+    std::vector<IValue> fits{parsedValue("12x3:f32:ones"), parsedValue("13:f32:ones")};
     EXPECT_TRUE(each->forward(fits, d).ok()) << shown(d);
   }
 }
@@ -140,14 +112,14 @@ TEST(ExportedPrograms, OfOneFileAreMethods) {
   const char* const kWidths[] = {"first", "second"};
   for (int64_t width : {1, 2}) {
     std::string name = kWidths[width - 1];
-    std::vector<IValue> inputs{valueOf("2x2:f32=[1 -2; 3 4]")};
+    std::vector<IValue> inputs{parsedValue("2x2:f32=[1 -2; 3 4]")};
     Result<Method> method = m->prepare(d, name);
     ASSERT_TRUE(method.ok()) << shown(d);
     Result<std::vector<IValue>> out = method->run(inputs, d);
     ASSERT_TRUE(out.ok()) << shown(d);
     EXPECT_EQ(Dims((*out)[0].toTensor().sizes()), (Dims{2, width}));
     // Each is held to its own sizes, lowered too.
-    inputs[0] = valueOf("10x2:f32:ones");
+    inputs[0] = parsedValue("10x2:f32:ones");
     CompileSpec spec;
     spec.lowering.method = name;
     Result<Module> fast = m->compiled(spec, d);
@@ -164,7 +136,7 @@ TEST(ExportedWrites, ReachInputs) {
   Diagnostics d;
   Result<Module> m = Module::load(exportFile("writer.pt2"), {}, d);
   ASSERT_TRUE(m.ok()) << shown(d);
-  std::vector<IValue> inputs{valueOf("2:f32=[1 2]"), valueOf("2:f32=[5 5]")};
+  std::vector<IValue> inputs{parsedValue("2:f32=[1 2]"), parsedValue("2:f32=[5 5]")};
   ASSERT_TRUE(m->forward(inputs, d).ok()) << shown(d);
   EXPECT_EQ(valueToText(inputs[0]), "2:f32=[2 4]");
 }

@@ -473,4 +473,29 @@ TEST(CInterface, ThreadsShareMethodsAndValues) {
   EXPECT_EQ(same, 40);
 }
 
+TEST(CInterface, RunsGoOnWhereOthersEnded) {
+  tscompile_module* m = nullptr;
+  ASSERT_EQ(tscompile_load((kFolder + "/data/state/stream.pt").c_str(), nullptr, &m, nullptr), TSCOMPILE_OK);
+  Module module(m);
+  const Method method = prepare(module);
+  const Value x = parse("2x4:f32:ones");
+  const auto callsOf = [&](tscompile_state* state) {
+    tscompile_run_options options{};
+    options.size = sizeof options;
+    options.state = state;
+    const tscompile_value* inputs[] = {x.get()};
+    tscompile_value* out = nullptr;
+    EXPECT_EQ(tscompile_method_run(method.get(), inputs, 1, &options, &out, 1, nullptr), TSCOMPILE_OK);
+    Value tuple(out), calls(tscompile_value_item(out, 2));
+    return textOf(calls.get());
+  };
+  std::unique_ptr<tscompile_state, Freed<tscompile_state_free>> state(tscompile_state_new());
+  std::string calls;
+  for (tscompile_state* each : {state.get(), state.get(), static_cast<tscompile_state*>(nullptr), state.get()})
+    calls += callsOf(each);
+  EXPECT_EQ(calls, "1213");
+  tscompile_state_clear(state.get());
+  EXPECT_EQ(callsOf(state.get()), "1");
+}
+
 }  // namespace

@@ -1,0 +1,166 @@
+// Tensors of the module that the graph writes to in place are copied where they are read: every run begins with those
+// of the module, so the writes can be to tensors of the graph, and what holds the module's are constants.
+#include "ir/graph/builder.h"
+#include "ir/values/literal.h"
+#include "passes/lowering/assumed_weights.h"
+#include "passes/lowering/call_targets.h"
+#include "passes/lowering/kept_state.h"
+
+#include <map>
+#include <unordered_set>
+
+namespace tscompile {
+namespace {
+
+// Of an attribute of an object: where it is read, if there is one such place.
+struct Read {
+  Node* node = nullptr;
+  size_t count = 0;
+  bool isSet = false;
+};
+
+class BufferCopier {
+ public:
+  BufferCopier(Graph& graph, RewriteContext& context) : graph_(graph), context_(context) {}
+
+  bool run() {
+    if (!findObjects() || !findReads()) return false;
+    countViews();
+    std::vector<Node*> copies;
+    for (Node* n : graph_.block()->nodes()) {
+      auto object = n->kind() == sym::GetAttr ? objects_.find(n->input(0)) : objects_.end();
+      if (object != objects_.end() && isAlone(*object->second, n) && !isStatistic(n->output()))
+        copies.push_back(copyOf(n));
+    }
+    // What is said to be written may be so for fear that attributes share memory; copies share none.
+    AliasAnalysis alias(graph_, context_.registry);
+    const size_t kept = std::erase_if(copies, [&](Node* copy) { return alias.isWritten(copy->output()); });
+    for (Node* copy : copies) undo(copy);
+    context_.facts.refresh();
+    return kept > 0;
+  }
+
+ private:
+  // The objects that values are, from the module on.
+  bool findObjects() {
+    if (!context_.module || !context_.module->self || graph_.inputs().empty()) return false;
+    const Value* self = graph_.input(0);
+    if (self->type() != context_.module->self->type) return false;
+    objects_[self] = context_.module->self.get();
+    forEachNode(graph_, [&](Node* n) {
+      if (n->kind() != sym::GetAttr || n->inputCount() != 1) return;
+      auto object = objects_.find(n->input(0));
+      const IValue* v = object == objects_.end() ? nullptr : object->second->find(attributeOf(n));
+      if (v && v->isObject()) objects_[n->output()] = &v->toObject();
+    });
+    return true;
+  }
+
+  // False if objects go where nothing is known of what is done to them.
+  bool findReads() {
+    bool isKnown = true;
+    forEachNode(graph_, [&](Node* n) {
+      for (size_t i = 0; i < n->inputCount(); ++i) {
+        auto object = objects_.find(n->input(i));
+        if (object == objects_.end()) {
+          isKnown = isKnown && n->input(i)->type()->kind() != TypeKind::Class;
+          continue;
+        }
+        const bool isRead = n->kind() == sym::GetAttr && n->inputCount() == 1;
+        const bool isSet = n->kind() == sym::SetAttr && i == 0;
+        if (!isRead && !isSet) {
+          isKnown = false;
+          continue;
+        }
+        Read& read = reads_[{object->second, attributeOf(n)}];
+        read.node = n, read.count += isRead, read.isSet |= isSet;
+      }
+    });
+    return isKnown;
+  }
+
+  void countViews() {
+    std::vector<const ObjectValue*> todo{context_.module->self.get()};
+    std::unordered_set<const ObjectValue*> seen{todo[0]};
+    while (!todo.empty()) {
+      const ObjectValue* object = todo.back();
+      todo.pop_back();
+      for (const auto& [name, value] : object->attributes) {
+        if (value.isObject() && seen.insert(&value.toObject()).second) todo.push_back(&value.toObject());
+        countViewsIn(value);
+      }
+    }
+  }
+  void countViewsIn(const IValue& value) {
+    std::vector<const IValue*> todo{&value};
+    std::unordered_set<const RefCounted*> seen;
+    while (!todo.empty()) {
+      const IValue& v = *todo.back();
+      todo.pop_back();
+      if (v.isTensor() && v.tensorImpl()) ++views_[v.tensorImpl()->storage().get()];
+      if (!(v.isList() || v.isTuple() || v.isDict()) || !seen.insert(v.object()).second) continue;
+      if (v.isDict())
+        v.toDict().forEach([&](const IValue&, const IValue& item) { todo.push_back(&item); });
+      else
+        for (const IValue& item : v.isList() ? v.toList().items : v.toTuple().items) todo.push_back(&item);
+    }
+  }
+
+  // All of a memory that nothing else shows, which is read once: its copy has its strides, and stands for it.
+  bool isAlone(ObjectValue& object, const Node* n) const {
+    auto read = reads_.find({&object, attributeOf(n)});
+    if (read == reads_.end() || read->second.count != 1 || read->second.isSet) return false;
+    const IValue* v = object.find(attributeOf(n));
+    if (!v || !n->output()->type()->isTensor()) return false;
+    if (v->isLiteral()) return context_.arguments.contains(kAssumedWeights);
+    if (!v->isTensor() || !v->tensorImpl()) return false;
+    const Tensor t = v->toTensor();
+    const size_t bytes = static_cast<size_t>(t.numel()) * itemSize(t.dtype());
+    return bytes == t.storage()->bytes() && isNonOverlappingAndDense(t.sizes(), t.strides()) &&
+           views_.at(t.storage().get()) == 1;
+  }
+
+  // Statistics that layers in training write, and nothing reads, are as good as constants (freeze.cpp).
+  bool isStatistic(const Value* value) const {
+    for (const Use& u : value->uses()) {
+      const Operator* op = u.user->hasBlocks() || u.user->isReturn() ? nullptr : context_.facts.resolve(u.user);
+      if (!op || !op->isImplemented()) return false;
+      if (u.index() < op->def().trained.first || u.index() >= op->def().trained.end) return false;
+    }
+    return true;
+  }
+
+  Node* copyOf(Node* n) {
+    Builder builder(graph_, n->next());
+    Node* copy = builder.insert(Symbol::of("aten::clone"), {n->output(), builder.constant(IValue(), types().none)});
+    n->output()->replaceAllUsesWith(copy->output());
+    copy->replaceInput(0, n->output());
+    return copy;
+  }
+  static void undo(Node* copy) {
+    Node* none = copy->input(1)->node();
+    copy->output()->replaceAllUsesWith(copy->input(0));
+    copy->destroy();
+    none->destroy();
+  }
+
+  static Symbol attributeOf(const Node* n) {
+    const IValue* name = n->attributeValue(sym::name);
+    return name && name->isString() ? Symbol::of(name->toString()) : Symbol();
+  }
+
+  Graph& graph_;
+  RewriteContext& context_;
+  std::unordered_map<const Value*, ObjectValue*> objects_;
+  std::map<std::pair<const ObjectValue*, Symbol>, Read> reads_;  // asked by key alone
+  std::unordered_map<const Storage*, size_t> views_;
+};
+
+}  // namespace
+
+bool copyBuffers(Graph& graph, RewriteContext& context) {
+  if (context.arguments.contains(kKeptState) || !context.facts.graphHasWrites()) return false;
+  return BufferCopier(graph, context).run();
+}
+
+}  // namespace tscompile
