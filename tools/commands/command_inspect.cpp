@@ -310,7 +310,9 @@ class Inspector {
   }
 
   void summary(const Graph& graph, const std::string& margin, const EngineFile* file = nullptr) {
-    const GraphSummary s = summaryOf(graph, file);
+    show(summaryOf(graph, file), margin);
+  }
+  void show(const GraphSummary& s, const std::string& margin) {
     isJson_ ? writeJson(json_, s) : writeSummary(s, margin, text_);
   }
 
@@ -425,18 +427,20 @@ class Inspector {
     } else {
       text_ += fmt::format("  {:<12}{}, {}\n", "tensors", file->tensors.size(), sizeText(bytes));
     }
-    if (isJson_ && file->programs.size() > 1) json_.beginObject();
+    const bool areSeveral = file->programs.size() > 1;
+    if (isJson_ && areSeveral) json_.beginArray();
     for (const ExportFile::Program& p : file->programs) {
-      if (file->programs.size() > 1)
-        isJson_ ? json_.key(p.name) : void(text_ += fmt::format("  {}\n", printable(p.name)));
-      const char* indent = file->programs.size() > 1 ? "    " : "  ";
+      if (!isJson_ && areSeveral) text_ += fmt::format("  {}\n", printable(p.name));
+      const char* indent = areSeveral ? "    " : "  ";
       if (!isJson_)
         for (const ExportedInput& input : p.program.inputs)
           if (std::ranges::any_of(input.sizes, [](const ExportedSize& s) { return s.least != s.most; }))
             text_ += fmt::format("{}{:<12}%{}\n", indent, "exported", exportedInputText(input));
-      summary(*p.program.graph, indent);
+      GraphSummary s = summarize(*p.program.graph);
+      if (areSeveral) s.name = p.name;
+      show(s, indent);
     }
-    if (isJson_ && file->programs.size() > 1) json_.endObject();
+    if (isJson_ && areSeveral) json_.endArray();
   }
 
   // What keeps an archive from being told from others, if something does.

@@ -4,6 +4,7 @@
 #include "ir/graph/module.h"
 #include "ir/support/json_fields.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@ struct GraphSummary {
     std::string name;
     size_t count = 0;
   };
+  std::optional<std::string> name;  // of one among several that have names
   std::vector<Named> inputs, outputs;
   std::vector<Counted> operators;  // the most frequent first
   std::vector<Named> attributes;   // paths that chains of prim::GetAttr read: what weights have to supply
@@ -31,6 +33,7 @@ struct GraphSummary {
 
   template <class Visit>
   void fields(Visit&& visit) const {
+    visit("name", name);
     visit("nodes", nodes);
     visit("constants", constants);
     visit("depth", depth);
