@@ -2,6 +2,7 @@
 
 #include "frontend/archive/source_origins.h"
 #include "frontend/archive/torch_archive.h"
+#include "frontend/files/archive_kind.h"
 #include "frontend/files/file_io.h"
 #include "frontend/files/file_kind.h"
 #include "frontend/source/autocast_regions.h"
@@ -405,7 +406,12 @@ class ArchiveLoader {
 bool isTorchArchive(const std::string& path) {
   Diagnostics ignored;
   Result<std::string> start = readFileStart(path, kFileKindBytes, ignored);
-  return start && detectFileKind(*start) == FileKind::TorchArchive;
+  if (!start) return false;
+  FileKind kind = detectFileKind(*start);
+  // The first member may be anything: files that were saved along, the folder of an archive that was packed anew.
+  if (kind == FileKind::Zip)
+    if (Ref<FileMapping> mapping = FileMapping::open(path, ignored)) kind = detectWholeFileKind(mapping->bytes());
+  return kind == FileKind::TorchArchive || kind == FileKind::TorchScript;
 }
 
 Result<OpenedArchive> openArchive(const std::string& path, const OpRegistry& registry, const Limits& limits,

@@ -178,6 +178,15 @@ def swap(name, data):
     return b"".join(data[i:i + size][::-1] for i in range(0, len(data), size))
 
 
+def pack_anew(source, target):
+    """As archivers do: with an entry for the folder, members in another order, deflated."""
+    with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as new:
+        names = old.namelist()
+        new.writestr(names[0].split("/")[0] + "/", "")
+        for name in sorted(names, reverse=True):
+            new.writestr(name, old.read(name))
+
+
 class Evil:
     def __reduce__(self):
         return os.system, ("echo this must never run",)
@@ -193,6 +202,9 @@ def main():
     torch.jit.script(Quantized()).save(path(f"quantized_{VERSION}.pt"))
     torch.save(state(), path(f"checkpoint_{VERSION}.pth"))
     if VERSION == 2:
+        torch.jit.save(torch.jit.trace(Part(torch.ones(2)), torch.ones(2)), path("saved_along_2.pt"),
+                       _extra_files={"labels.txt": "cat dog"})
+        pack_anew(path("traced_2.pt"), path("packed_anew_2.pt"))
         torch.save({"ids": torch.ones(2, dtype=torch.complex32)}, path("complex32_2.pth"))
         torch.save({"uint16": torch.tensor([1, 65535], dtype=torch.uint16),
                     "float8_e4m3fn": torch.tensor([1, -448, 0.015625]).to(torch.float8_e4m3fn),
