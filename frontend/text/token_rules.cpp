@@ -1,9 +1,9 @@
 #include "frontend/text/token_rules.h"
 
 #include "frontend/text/grammar.h"
+#include "ir/graph/value_names.h"
 #include "ir/support/text.h"
 
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <utility>
@@ -13,15 +13,6 @@ namespace {
 
 using Token = Parser::token;
 
-// Bytes that may stand in a value name: everything but blanks, control bytes and the text's own punctuation.
-constexpr std::array<bool, 256> kNameByte = [] {
-  std::array<bool, 256> table{};
-  for (int c = 0x21; c < 256; ++c) table[c] = c != 0x7f;
-  for (char c : {'%', ',', '(', ')', '=', '[', ']', '{', '}', '<', '>', '"', '\'', ':', '\\'})
-    table[static_cast<unsigned char>(c)] = false;
-  return table;
-}();
-bool isNameByte(char c) { return kNameByte[static_cast<unsigned char>(c)]; }
 bool isBlank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\f' || c == '\v'; }
 bool isDigit(char c) { return c >= '0' && c <= '9'; }
 bool isWordStart(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }

@@ -1,6 +1,7 @@
 // Attributes that nothing writes become constants: %w = prim::GetAttr[name="weight"](%conv) is one tensor from then on,
 // %self.conv.weight. What may be written, and everything that shares its memory, stays an attribute.
 #include "ir/graph/clone.h"
+#include "ir/graph/value_names.h"
 #include "passes/lowering/assumed_weights.h"
 #include "passes/lowering/call_targets.h"
 #include "passes/lowering/kept_state.h"
@@ -431,8 +432,8 @@ class Freezer {
     else
       graph_.block()->prepend(made);
     last_ = made;
-    std::string path = paths_[object] + std::string(name.text());
-    if (!graph_.find(path)) made->output()->setName(path);
+    const std::string called = readableName(paths_[object] + std::string(name.text()));
+    if (!graph_.find(called)) made->output()->setName(called);
     return made->output();
   }
 

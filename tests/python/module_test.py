@@ -348,7 +348,7 @@ class Document(unittest.TestCase):
                         exec(block, names)
             finally:
                 os.chdir(here)
-        self.assertEqual(len(blocks), 3)
+        self.assertEqual(len(blocks), 4)
         self.assertEqual(np.asarray(names["engine"](names["x"])).argmax(), 7)
         self.assertIn(str(names["model"].inputs).replace("'", '"'), text)
 

@@ -123,6 +123,44 @@ TEST_F(EngineFileTest, RunsAsTheModuleThatWasSaved) {
   EXPECT_EQ(outputs(*whole, input()), outputs(compiled({}), input()));
 }
 
+// PyTorch lets modules have names that no text can call a value by.
+TEST_F(EngineFileTest, AttributesMayHaveAnyName) {
+  std::string paths[] = {"a b", "c,d", "e(f", "g=h", "i:j", "k%l", "m]n", "o->p", " ", "a_b"};
+  std::string text = "graph(%self : __torch__.Net, %x : Tensor):\n  %none : NoneType = prim::Constant()\n";
+  std::string last = "%x";
+  LoadOptions options;
+  for (size_t i = 0; i < std::size(paths); ++i) {
+    text += fmt::format(
+        "  %m{0} : __torch__.Linear = prim::GetAttr[name=\"{1}\"](%self)\n"
+        "  %w{0} : Tensor = prim::GetAttr[name=\"weight\"](%m{0})\n"
+        "  %y{0} : Tensor = aten::linear({2}, %w{0}, %none)\n",
+        i, paths[i], last);
+    last = fmt::format("%y{}", i);
+    Tensor weight = Tensor::zeros(DType::Float32, {1, 1});
+    weight.data<float>()[0] = static_cast<float>(i + 1);
+    options.tensors.emplace_back(paths[i] + ".weight", weight);
+  }
+  text += "  return (" + last + ")\n";
+  Diagnostics d;
+  Result<Module> source = Module::fromText(text, "named.ir", options, d);
+  ASSERT_TRUE(source.ok()) << renderDiagnostics(d, "test");
+  Result<Module> fast = source->compiled({}, d), lowered = source->lowered({}, d);
+  const std::string engine = folder_.path() + "/named.tse", written = folder_.path() + "/named.ir";
+  ASSERT_TRUE(fast.ok() && fast->save(engine, d)) << renderDiagnostics(d, "test");
+  ASSERT_TRUE(lowered.ok() && lowered->write(written, d)) << renderDiagnostics(d, "test");
+  LoadOptions beside;
+  if (const std::string weights = folder_.path() + "/named.safetensors"; std::filesystem::exists(weights))
+    beside.weights = {weights};
+  for (const Result<Module>& m : {Module::load(engine, {}, d), Module::load(written, beside, d)}) {
+    ASSERT_TRUE(m.ok()) << renderDiagnostics(d, "test");
+    Tensor x = Tensor::zeros(DType::Float32, {1, 1});
+    x.data<float>()[0] = 1;
+    Result<std::vector<IValue>> out = m->forward({IValue(x)}, d);
+    ASSERT_TRUE(out.ok()) << renderDiagnostics(d, "test");
+    EXPECT_EQ(valueToText(out->at(0)), "1x1:f32=[3628800]");
+  }
+}
+
 TEST_F(EngineFileTest, TellsHowItWasMade) {
   bytes();
   Module m = loaded(folder_ / "net.tse");
