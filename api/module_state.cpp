@@ -249,7 +249,7 @@ class GraphBinder {
   std::optional<IValue> untold(const std::string& path, const Node* n) {
     const TypePtr type = n->output()->type();
     const bool isMode = type->kind() == TypeKind::Bool && (path == "training" || path.ends_with(".training"));
-    if (!isMode && !type->is(TypeKind::Optional)) return std::nullopt;
+    if ((!isMode && !type->is(TypeKind::Optional)) || pathAround(path)) return std::nullopt;
     if (toldUntold_.insert(isMode).second)
       diagnostics_.remark(
           n->range, fmt::format("{} is taken for {}, as the weights do not tell it", path, isMode ? "False" : "None"));
@@ -265,6 +265,14 @@ class GraphBinder {
 
   static bool mayBeTensor(TypePtr t) { return withoutOptional(t)->isTensor(); }
 
+  // "module" where the weights have "module.fc.weight" for "fc.weight".
+  std::optional<std::string> pathAround(const std::string& path) const {
+    const std::string end = "." + path;
+    for (const std::string& name : s_.weights.names())
+      if (name.ends_with(end)) return name.substr(0, name.size() - end.size());
+    return std::nullopt;
+  }
+
   void reportMissing(const std::string& path, const Node* n) {
     if (!reported_.insert(path).second) return;
     TypePtr t = n->output()->type();
@@ -272,6 +280,12 @@ class GraphBinder {
     Diagnostic& d = diagnostics_.error(n->range, fmt::format("{} '{}' was not supplied", what, path));
     if (s_.weights.empty()) {
       d.note(textOf(Remedy::Kind::SupplyWeights));
+    } else if (std::optional<std::string> outer = pathAround(path)) {
+      if (isAroundTold_) return;
+      isAroundTold_ = true;
+      const std::string name = *outer + "." + path;
+      d.note(fmt::format("{} has '{}': {}#{} reads what is below '{}'", s_.weights.fileOf(name), name,
+                         s_.weights.fileOf(name), *outer, *outer));
     } else {
       NearestName nearest(path);
       for (const std::string& name : s_.weights.names()) nearest.consider(name);
@@ -284,6 +298,7 @@ class GraphBinder {
   Unsupplied unsupplied_;
   Diagnostics& diagnostics_;
   std::unordered_set<std::string> reported_;
+  bool isAroundTold_ = false;
   std::set<bool> toldUntold_;                                  // of modes, of parameters
   std::unordered_map<std::string, Ref<ObjectValue>> objects_;  // by their first path
   std::unordered_map<std::string, IValue> values_;             // the same of others

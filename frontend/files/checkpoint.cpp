@@ -230,7 +230,7 @@ Result<std::shared_ptr<const Checkpoint>> Checkpoint::read(const FilePart& file,
   options.path = file.path;
   options.foreignNames = foreignNames;
   options.advice =
-      fmt::format("{}#PATH takes the tensors below PATH, and passes over all objects of Python", file.path);
+      fmt::format("{0}#PATH takes the tensors below PATH, {0}# all there are, and both pass over objects of Python", file.path);
   options.limits = limits;
   if (owner) {
     owner->retain();

@@ -70,27 +70,42 @@ bool Weights::addFile(const std::string& name, bool mayBeIndex, Diagnostics& dia
   FileKind kind = detectWholeFileKind(file->bytes(), limits);
   if (isCheckpoint(kind))
     return addCheckpoint(path, hash == std::string::npos ? nullptr : &inside, *file, diagnostics, limits);
-  if (hash != std::string::npos) {
-    reportFileKind(path, "a PyTorch checkpoint", kind, diagnostics);
+  const bool isSafetensors = kind == FileKind::Safetensors || kind == FileKind::Binary;
+  if (hash != std::string::npos && !isSafetensors) {
+    reportFileKind(path, "a PyTorch checkpoint or a safetensors file", kind, diagnostics);
     return false;
   }
   if (kind == FileKind::Json && mayBeIndex) return addIndex(path, file->bytes(), diagnostics, limits);
   if (isRecipe(path, kind)) return addRecipe(path, file->bytes(), diagnostics, limits);
-  if (kind != FileKind::Safetensors && kind != FileKind::Binary) {
+  if (!isSafetensors) {
     reportFileKind(path, "a file of weights", kind, diagnostics);
     return false;
   }
-  return addSafetensors(path, *file, diagnostics, limits);
+  return addSafetensors(path, inside, *file, diagnostics, limits);
 }
+
+namespace {
+
+bool reportNothingAt(const std::string& inside, const std::string& path, Diagnostics& diagnostics) {
+  diagnostics.fileError(path, {}, fmt::format("the file has nothing at '{}'", abbreviate(inside, 200)));
+  return false;
+}
+
+}  // namespace
 
 bool Weights::addCheckpoint(const std::string& path, const std::string* inside, const FileMapping& file,
                             Diagnostics& diagnostics, const Limits& limits) {
   auto checkpoint = Checkpoint::read({file.bytes(), path}, &file, inside != nullptr, diagnostics, limits);
   if (!checkpoint) return false;
-  PickleRef container = inside ? (*checkpoint)->find(*inside) : &(*checkpoint)->root();
-  if (!container) {
-    diagnostics.fileError(path, {}, fmt::format("the checkpoint has nothing at '{}'", abbreviate(*inside, 200)));
-    return false;
+  // Keys may have dots themselves: what no container is at may begin the names in one further out.
+  std::string outer = inside ? *inside : "", rest;
+  PickleRef container = inside ? (*checkpoint)->find(outer) : &(*checkpoint)->root();
+  while (!container && !outer.empty()) {
+    const size_t dot = outer.rfind('.');
+    const std::string last = outer.substr(dot == std::string::npos ? 0 : dot + 1);
+    rest = rest.empty() ? last : last + "." + rest;
+    outer.resize(dot == std::string::npos ? 0 : dot);
+    container = outer.empty() ? &(*checkpoint)->root() : (*checkpoint)->find(outer);
   }
   auto found = (*checkpoint)->tensors(*container, diagnostics);
   if (!found) return false;
@@ -98,12 +113,15 @@ bool Weights::addCheckpoint(const std::string& path, const std::string* inside, 
     diagnostics.fileError(path, {}, "the checkpoint has no tensors");
     return false;
   }
+  const std::string below = rest.empty() ? "" : rest + ".";
   Named tensors;
   for (auto& [name, tensor] : *found) {
+    if (!name.starts_with(below)) continue;
     Result<Tensor> t = weightOf(name, *tensor, path, diagnostics, limits);
     if (!t) return false;
-    tensors.emplace_back(std::move(name), std::move(*t));
+    tensors.emplace_back(name.substr(below.size()), std::move(*t));
   }
+  if (tensors.empty()) return reportNothingAt(*inside, path, diagnostics);
   return addAll(std::move(tensors), path, diagnostics, inside ? "" : (*checkpoint)->onlyContainer());
 }
 
@@ -134,17 +152,20 @@ bool Weights::addRecipe(const std::string& path, std::string_view text, Diagnost
   return addAll(std::move(*tensors), path, diagnostics);
 }
 
-bool Weights::addSafetensors(const std::string& path, const FileMapping& file, Diagnostics& diagnostics,
-                             const Limits& limits) {
+bool Weights::addSafetensors(const std::string& path, const std::string& inside, const FileMapping& file,
+                             Diagnostics& diagnostics, const Limits& limits) {
   std::string_view bytes = file.bytes();
   Result<SafetensorsHeader> header = parseSafetensorsHeader(bytes, bytes.size(), path, diagnostics, limits);
   if (!header) return false;
+  const std::string below = inside.empty() ? "" : inside + ".";
   Named tensors;
   for (TensorEntry& e : header->tensors) {
+    if (!e.name.starts_with(below)) continue;
     Result<Tensor> t = loadSafetensor(bytes, *header, e, &file, path, diagnostics);
     if (!t) return false;
-    tensors.emplace_back(std::move(e.name), std::move(*t));
+    tensors.emplace_back(e.name.substr(below.size()), std::move(*t));
   }
+  if (tensors.empty() && !below.empty()) return reportNothingAt(inside, path, diagnostics);
   if (!addAll(std::move(tensors), path, diagnostics)) return false;
   metadata_.merge(std::move(header->metadata));
   return true;

@@ -205,6 +205,8 @@ def main():
         torch.jit.save(torch.jit.trace(Part(torch.ones(2)), torch.ones(2)), path("saved_along_2.pt"),
                        _extra_files={"labels.txt": "cat dog"})
         pack_anew(path("traced_2.pt"), path("packed_anew_2.pt"))
+        wrapped = {"model." + k: v for k, v in torch.nn.Sequential(torch.nn.Linear(1, 2)).state_dict().items()}
+        torch.save({"state_dict": wrapped, "epoch": 3}, path("wrapped_2.pth"))
         torch.save({"ids": torch.ones(2, dtype=torch.complex32)}, path("complex32_2.pth"))
         torch.save({"uint16": torch.tensor([1, 65535], dtype=torch.uint16),
                     "float8_e4m3fn": torch.tensor([1, -448, 0.015625]).to(torch.float8_e4m3fn),

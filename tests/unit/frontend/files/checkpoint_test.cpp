@@ -71,13 +71,26 @@ TEST(Checkpoint, APathChoosesWhatIsRead) {
   ASSERT_TRUE(optimizer.addFile(archiveFile("checkpoint_1.pth") + "#optimizer.state", d)) << shown(d);
   EXPECT_EQ(optimizer.names(), Names{"0.exp_avg"});
   EXPECT_FALSE(none.addFile(archiveFile("checkpoint_1.pth") + "#modle", d));
-  EXPECT_TRUE(shown(d).ends_with("error: the checkpoint has nothing at 'modle'\n"));
+  EXPECT_TRUE(shown(d).ends_with("error: the file has nothing at 'modle'\n"));
   d.clear();
   EXPECT_FALSE(none.addFile(archiveFile("checkpoint_1.pth") + "#loss", d));
   EXPECT_TRUE(shown(d).ends_with("error: the checkpoint has no tensors\n"));
   d.clear();
   EXPECT_FALSE(none.addFile(dataFile("small.safetensors") + "#x", d));
-  EXPECT_TRUE(shown(d).ends_with("error: expected a PyTorch checkpoint, found a safetensors file\n")) << shown(d);
+  EXPECT_TRUE(shown(d).ends_with("error: the file has nothing at 'x'\n")) << shown(d);
+}
+
+// As wrappers write them, such as DataParallel: keys that begin with "module." in a dict without levels.
+TEST(Checkpoint, APathMayBeginTheNames) {
+  Diagnostics d;
+  Weights whole, inner, none;
+  const std::string recipe = archiveFile("module_1.pth") + "#1";
+  ASSERT_TRUE(whole.addFile(recipe, d)) << shown(d);
+  EXPECT_EQ(whole.names(), (Names{"bias", "num_batches_tracked", "running_mean", "running_var", "weight"}));
+  ASSERT_TRUE(inner.addFile(archiveFile("wrapped_2.pth") + "#state_dict.model", d)) << shown(d);
+  EXPECT_EQ(inner.names(), (Names{"0.bias", "0.weight"}));
+  EXPECT_FALSE(none.addFile(archiveFile("wrapped_2.pth") + "#state_dict.model.2", d));
+  EXPECT_TRUE(shown(d).ends_with("error: the file has nothing at 'state_dict.model.2'\n")) << shown(d);
 }
 
 TEST(Checkpoint, ObjectsOfPythonAreRefusedUnlessTensorsAreAskedFor) {
