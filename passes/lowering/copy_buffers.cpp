@@ -5,6 +5,7 @@
 #include "passes/lowering/assumed_weights.h"
 #include "passes/lowering/call_targets.h"
 #include "passes/lowering/kept_state.h"
+#include "passes/lowering/module_objects.h"
 
 #include <map>
 #include <unordered_set>
@@ -12,25 +13,25 @@
 namespace tscompile {
 namespace {
 
-// Of an attribute of an object: where it is read, if there is one such place.
+// How often an attribute of an object is read, and whether it is set.
 struct Read {
-  Node* node = nullptr;
   size_t count = 0;
   bool isSet = false;
 };
 
 class BufferCopier {
  public:
-  BufferCopier(Graph& graph, RewriteContext& context) : graph_(graph), context_(context) {}
+  BufferCopier(Graph& graph, RewriteContext& context, const ModuleObjects& objects)
+      : graph_(graph), context_(context), objects_(objects) {}
 
   bool run() {
-    if (!findObjects() || !findReads()) return false;
+    findReads();
     countViews();
     std::vector<Node*> copies;
     for (Node* n : graph_.block()->nodes()) {
-      auto object = n->kind() == sym::GetAttr ? objects_.find(n->input(0)) : objects_.end();
-      if (object != objects_.end() && isAlone(*object->second, n) && !isStatistic(n->output()))
-        copies.push_back(copyOf(n));
+      ObjectValue* object = n->kind() == sym::GetAttr ? objects_.accessed(n) : nullptr;
+      if (!object || !context_.facts.isWritten(n->output())) continue;
+      if (isAlone(*object, n) && !isStatistic(n->output())) copies.push_back(copyOf(n));
     }
     // What is said to be written may be so for fear that attributes share memory; copies share none.
     AliasAnalysis alias(graph_, context_.registry);
@@ -41,42 +42,13 @@ class BufferCopier {
   }
 
  private:
-  // The objects that values are, from the module on.
-  bool findObjects() {
-    if (!context_.module || !context_.module->self || graph_.inputs().empty()) return false;
-    const Value* self = graph_.input(0);
-    if (self->type() != context_.module->self->type) return false;
-    objects_[self] = context_.module->self.get();
+  void findReads() {
     forEachNode(graph_, [&](Node* n) {
-      if (n->kind() != sym::GetAttr || n->inputCount() != 1) return;
-      auto object = objects_.find(n->input(0));
-      const IValue* v = object == objects_.end() ? nullptr : object->second->find(attributeOf(n));
-      if (v && v->isObject()) objects_[n->output()] = &v->toObject();
+      ObjectValue* object = objects_.accessed(n);
+      if (!object) return;
+      Read& read = reads_[{object, ModuleObjects::attributeOf(n)}];
+      (n->kind() == sym::SetAttr ? read.isSet = true : ++read.count);
     });
-    return true;
-  }
-
-  // False if objects go where nothing is known of what is done to them.
-  bool findReads() {
-    bool isKnown = true;
-    forEachNode(graph_, [&](Node* n) {
-      for (size_t i = 0; i < n->inputCount(); ++i) {
-        auto object = objects_.find(n->input(i));
-        if (object == objects_.end()) {
-          isKnown = isKnown && n->input(i)->type()->kind() != TypeKind::Class;
-          continue;
-        }
-        const bool isRead = n->kind() == sym::GetAttr && n->inputCount() == 1;
-        const bool isSet = n->kind() == sym::SetAttr && i == 0;
-        if (!isRead && !isSet) {
-          isKnown = false;
-          continue;
-        }
-        Read& read = reads_[{object->second, attributeOf(n)}];
-        read.node = n, read.count += isRead, read.isSet |= isSet;
-      }
-    });
-    return isKnown;
   }
 
   void countViews() {
@@ -108,9 +80,9 @@ class BufferCopier {
 
   // All of a memory that nothing else shows, which is read once: its copy has its strides, and stands for it.
   bool isAlone(ObjectValue& object, const Node* n) const {
-    auto read = reads_.find({&object, attributeOf(n)});
+    auto read = reads_.find({&object, ModuleObjects::attributeOf(n)});
     if (read == reads_.end() || read->second.count != 1 || read->second.isSet) return false;
-    const IValue* v = object.find(attributeOf(n));
+    const IValue* v = object.find(ModuleObjects::attributeOf(n));
     if (!v || !n->output()->type()->isTensor()) return false;
     if (v->isLiteral()) return context_.arguments.contains(kAssumedWeights);
     if (!v->isTensor() || !v->tensorImpl()) return false;
@@ -144,14 +116,9 @@ class BufferCopier {
     none->destroy();
   }
 
-  static Symbol attributeOf(const Node* n) {
-    const IValue* name = n->attributeValue(sym::name);
-    return name && name->isString() ? Symbol::of(name->toString()) : Symbol();
-  }
-
   Graph& graph_;
   RewriteContext& context_;
-  std::unordered_map<const Value*, ObjectValue*> objects_;
+  const ModuleObjects& objects_;
   std::map<std::pair<const ObjectValue*, Symbol>, Read> reads_;  // asked by key alone
   std::unordered_map<const Storage*, size_t> views_;
 };
@@ -160,7 +127,8 @@ class BufferCopier {
 
 bool copyBuffers(Graph& graph, RewriteContext& context) {
   if (context.arguments.contains(kKeptState) || !context.facts.graphHasWrites()) return false;
-  return BufferCopier(graph, context).run();
+  std::optional<ModuleObjects> objects = ModuleObjects::of(graph, context);
+  return objects && BufferCopier(graph, context, *objects).run();
 }
 
 }  // namespace tscompile

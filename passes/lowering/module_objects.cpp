@@ -1,0 +1,42 @@
+#include "passes/lowering/module_objects.h"
+
+#include "passes/lowering/call_targets.h"
+
+namespace tscompile {
+
+std::optional<ModuleObjects> ModuleObjects::of(const Graph& graph, const RewriteContext& context) {
+  if (!context.module || !context.module->self || graph.inputs().empty()) return std::nullopt;
+  const Value* self = graph.input(0);
+  if (self->type() != context.module->self->type) return std::nullopt;
+  ModuleObjects out;
+  out.objects_[self] = context.module->self.get();
+  bool isKnown = true;
+  forEachNode(graph, [&](const Node* n) {
+    if (ObjectValue* object = n->kind() == sym::GetAttr ? out.accessed(n) : nullptr) {
+      const IValue* v = object->find(attributeOf(n));
+      if (v && v->isObject()) out.objects_[n->output()] = &v->toObject();
+      return;
+    }
+    for (size_t i = 0; i < n->inputCount(); ++i) {
+      const bool isObject = out.find(n->input(i)) || n->input(i)->type()->kind() == TypeKind::Class;
+      isKnown = isKnown && (!isObject || (i == 0 && out.accessed(n)));
+    }
+  });
+  // What a block or the graph returns.
+  for (const auto& [value, object] : out.objects_)
+    for (const Use& u : value->uses()) isKnown = isKnown && !u.user->isReturn();
+  return isKnown ? std::optional(std::move(out)) : std::nullopt;
+}
+
+ObjectValue* ModuleObjects::accessed(const Node* node) const {
+  const bool isAccess = (node->kind() == sym::GetAttr && node->inputCount() == 1 && node->outputCount() == 1) ||
+                        (node->kind() == sym::SetAttr && node->inputCount() == 2);
+  return isAccess ? find(node->input(0)) : nullptr;
+}
+
+Symbol ModuleObjects::attributeOf(const Node* node) {
+  const IValue* name = node->attributeValue(sym::name);
+  return name && name->isString() ? Symbol::of(name->toString()) : Symbol();
+}
+
+}  // namespace tscompile
