@@ -27,7 +27,8 @@ class Weights {
   // Reads a safetensors file; a recipe: text with lines `name = 64x3:f32:randn(seed=1)` (docs/values.md); a checkpoint
   // of PyTorch; or an index that names such files (`model.safetensors.index.json`). `FILE#model.ema` reads of a
   // checkpoint or safetensors file only what is below that path, without it in the names, and does not mind what
-  // objects of Python a checkpoint has elsewhere. A name that an earlier file has is an error. False after a report; then nothing was added, of an index perhaps its first files.
+  // objects of Python a checkpoint has elsewhere. A name that an earlier file has is an error. False after a report;
+  // then nothing was added, of an index perhaps its first files.
   bool addFile(const std::string& path, Diagnostics& diagnostics, const Limits& limits = {});
   // Adds a tensor under a name that is new; false if it is not.
   bool add(std::string name, Tensor tensor);
