@@ -229,8 +229,8 @@ Result<std::shared_ptr<const Checkpoint>> Checkpoint::read(const FilePart& file,
   PickleOptions options;
   options.path = file.path;
   options.foreignNames = foreignNames;
-  options.advice =
-      fmt::format("{0}#PATH takes the tensors below PATH, {0}# all there are, and both pass over objects of Python", file.path);
+  options.advice = fmt::format(
+      "{0}#PATH takes the tensors below PATH, {0}# all there are, and both pass over objects of Python", file.path);
   options.limits = limits;
   if (owner) {
     owner->retain();
