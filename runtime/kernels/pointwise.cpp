@@ -18,50 +18,32 @@ template <class T>
 constexpr int64_t kTile = kTileBytes / static_cast<int64_t>(sizeof(T));
 constexpr int64_t kChunkTiles = 16;
 
-// An input over the merged dimensions.
+// An input with the dimensions that it does not walk through as one.
 struct View {
   const char* data;
   DType type;
-  SmallVector<int64_t, 6> strides;
-  bool contiguous, constant;
+  SmallVector<int64_t, 6> dims, strides;
+  bool isContiguous() const { return dims.empty() || (dims.size() == 1 && strides[0] == 1); }
+  bool isConstant() const { return dims.empty() || (dims.size() == 1 && strides[0] == 0); }
 };
 
 struct Run {
   const PointwiseProgram& program;
-  SmallVector<int64_t, 6> dims;  // merged
   std::vector<View> inputs;
   std::span<void* const> outputs;
   int64_t count = 1;
 };
 
-// Neighbouring dimensions that every input walks through as one become one.
-void mergeDims(Run& run, std::span<const int64_t> dims, std::span<const PointwiseOperand> inputs) {
-  run.inputs.resize(inputs.size());
+void setDims(View& view, std::span<const int64_t> dims, std::span<const int64_t> strides) {
   for (size_t d = 0; d < dims.size(); ++d) {
-    run.count *= dims[d];
     if (dims[d] == 1) continue;
-    bool merges = !run.dims.empty();
-    for (size_t i = 0; i < inputs.size() && merges; ++i)
-      merges = run.inputs[i].strides.back() == inputs[i].strides[d] * dims[d];
-    if (merges)
-      run.dims.back() *= dims[d];
-    else
-      run.dims.push_back(dims[d]);
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      SmallVector<int64_t, 6>& strides = run.inputs[i].strides;
-      if (merges)
-        strides.back() = inputs[i].strides[d];
-      else
-        strides.push_back(inputs[i].strides[d]);
-    }
-  }
-  for (View& view : run.inputs) {
-    int64_t expected = 1;
-    view.contiguous = view.constant = true;
-    for (size_t d = run.dims.size(); d-- > 0;) {
-      view.contiguous &= view.strides[d] == expected;
-      view.constant &= view.strides[d] == 0;
-      expected *= run.dims[d];
+    const bool merges = !view.dims.empty() && view.strides.back() == strides[d] * dims[d];
+    if (merges) {
+      view.dims.back() *= dims[d];
+      view.strides.back() = strides[d];
+    } else {
+      view.dims.push_back(dims[d]);
+      view.strides.push_back(strides[d]);
     }
   }
 }
@@ -102,9 +84,9 @@ void repeat(T* to, int64_t length, int64_t count) {
 
 // Rows of so few elements that a call for each would cost more than its elements.
 constexpr int64_t kShortRow = 64;
-bool hasShortRows(const Run& run, const View& view) {
-  const size_t rank = run.dims.size();
-  return rank > 1 && view.type == DType::Float32 && run.dims[rank - 1] <= kShortRow &&
+bool hasShortRows(const View& view) {
+  const size_t rank = view.dims.size();
+  return rank > 1 && view.type == DType::Float32 && view.dims[rank - 1] <= kShortRow &&
          (view.strides[rank - 1] == 0 || view.strides[rank - 1] == 1);
 }
 
@@ -113,18 +95,25 @@ using Four = float __attribute__((vector_size(16), aligned(4), may_alias));
 // `rows` rows, `step` apart, of `length` neighbours each or of one element repeated.
 template <bool kRepeats>
 void loadShortRows(const float* from, int64_t rows, int64_t step, int64_t length, float* to) {
-  for (int64_t r = 0; r < rows; ++r, from += step, to += length) {
+  auto loadRows = [&](auto loadRow) {
+    for (int64_t r = 0; r < rows; ++r, from += step, to += length) loadRow();
+  };
+  // Of points, boxes, colours.
+  auto one = [&](int64_t i) { to[i] = from[kRepeats ? 0 : i]; };
+  if (length == 2) return loadRows([&] { one(0), one(1); });
+  if (length == 3) return loadRows([&] { one(0), one(1), one(2); });
+  loadRows([&] {
     int64_t i = 0;
     for (; i + 4 <= length; i += 4)
       *reinterpret_cast<Four*>(to + i) =
           kRepeats ? Four{*from, *from, *from, *from} : *reinterpret_cast<const Four*>(from + i);
-    for (; i < length; ++i) to[i] = from[kRepeats ? 0 : i];
-  }
+    for (; i < length; ++i) one(i);
+  });
 }
 
 // Rows whose elements lie `step` apart, each row's beside those of the row before: four rows at a time.
-bool isTransposed(const Run& run, const View& view) {
-  const size_t rank = run.dims.size();
+bool isTransposed(const View& view) {
+  const size_t rank = view.dims.size();
   return rank > 1 && view.type == DType::Float32 && view.strides[rank - 2] == 1 && view.strides[rank - 1] > 1;
 }
 
@@ -146,54 +135,54 @@ void loadFourRows(const float* from, int64_t step, int64_t length, float* to) {
 }
 
 // One element for each row, of another type, side by side: such as masks of edges, which features do not have.
-bool isRepeatedMask(const Run& run, const View& view) {
-  const size_t rank = run.dims.size();
-  return view.type != DType::Float32 && run.dims[rank - 1] <= kShortRow && view.strides[rank - 1] == 0 &&
+bool isRepeatedMask(const View& view) {
+  const size_t rank = view.dims.size();
+  return view.type != DType::Float32 && view.dims[rank - 1] <= kShortRow && view.strides[rank - 1] == 0 &&
          view.strides[rank - 2] == 1;
 }
 
 // Loads as many whole rows as it can at once from `from` on, at most `rows`; how many that were.
-int64_t loadRowsAtOnce(const Run& run, const View& view, const char* data, int64_t rows, float* to) {
+int64_t loadRowsAtOnce(const View& view, const char* data, int64_t rows, float* to) {
   const auto* from = reinterpret_cast<const float*>(data);
-  const size_t last = run.dims.size() - 1;
-  const int64_t length = run.dims[last], step = view.strides[last];
-  if (isTransposed(run, view)) {
+  const size_t last = view.dims.size() - 1;
+  const int64_t length = view.dims[last], step = view.strides[last];
+  if (isTransposed(view)) {
     const int64_t whole = rows / 4 * 4;
     for (int64_t r = 0; r < whole; r += 4) loadFourRows(from + r, step, length, to + r * length);
     return whole;
   }
-  if (isRepeatedMask(run, view)) {
+  if (isRepeatedMask(view)) {
     // Behind its place, where no row is written before its element was read.
     float* elements = to + rows * (length - 1);
     loadPointwise(view.type, data, rows, elements);
     loadShortRows<true>(elements, rows, 1, length, to);
     return rows;
   }
-  if (!hasShortRows(run, view) || view.strides[last - 1] == 0) return 0;
+  if (!hasShortRows(view) || view.strides[last - 1] == 0) return 0;
   (step == 0 ? loadShortRows<true> : loadShortRows<false>)(from, rows, view.strides[last - 1], length, to);
   return rows;
 }
 
 // Elements [begin, begin + count) of the whole, through any strides.
 template <class T>
-void gather(const Run& run, const View& view, int64_t begin, int64_t count, T* to) {
-  const size_t rank = run.dims.size();
+void gather(const View& view, int64_t begin, int64_t count, T* to) {
+  const size_t rank = view.dims.size();
   if (rank == 0) return loadRun(view.type, view.data, 0, count, to);
   SmallVector<int64_t, 8> index;
   index.resize(rank);
   int64_t offset = 0, rest = begin;
   for (size_t d = rank; d-- > 0;) {
-    index[d] = rest % run.dims[d];
-    rest /= run.dims[d];
+    index[d] = rest % view.dims[d];
+    rest /= view.dims[d];
     offset += index[d] * view.strides[d];
   }
   const int64_t bytes = static_cast<int64_t>(itemSize(view.type));
   while (count > 0) {
-    int64_t length = std::min(count, run.dims[rank - 1] - index[rank - 1]), atOnce = 0;
+    int64_t length = std::min(count, view.dims[rank - 1] - index[rank - 1]), atOnce = 0;
     if constexpr (std::is_same_v<T, float>)
-      if (rank > 1 && length == run.dims[rank - 1])
-        atOnce = loadRowsAtOnce(run, view, view.data + offset * bytes,
-                                std::min(run.dims[rank - 2] - index[rank - 2], count / length), to);
+      if (rank > 1 && length == view.dims[rank - 1])
+        atOnce = loadRowsAtOnce(view, view.data + offset * bytes,
+                                std::min(view.dims[rank - 2] - index[rank - 2], count / length), to);
     if (atOnce > 0) {
       offset += (atOnce - 1) * view.strides[rank - 2];
       index[rank - 2] += atOnce - 1;
@@ -203,8 +192,8 @@ void gather(const Run& run, const View& view, int64_t begin, int64_t count, T* t
     }
     offset -= index[rank - 1] * view.strides[rank - 1];
     index[rank - 1] = 0;
-    if (rank > 1 && length == run.dims[rank - 1] && view.strides[rank - 2] == 0) {
-      const int64_t repeats = std::min(run.dims[rank - 2] - index[rank - 2], count / length);
+    if (rank > 1 && length == view.dims[rank - 1] && view.strides[rank - 2] == 0) {
+      const int64_t repeats = std::min(view.dims[rank - 2] - index[rank - 2], count / length);
       index[rank - 2] += repeats - 1;
       repeat(to, length, length * repeats);
       length *= repeats;
@@ -214,8 +203,8 @@ void gather(const Run& run, const View& view, int64_t begin, int64_t count, T* t
     // Carry.
     for (size_t d = rank - 1; d-- > 0;) {
       offset += view.strides[d];
-      if (++index[d] < run.dims[d]) break;
-      offset -= run.dims[d] * view.strides[d];
+      if (++index[d] < view.dims[d]) break;
+      offset -= view.dims[d] * view.strides[d];
       index[d] = 0;
     }
   }
@@ -236,8 +225,8 @@ class TileRunner {
       if (value.kind == Kind::Constant) std::fill_n(buffer(value.slot), most, constant(value.alpha));
       if (value.kind == Kind::Input) {
         const View& view = run.inputs[static_cast<size_t>(value.index)];
-        if (view.constant) gather(run, view, 0, 1, buffer(value.slot));
-        if (view.constant) std::fill_n(buffer(value.slot), most, *buffer(value.slot));
+        if (view.isConstant()) gather(view, 0, 1, buffer(value.slot));
+        if (view.isConstant()) std::fill_n(buffer(value.slot), most, *buffer(value.slot));
       }
     }
     // The last step writes where its result belongs.
@@ -254,14 +243,14 @@ class TileRunner {
       const auto& value = values[v];
       if (value.kind == Kind::Input) {
         const View& view = run_.inputs[static_cast<size_t>(value.index)];
-        if (view.constant) continue;
-        if (view.contiguous && view.type == kType)
+        if (view.isConstant()) continue;
+        if (view.isContiguous() && view.type == kType)
           at_[v] = reinterpret_cast<const T*>(view.data) + begin;
-        else if (view.contiguous)
+        else if (view.isContiguous())
           loadRun(view.type, view.data + begin * static_cast<int64_t>(itemSize(view.type)), 1, count,
                   buffer(value.slot));
         else
-          gather(run_, view, begin, count, buffer(value.slot));
+          gather(view, begin, count, buffer(value.slot));
       } else if (value.kind == Kind::Step) {
         T* out = buffer(value.slot);
         if (direct_ >= 0 && v + 1 == values.size()) {
@@ -389,8 +378,9 @@ namespace {
 
 Run prepared(const PointwiseProgram& program, std::span<const int64_t> dims, std::span<const PointwiseOperand> inputs,
              std::span<void* const> outputs) {
-  Run run{program, {}, {}, outputs};
-  mergeDims(run, dims, inputs);
+  Run run{program, std::vector<View>(inputs.size()), outputs};
+  for (int64_t size : dims) run.count *= size;
+  for (size_t i = 0; i < inputs.size(); ++i) setDims(run.inputs[i], dims, inputs[i].strides);
   for (const auto& value : program.values())
     if (value.kind == PointwiseProgram::Value::Kind::Input) {
       View& view = run.inputs[static_cast<size_t>(value.index)];

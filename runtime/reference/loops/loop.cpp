@@ -5,6 +5,7 @@
 #include "runtime/reference/loops/numbers.h"
 
 #include <algorithm>
+#include <cstring>
 #include <functional>
 #include <optional>
 
@@ -97,77 +98,157 @@ LoadTile repeater(size_t size) {
   }
 }
 
-// The operands' conversions and buffers for one inner run after the other.
+// The elements of operand k that the dimensions inside of `depth` and `rows` of that one tell, in their order.
+template <class T>
+void gather(const Nest& nest, int k, int depth, int64_t rows, const std::byte* from, std::byte* to) {
+  auto sizeOf = [&](int d) { return d == depth ? rows : nest.size[d]; };
+  const int64_t inner = sizeOf(0), step = nest.stride[0][k], runs = sizeOf(1), runStep = nest.stride[1][k];
+  int64_t index[kMaxRank] = {};
+  while (true) {
+    const std::byte* run = from;
+    for (int64_t j = 0; j < runs; ++j, run += runStep)
+      for (int64_t i = 0; i < inner; ++i, to += sizeof(T)) std::memcpy(to, run + i * step, sizeof(T));
+    int d = 2;
+    for (; d <= depth; ++d) {
+      from += nest.stride[d][k];
+      if (++index[d] < sizeOf(d)) break;
+      from -= nest.stride[d][k] * index[d];
+      index[d] = 0;
+    }
+    if (d > depth) return;
+  }
+}
+using Gather = void (*)(const Nest&, int, int, int64_t, const std::byte*, std::byte*);
+Gather gathererOf(size_t itemSize) {
+  switch (itemSize) {
+    case 1:
+      return gather<uint8_t>;
+    case 2:
+      return gather<uint16_t>;
+    case 4:
+      return gather<uint32_t>;
+    case 8:
+      return gather<uint64_t>;
+    default:
+      return gather<std::complex<double>>;
+  }
+}
+
+// Whether operand k goes on at one stride through the dimensions up to `depth`.
+bool isRun(const Nest& nest, size_t k, int depth) {
+  for (int d = 0; d < depth; ++d)
+    if (nest.stride[d + 1][k] != nest.stride[d][k] * nest.size[d]) return false;
+  return true;
+}
+
+// How many dimensions lie whole in a tile: none where runs are long. Outputs are written in one run.
+int depthOf(const Nest& nest, int outputs) {
+  constexpr int64_t kShort = kTile / 4;
+  int depth = 0;
+  for (int64_t count = nest.size[0]; depth + 1 < nest.rank && count <= kShort; count *= nest.size[depth]) ++depth;
+  auto isWritten = [&] {
+    for (int k = 0; k < outputs; ++k)
+      if (!isRun(nest, static_cast<size_t>(k), depth)) return false;
+    return true;
+  };
+  while (!isWritten()) --depth;
+  return depth;
+}
+
+// The operands' conversions and buffers for one row of tiles after the other: a tile has some places of dimension
+// `depth()` and all of those inside of it.
 class Runner {
  public:
   Runner(std::span<const Operand> operands, int outputs, const Nest& nest, TileFunction f, const void* parameters)
-      : count_(static_cast<int>(operands.size())), outputs_(outputs), f_(f), nest_(nest) {
+      : count_(static_cast<int>(operands.size())),
+        outputs_(outputs),
+        depth_(depthOf(nest, outputs)),
+        f_(f),
+        nest_(nest) {
+    for (int d = 0; d < depth_; ++d) inside_ *= nest.size[d];
     tile_.parameters = parameters;
     for (int k = 0; k < count_; ++k) {
       const Operand& o = operands[k];
       size_t size = computeSize(o.compute);
       cached_[k] = nullptr;
+      gather_[k] = nullptr;
+      const bool isOne = depth_ == 0 && nest.size[0] == 1;
       if (o.number) {
-        direct_[k] = nest.size[0] == 1;
+        direct_[k] = isOne;
         if (direct_[k]) continue;
         anyBuffer_ = true;
         load_[k] = repeater(size);
         continue;
       }
-      bool direct = isStoredAs(o.tensor.dtype(), o.compute) &&
-                    (nest.stride[0][k] == static_cast<int64_t>(size) || nest.size[0] == 1);
-      direct_[k] = direct;
-      if (direct) continue;
+      const size_t stored = itemSize(o.tensor.dtype());
+      const bool converts = !isStoredAs(o.tensor.dtype(), o.compute), run = isRun(nest, static_cast<size_t>(k), depth_);
+      direct_[k] = !converts && ((run && nest.stride[0][k] == static_cast<int64_t>(size)) || isOne);
+      if (direct_[k]) continue;
       anyBuffer_ = true;
       if (k < outputs) {
         store_[k] = tileStorer(o.compute, o.tensor.dtype());
-      } else {
-        load_[k] = tileLoader(o.tensor.dtype(), o.compute);
+        continue;
       }
+      itemSize_[k] = static_cast<int64_t>(stored);
+      if (!run) gather_[k] = gathererOf(stored);
+      load_[k] = run || converts ? tileLoader(o.tensor.dtype(), o.compute) : nullptr;
     }
     // Tiles that need no buffer may be longer; they end now and then so that a run can be interrupted.
-    step_ = anyBuffer_ ? kTile : int64_t{1} << 14;
+    step_ = (anyBuffer_ ? kTile : int64_t{1} << 14) / inside_;
   }
 
+  int depth() const { return depth_; }
+  int64_t elements() const { return inside_ * nest_.size[depth_]; }
+
   void run(std::byte* const* base) {
-    int64_t n = nest_.size[0];
-    for (int64_t at = 0; at < n; at += step_) {
-      tile_.n = std::min(step_, n - at);
+    const int64_t rows = nest_.size[depth_];
+    for (int64_t at = 0; at < rows; at += step_) {
+      const int64_t some = std::min(step_, rows - at);
+      tile_.n = some * inside_;
       for (int k = 0; k < count_; ++k) {
-        std::byte* p = base[k] + at * nest_.stride[0][k];
+        std::byte* p = base[k] + at * nest_.stride[depth_][k];
         if (direct_[k]) {
           tile_.operand[k] = p;
           continue;
         }
         tile_.operand[k] = buffer_[k];
-        if (k < outputs_) continue;
-        if (nest_.stride[0][k] == 0) {
-          // One element for the whole run: convert it once.
-          if (cached_[k] == p && cachedCount_[k] >= tile_.n) continue;
-          cached_[k] = p;
-          cachedCount_[k] = tile_.n;
-        }
-        load_[k](p, nest_.stride[0][k], buffer_[k], tile_.n);
+        if (k >= outputs_) load(k, p, some);
       }
       f_(tile_);
       for (int k = 0; k < outputs_; ++k)
-        if (!direct_[k]) store_[k](buffer_[k], base[k] + at * nest_.stride[0][k], nest_.stride[0][k], tile_.n);
+        if (!direct_[k]) store_[k](buffer_[k], base[k] + at * nest_.stride[depth_][k], nest_.stride[0][k], tile_.n);
     }
   }
 
  private:
-  int count_, outputs_;
+  void load(int k, const std::byte* p, int64_t rows) {
+    if (nest_.stride[depth_][k] == 0) {
+      // The same for all rows: convert it once.
+      if (cached_[k] == p && cachedCount_[k] >= tile_.n) return;
+      cached_[k] = p;
+      cachedCount_[k] = tile_.n;
+    }
+    if (!gather_[k]) return load_[k](p, nest_.stride[0][k], buffer_[k], tile_.n);
+    gather_[k](nest_, k, depth_, rows, p, load_[k] ? raw_ : buffer_[k]);
+    if (load_[k]) load_[k](raw_, itemSize_[k], buffer_[k], tile_.n);
+  }
+
+  int count_, outputs_, depth_;
+  int64_t inside_ = 1;  // elements of the dimensions inside of `depth_`
   TileFunction f_;
   const Nest& nest_;
   Tile tile_;
   bool anyBuffer_ = false;
   int64_t step_;
   bool direct_[kMaxOperands];
+  Gather gather_[kMaxOperands];  // of what is no run
   LoadTile load_[kMaxOperands];
   StoreTile store_[kMaxOperands];
+  int64_t itemSize_[kMaxOperands];
   const std::byte* cached_[kMaxOperands];
   int64_t cachedCount_[kMaxOperands];
-  alignas(64) std::byte buffer_[kMaxOperands][kTile * sizeof(std::complex<double>)];
+  static constexpr size_t kBytes = kTile * sizeof(std::complex<double>);
+  alignas(64) std::byte buffer_[kMaxOperands][kBytes], raw_[kBytes];
 };
 
 }  // namespace
@@ -191,7 +272,7 @@ void loopTiles(DimSpan sizes, std::span<const Operand> operands, int outputs, Ti
   int64_t index[kMaxRank] = {};
   while (true) {
     runner.run(base);
-    int d = 1;
+    int d = runner.depth() + 1;
     for (; d < nest.rank; ++d) {
       for (int k = 0; k < count; ++k) base[k] += nest.stride[d][k];
       if (++index[d] < nest.size[d]) break;
@@ -199,7 +280,7 @@ void loopTiles(DimSpan sizes, std::span<const Operand> operands, int outputs, Ti
       index[d] = 0;
     }
     if (d >= nest.rank) return;
-    context.checkInterrupt(nest.size[0]);
+    context.checkInterrupt(runner.elements());
   }
 }
 
