@@ -36,25 +36,41 @@ int tapsOf(GridMode mode, bool isVolume) {
 
 using Grid = GridCoordinates<float>;
 
-void setImageTaps(Taps& taps, int64_t p, GridMode mode, const Grid& grid, const float* g, const Extent& e) {
-  if (mode == GridMode::Bicubic) {
-    const float x = grid.scaled(g[0], e.width), y = grid.scaled(g[1], e.height), x0 = std::floor(x), y0 = std::floor(y);
-    float wx[4], wy[4];
-    cubicWeights(x - x0, wx);
-    cubicWeights(y - y0, wy);
-    for (int i = 0; i < 4; ++i)
-      for (int j = 0; j < 4; ++j)
-        taps.set(i * 4 + j, p, 0, grid.bounded(y0 + static_cast<float>(i - 1), e.height),
-                 grid.bounded(x0 + static_cast<float>(j - 1), e.width), wy[i] * wx[j], e);
-    return;
+// Places in an image.
+struct Places {
+  float y[kPlaces], x[kPlaces];
+};
+
+// Between the four pixels around each place; what is outside of the image is 0.
+void setPixelTaps(Taps& taps, const Places& places, int64_t count, const Extent& e) {
+  const auto bottom = static_cast<float>(e.height - 1), rightmost = static_cast<float>(e.width - 1);
+  const auto width = static_cast<int32_t>(e.width);
+  for (int64_t p = 0; p < count; ++p) {
+    const float x = places.x[p], y = places.y[p], x0 = std::floor(x), y0 = std::floor(y);
+    const float right = x - x0, left = 1 - right, down = y - y0, up = 1 - down;
+    const float weights[] = {up * left, up * right, down * left, down * right};
+    for (int tap = 0; tap < 4; ++tap) {
+      const float row = y0 + static_cast<float>(tap / 2), column = x0 + static_cast<float>(tap % 2);
+      const bool isThere = (row >= 0) & (row <= bottom) & (column >= 0) & (column <= rightmost);
+      const auto at = static_cast<int32_t>(isThere ? row : 0) * width + static_cast<int32_t>(isThere ? column : 0);
+      taps.index[tap][p] = isThere ? at : kNoTap;
+      taps.weights[tap][p] = weights[tap];
+    }
   }
-  const float x = grid.source(g[0], e.width), y = grid.source(g[1], e.height);
-  if (mode == GridMode::Nearest) return taps.set(0, p, 0, std::nearbyint(y), std::nearbyint(x), 1, e);
-  const float x0 = std::floor(x), y0 = std::floor(y), right = x - x0, left = 1 - right, down = y - y0, up = 1 - down;
-  taps.set(0, p, 0, y0, x0, up * left, e);
-  taps.set(1, p, 0, y0, x0 + 1, up * right, e);
-  taps.set(2, p, 0, y0 + 1, x0, down * left, e);
-  taps.set(3, p, 0, y0 + 1, x0 + 1, down * right, e);
+}
+
+void setImageTaps(Taps& taps, int64_t p, GridMode mode, const Grid& grid, const float* g, const Extent& e) {
+  if (mode == GridMode::Nearest)
+    return taps.set(0, p, 0, std::nearbyint(grid.source(g[1], e.height)), std::nearbyint(grid.source(g[0], e.width)), 1,
+                    e);
+  const float x = grid.scaled(g[0], e.width), y = grid.scaled(g[1], e.height), x0 = std::floor(x), y0 = std::floor(y);
+  float wx[4], wy[4];
+  cubicWeights(x - x0, wx);
+  cubicWeights(y - y0, wy);
+  for (int i = 0; i < 4; ++i)
+    for (int j = 0; j < 4; ++j)
+      taps.set(i * 4 + j, p, 0, grid.bounded(y0 + static_cast<float>(i - 1), e.height),
+               grid.bounded(x0 + static_cast<float>(j - 1), e.width), wy[i] * wx[j], e);
 }
 
 void setVolumeTaps(Taps& taps, int64_t p, GridMode mode, const Grid& grid, const float* g, const Extent& e) {
@@ -69,6 +85,23 @@ void setVolumeTaps(Taps& taps, int64_t p, GridMode mode, const Grid& grid, const
   }
 }
 
+void setTaps(Taps& taps, GridMode mode, const Grid& grid, const float* g, int64_t count, const Extent& e) {
+  if (grid.isVolume) {
+    for (int64_t p = 0; p < count; ++p) setVolumeTaps(taps, p, mode, grid, g + p * 3, e);
+  } else if (mode == GridMode::Bilinear) {
+    Places places;
+    for (int64_t p = 0; p < count; ++p) {
+      places.x[p] = grid.source(g[2 * p], e.width);
+      places.y[p] = grid.source(g[2 * p + 1], e.height);
+    }
+    setPixelTaps(taps, places, count, e);
+  } else {
+    for (int64_t p = 0; p < count; ++p) setImageTaps(taps, p, mode, grid, g + p * 2, e);
+  }
+}
+
+constexpr int64_t kForOneThread = 16 << 10;  // elements
+
 }  // namespace
 
 void GridSamplerLayer::run(Frame& frame) const {
@@ -80,14 +113,10 @@ void GridSamplerLayer::run(Frame& frame) const {
   const float *images = frame.data<float>(inputs[0]), *grid = frame.data<float>(inputs[1]);
   auto* to = frame.data<float>(outputs[0]);
   const int64_t pieces = (places + kPlaces - 1) / kPlaces;
-  constexpr int64_t kParallel = 16 << 10;  // elements
-  parallelFor(in[0] * pieces, places * channels < kParallel ? 1 : frame.threads(), [&](int64_t i) {
+  parallelFor(in[0] * pieces, places * channels < kForOneThread ? 1 : frame.threads(), [&](int64_t i) {
     const int64_t image = i / pieces, first = i % pieces * kPlaces, count = std::min(kPlaces, places - first);
     Taps taps;
-    const float* g = grid + (image * places + first) * axes;
-    for (int64_t p = 0; p < count; ++p, g += axes)
-      isVolume ? setVolumeTaps(taps, p, mode, coordinates, g, extent)
-               : setImageTaps(taps, p, mode, coordinates, g, extent);
+    setTaps(taps, mode, coordinates, grid + (image * places + first) * axes, count, extent);
     for (int64_t c = 0; c < channels; ++c) {
       const int64_t plane = image * channels + c;
       sumTaps(images + plane * extent.count(), taps.index[0], taps.weights[0], kPlaces, tapsOf(mode, isVolume), count,
@@ -109,6 +138,77 @@ void convertGridSampler(ConvertCall& call) {
   layer.coordinates = {static_cast<GridPadding>(call.integer(3)), call.flag(4), x.rank() == 5};
   layer.inputs = {image, places};
   layer.outputs = {output};
+}
+
+void DeformedColumnsLayer::run(Frame& frame) const {
+  const Dims& in = frame.network()[inputs[0]].sizes;
+  const NetTensor& out = frame.network()[outputs[0]];
+  const int64_t channels = in[1], taps = kernelHeight * kernelWidth, places = out.numel / (in[0] * channels * taps);
+  const int64_t channelsOfGroup = channels / offsetGroups;
+  const Extent extent{1, in[2], in[3]};
+  const float *images = frame.data<float>(inputs[0]), *offsets = frame.data<float>(inputs[1]);
+  const float* factors = inputs.size() > 2 ? frame.data<float>(inputs[2]) : nullptr;
+  auto* to = frame.data<float>(outputs[0]);
+  const int64_t pieces = (places + kPlaces - 1) / kPlaces;
+  // A block of places at one tap of the kernel, for the channels that share their offsets.
+  parallelFor(in[0] * offsetGroups * taps * pieces, out.numel < kForOneThread ? 1 : frame.threads(), [&](int64_t i) {
+    const int64_t first = i % pieces * kPlaces, count = std::min(kPlaces, places - first), tapOfGroup = i / pieces;
+    const int64_t tap = tapOfGroup % taps, group = tapOfGroup / taps;
+    const float *down = offsets + 2 * tapOfGroup * places + first, *across = down + places;
+    const int64_t top = tap / kernelWidth * dilation[0] - pad[0], left = tap % kernelWidth * dilation[1] - pad[1];
+    const auto height = static_cast<float>(extent.height), width = static_cast<float>(extent.width);
+    int64_t row = first / outWidth, column = first % outWidth;
+    Places read;
+    for (int64_t p = 0; p < count; ++p) {
+      const float y = static_cast<float>(row * step[0] + top) + down[p];
+      const float x = static_cast<float>(column * step[1] + left) + across[p];
+      // Nothing is read further away.
+      const bool reads = y > -1 && y < height && x > -1 && x < width;
+      read.y[p] = reads ? y : -2;
+      read.x[p] = reads ? x : -2;
+      if (++column == outWidth) column = 0, ++row;
+    }
+    Taps pixels;
+    setPixelTaps(pixels, read, count, extent);
+    for (int64_t c = 0; c < channelsOfGroup; ++c) {
+      const int64_t plane = group * channelsOfGroup + c;
+      float* columns = to + (plane * taps + tap) * places + first;
+      sumTaps(images + plane * extent.count(), pixels.index[0], pixels.weights[0], kPlaces, 4, count, columns);
+      if (!factors) continue;
+      const float* by = factors + tapOfGroup * places + first;
+      for (int64_t p = 0; p < count; ++p) columns[p] *= by[p];
+    }
+  });
+}
+
+// What the kernel sees becomes channels, and the convolution one of single pixels.
+void convertDeformedConvolution(ConvertCall& call) {
+  const Tensor x = call.tensor(0), weight = call.tensor(1), bias = call.tensor(4);
+  const bool isModulated = call.flag(13);
+  for (size_t i : {0, 1, 2, 3, 4})
+    if (!isF32(call.tensor(i)) && (i != 3 || isModulated)) return convertToKernel(call, kNotF32);
+  const Dims out = call.spec().sizes;
+  if (checkedNumel(out) == 0 || x.numel() == 0 || weight.numel() == 0) return convertToKernel(call, kEmpty);
+  if (x.size(2) * x.size(3) > INT32_MAX) return convertToKernel(call, "the images are too large");
+  const int64_t taps = weight.size(2) * weight.size(3);
+  std::vector<TensorId> inputs{contiguousOperand(call, 0), contiguousOperand(call, 2)};
+  if (isModulated) inputs.push_back(contiguousOperand(call, 3));
+  const Tensor columns = call.makeTensor(DType::Float32, Dims{out[0], x.size(1) * taps, out[2], out[3]});
+  auto& layer = call.add<DeformedColumnsLayer>();
+  layer.kernelHeight = weight.size(2);
+  layer.kernelWidth = weight.size(3);
+  layer.outWidth = out[3];
+  layer.offsetGroups = call.integer(12);
+  for (size_t d : {0, 1}) {
+    layer.step[d] = call.integer(5 + d);
+    layer.pad[d] = call.integer(7 + d);
+    layer.dilation[d] = call.integer(9 + d);
+  }
+  layer.inputs = std::move(inputs);
+  layer.outputs = {call.idOf(columns)};
+  const IValue pixels = call.compute("aten::reshape", {weight, intList(Dims{out[1], weight.size(1) * taps, 1, 1})});
+  call.setResult(0, call.compute("aten::conv2d", {columns, pixels, bias, intList(Dims{1, 1}), intList(Dims{0, 0}),
+                                                  intList(Dims{1, 1}), call.integer(11)}));
 }
 
 }  // namespace tscompile

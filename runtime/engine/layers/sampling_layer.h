@@ -1,4 +1,4 @@
-// Images and volumes read at the places that a grid tells, in f32.
+// Images and volumes read at the places that a grid or offsets tell, in f32.
 #pragma once
 
 #include "runtime/engine/network/convert_call.h"
@@ -20,5 +20,20 @@ class GridSamplerLayer : public Layer {
 };
 
 void convertGridSampler(ConvertCall& call);
+
+// What the kernel of a deformable convolution sees at each place of its result. Input 0 is [batch][channels][height]
+// [width], input 1 [batch][offset groups][taps][y, x][places], input 2, which may be missing, factors [batch]
+// [offset groups][taps][places]; the output is [batch][channels][taps][places].
+class DeformedColumnsLayer : public Layer {
+ public:
+  using Layer::Layer;
+  std::string name() const override { return "deformed_columns"; }
+  void run(Frame& frame) const override;
+
+  int64_t kernelHeight = 1, kernelWidth = 1, outWidth = 1, offsetGroups = 1;
+  int64_t step[2] = {}, pad[2] = {}, dilation[2] = {};  // down and across
+};
+
+void convertDeformedConvolution(ConvertCall& call);
 
 }  // namespace tscompile

@@ -1,6 +1,7 @@
 // torchvision's operators: overlaps of boxes, pooling of regions of interest, deformable convolutions.
 #include "ir/values/size_expression.h"
 #include "runtime/call/kernel_call.h"
+#include "runtime/engine/layers/sampling_layer.h"
 #include "runtime/ops/call_op.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/dense.h"
@@ -531,6 +532,7 @@ void registerVisionOps(OpRegistry& ops) {
   ops.add({.schema = "torchvision::deform_conv2d",
            .infer = inferDeform,
            .kernel = deformKernel,
+           .convert = convertDeformedConvolution,
            .dtypes = {DType::Float16, DType::Float32, DType::Float64}});
   add("torchvision::roi_align", inferRoi<false, false>, roiAlignKernel);
   add("torchvision::roi_pool", inferRoi<false, true>, roiKernel<Roi::Pool>);
