@@ -68,6 +68,65 @@ HWY_INLINE bool areInside(const PoolShape& s, int64_t x, int64_t left) {
          left + (kWindows - 1) * s.strideWidth + (s.kernelWidth - 1) * s.dilationWidth < s.inWidth;
 }
 
+// ---- rows of a plain plane: a vector holds neighbouring windows ----
+
+using Wide = hn::ScalableTag<float>;
+using WideVector = hn::Vec<Wide>;
+
+// Windows of a row that lie inside of it: those of a whole number of vectors, or none.
+HWY_INLINE Piece windowsInside(const PoolShape& s) {
+  const int64_t room = s.inWidth - 1 - (s.kernelWidth - 1) * s.dilationWidth + s.padLeft;
+  const int64_t first = (s.padLeft + s.strideWidth - 1) / s.strideWidth;
+  const int64_t end = room < 0 ? 0 : std::min(s.outWidth, room / s.strideWidth + 1);
+  return end - first < static_cast<int64_t>(hn::Lanes(Wide())) ? Piece{0, 0} : Piece{first, end};
+}
+
+// Every kStride-th float from `in` on; 0: every `stride`-th. Reads no float behind the last one.
+template <int kStride>
+HWY_INLINE WideVector loadApart(const float* in, int64_t stride) {
+  const Wide d;
+  if constexpr (kStride == 1) {
+    return hn::LoadU(d, in);
+  } else if constexpr (kStride == 2) {
+    // The second half of the lanes from floats that begin one earlier.
+    const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+    const auto low = hn::LoadU(d, in), high = hn::LoadU(d, in + lanes - 1);
+    return hn::ConcatUpperLower(d, hn::ConcatOdd(d, high, high), hn::ConcatEven(d, low, low));
+  } else {
+    const hn::RebindToSigned<Wide> di;
+    return hn::GatherIndex(d, in, hn::Mul(hn::Iota(di, 0), hn::Set(di, static_cast<int32_t>(stride))));
+  }
+}
+
+// Stores finish(result) of windows [inside.begin, inside.end) of a row; results begin with `start`, and elements are
+// combined in the order of the kernel. The last vector may compute windows again.
+template <int kStride, class Combine, class Finish>
+HWY_INLINE void poolInside(const PoolShape& s, const float* in, Piece ky, int64_t top, Piece inside, float start,
+                           float* out, Combine combine, Finish finish) {
+  const Wide d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t at = inside.begin; at < inside.end; at += lanes) {
+    const int64_t x = std::min(at, inside.end - lanes);
+    WideVector result = hn::Set(d, start);
+    for (int64_t j = ky.begin; j < ky.end; ++j) {
+      const float* row = in + (top + j * s.dilationHeight) * s.inWidth + x * s.strideWidth - s.padLeft;
+      for (int64_t i = 0; i < s.kernelWidth; ++i)
+        result = combine(result, loadApart<kStride>(row + i * s.dilationWidth, s.strideWidth));
+    }
+    hn::StoreU(finish(result), d, out + x);
+  }
+}
+template <class Combine, class Finish>
+HWY_INLINE void poolInside(const PoolShape& s, const float* in, Piece ky, int64_t top, Piece inside, float start,
+                           float* out, Combine combine, Finish finish) {
+  if (s.strideWidth == 1)
+    poolInside<1>(s, in, ky, top, inside, start, out, combine, finish);
+  else if (s.strideWidth == 2)
+    poolInside<2>(s, in, ky, top, inside, start, out, combine, finish);
+  else
+    poolInside<0>(s, in, ky, top, inside, start, out, combine, finish);
+}
+
 // kLane floats of a pixel lie together: 16 in a blocked plane, 1 in a plain one.
 template <class D, int64_t kLane>
 HWY_INLINE void maxRows(D d, const PoolShape& s, const float* in, float* out, Piece rows) {
@@ -76,7 +135,17 @@ HWY_INLINE void maxRows(D d, const PoolShape& s, const float* in, float* out, Pi
   for (int64_t y = rows.begin; y < rows.end; ++y) {
     const int64_t top = y * s.strideHeight - s.padTop;
     Piece ky = windowInside(top, s.kernelHeight, s.dilationHeight, s.inHeight);
+    const Piece inside = kLane == 1 ? windowsInside(s) : Piece{0, 0};
+    if (inside.end > inside.begin) {
+      const Wide w;
+      poolInside(
+          s, in, ky, top, inside, -std::numeric_limits<float>::infinity(), out + y * s.outWidth,
+          [=](WideVector best, WideVector value) HWY_ATTR { return maxKeepingNan(w, best, value); },
+          [](WideVector best) HWY_ATTR { return best; });
+    }
     for (int64_t x = 0; x < s.outWidth; ++x) {
+      if (x == inside.begin) x = inside.end;
+      if (x == s.outWidth) break;
       const int64_t left = x * s.strideWidth - s.padLeft;
       if constexpr (kLane == kBlock)
         if (areInside(s, x, left)) {
@@ -111,7 +180,18 @@ HWY_INLINE void averageRows(D d, const PoolShape& s, bool countPadding, int64_t 
     const int64_t top = y * s.strideHeight - s.padTop;
     const int64_t tall = std::min(top + s.kernelHeight, s.inHeight + s.padBottom) - top;
     Piece ky = windowInside(top, s.kernelHeight, 1, s.inHeight);
+    const Piece inside = kLane == 1 && ky.end > ky.begin ? windowsInside(s) : Piece{0, 0};
+    if (inside.end > inside.begin) {
+      const int64_t height = countPadding ? tall : ky.end - ky.begin;
+      const WideVector divided = hn::Set(Wide(), static_cast<float>(divisor ? divisor : height * s.kernelWidth));
+      poolInside(
+          s, in, ky, top, inside, 0, out + y * s.outWidth,
+          [](WideVector sum, WideVector value) HWY_ATTR { return hn::Add(sum, value); },
+          [=](WideVector sum) HWY_ATTR { return hn::Div(sum, divided); });
+    }
     for (int64_t x = 0; x < s.outWidth; ++x) {
+      if (x == inside.begin) x = inside.end;
+      if (x == s.outWidth) break;
       const int64_t left = x * s.strideWidth - s.padLeft;
       if constexpr (kLane == kBlock)
         if (areInside(s, x, left) && ky.end > ky.begin) {
