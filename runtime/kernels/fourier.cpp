@@ -100,20 +100,27 @@ HWY_INLINE void runPass(Elements in, Elements out, const FourierPlan::Pass& p, c
     }
 }
 
-HWY_INLINE void runAnyPass(Elements in, Elements out, const FourierPlan::Pass& p, const float* cosines,
-                           const float* sines, int64_t lane) {
-  const int64_t step = p.before * p.after;
-  for (int64_t k = 0; k < p.before; ++k)
-    for (int64_t i = 0; i < p.after; ++i)
-      for (int64_t j = 0; j < p.radix; ++j) {
-        const int64_t first = i + p.after * p.radix * k, root = i * j * p.before;
-        C sum = in.load(first * kFourierLines + lane);
-        for (int64_t m = 1; m < p.radix; ++m) {
-          const int64_t at = j * m % p.radix * step;
-          sum = sum + times(in.load((first + p.after * m) * kFourierLines + lane), cosines[at], sines[at]);
-        }
-        out.store(times(sum, cosines[root], sines[root]), (i + p.after * (k + p.before * j)) * kFourierLines + lane);
-      }
+// Elements at equal distances from the ends share their factors, which are roots `step` apart.
+template <int kRadix>
+HWY_INLINE void transformOdd(C* a, const float* cosines, const float* sines, int64_t step) {
+  constexpr int kHalf = kRadix / 2;
+  C sums[kHalf], turns[kHalf], first = a[0];
+  for (int m = 1; m <= kHalf; ++m) {
+    sums[m - 1] = a[m] + a[kRadix - m];
+    turns[m - 1] = turned(a[m] - a[kRadix - m], 1);
+    first = first + sums[m - 1];
+  }
+  for (int j = 1; j <= kHalf; ++j) {
+    C middle = a[0], turn = times(turns[0], sines[j * step]);
+    for (int m = 1; m <= kHalf; ++m) {
+      const int64_t at = j * m % kRadix * step;
+      middle = middle + times(sums[m - 1], cosines[at]);
+      if (m > 1) turn = turn + times(turns[m - 1], sines[at]);
+    }
+    a[j] = middle + turn;
+    a[kRadix - j] = middle - turn;
+  }
+  a[0] = first;
 }
 
 void fourierPass(const FourierPlan::Pass& p, float sign, const float* cosines, const float* sines, float* re, float* im,
@@ -134,8 +141,17 @@ void fourierPass(const FourierPlan::Pass& p, float sign, const float* cosines, c
       case 5:
         runPass<5>(in, out, p, cosines, sines, lane, [=](C* a) HWY_ATTR { transform5(a, sign); });
         break;
+      case 7:
+        runPass<7>(in, out, p, cosines, sines, lane,
+                   [=](C* a) HWY_ATTR { transformOdd<7>(a, cosines, sines, p.before * p.after); });
+        break;
+      case 11:
+        runPass<11>(in, out, p, cosines, sines, lane,
+                    [=](C* a) HWY_ATTR { transformOdd<11>(a, cosines, sines, p.before * p.after); });
+        break;
       default:
-        runAnyPass(in, out, p, cosines, sines, lane);
+        runPass<13>(in, out, p, cosines, sines, lane,
+                    [=](C* a) HWY_ATTR { transformOdd<13>(a, cosines, sines, p.before * p.after); });
     }
   }
 }
@@ -146,67 +162,106 @@ HWY_INLINE T* partOf(const FourierLines& lines, T* re, T* im, int64_t f) {
   return lines.isComplex ? (f % 2 ? im : re) + f / 2 * kFourierLines : re + f * kFourierLines;
 }
 
-// Calls square(f, l) for floats f ... f + 3 of lines l ... l + 3, and one(f, l) for those that are left. Some squares
-// of a line follow each other: lines may be so far apart that a cache keeps few of them.
-template <class Square, class One>
-HWY_INLINE void overSquares(const FourierLines& lines, Square&& square, One&& one) {
-  constexpr int64_t kRun = 16;
+using Four = hn::FixedTag<float, 4>;
+
+// Runs of four floats `step` apart, one in each block.
+HWY_INLINE hn::Vec<Four> loadBlocks(Four d, const float* from, int64_t) { return hn::LoadU(d, from); }
+template <class D>
+HWY_INLINE hn::Vec<D> loadBlocks(D d, const float* from, int64_t step) {
+  const hn::Half<D> half;
+  const int64_t blocks = static_cast<int64_t>(hn::Lanes(half)) / 4;
+  return hn::Combine(d, loadBlocks(half, from + blocks * step, step), loadBlocks(half, from, step));
+}
+HWY_INLINE void storeBlocks(Four d, hn::Vec<Four> v, float* to, int64_t) { hn::StoreU(v, d, to); }
+template <class D>
+HWY_INLINE void storeBlocks(D, hn::Vec<D> v, float* to, int64_t step) {
+  const hn::Half<D> half;
+  const int64_t blocks = static_cast<int64_t>(hn::Lanes(half)) / 4;
+  storeBlocks(half, hn::LowerHalf(half, v), to, step);
+  storeBlocks(half, hn::UpperHalf(half, v), to + blocks * step, step);
+}
+
+// Calls squares(tag, f, l) for floats f ... f + 3 of as many lines from l on as the tag has lanes, and one(f, l) for
+// those that are left. Lines may be so far apart that a cache keeps few of them: then it is four, and some squares of
+// these follow each other.
+template <class Squares, class One>
+HWY_INLINE void overSquares(const FourierLines& lines, Squares&& squares, One&& one) {
+  constexpr int64_t kRun = 16, kFar = 512;
+  const int64_t lanes = lines.step <= kFar ? static_cast<int64_t>(hn::Lanes(Tag())) : kFourierLines + 1;
   const int64_t floats = lines.count * (lines.isComplex ? 2 : 1);
-  const int64_t wholeFloats = floats / 4 * 4, wholeLines = lines.lines / 4 * 4;
+  const int64_t wholeFloats = floats / 4 * 4;
   for (int64_t first = 0; first < wholeFloats; first += kRun) {
     const int64_t end = std::min(first + kRun, wholeFloats);
-    for (int64_t l = 0; l < wholeLines; l += 4)
-      for (int64_t f = first; f < end; f += 4) square(f, l);
-    for (int64_t l = wholeLines; l < lines.lines; ++l)
+    int64_t l = 0;
+    for (; l + lanes <= lines.lines; l += lanes)
+      for (int64_t f = first; f < end; f += 4) squares(Tag(), f, l);
+    for (; l + 4 <= lines.lines; l += 4)
+      for (int64_t f = first; f < end; f += 4) squares(Four(), f, l);
+    for (; l < lines.lines; ++l)
       for (int64_t f = first; f < end; ++f) one(f, l);
   }
   for (int64_t f = wholeFloats; f < floats; ++f)
     for (int64_t l = 0; l < lines.lines; ++l) one(f, l);
 }
 
+// Calls some(tag, l) for as many lines from l on as the tag has lanes, and one(l) for those that are left.
+template <class Some, class One>
+HWY_INLINE void overLines(int64_t lines, Some&& some, One&& one) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(Tag()));
+  int64_t l = 0;
+  for (; l + lanes <= lines; l += lanes) some(Tag(), l);
+  for (; l + 4 <= lines; l += 4) some(Four(), l);
+  for (; l < lines; ++l) one(l);
+}
+
 void gatherLines(const FourierLines& lines, const float* from, float* re, float* im) {
-  const hn::FixedTag<float, 4> d;
   if (!lines.areSideBySide)
     return overSquares(
         lines,
-        [&](int64_t f, int64_t l) HWY_ATTR {
+        [&](auto d, int64_t f, int64_t l) HWY_ATTR {
           const float* line = from + l * lines.step + f;
-          transposedSquare({line, line + lines.step, line + 2 * lines.step, line + 3 * lines.step},
+          auto row = [&](int64_t j) HWY_ATTR { return loadBlocks(d, line + j * lines.step, 4 * lines.step); };
+          transposedBlocks(d, row(0), row(1), row(2), row(3),
                            [&](int64_t i, auto v) HWY_ATTR { hn::StoreU(v, d, partOf(lines, re, im, f + i) + l); });
         },
         [&](int64_t f, int64_t l) HWY_ATTR { partOf(lines, re, im, f)[l] = from[l * lines.step + f]; });
   for (int64_t k = 0; k < lines.count; ++k, from += lines.step, re += kFourierLines, im += kFourierLines) {
-    int64_t l = 0;
-    for (; lines.isComplex && l + 4 <= lines.lines; l += 4) {
-      hn::Vec<decltype(d)> a, b;
-      hn::LoadInterleaved2(d, from + 2 * l, a, b);
-      hn::StoreU(a, d, re + l), hn::StoreU(b, d, im + l);
-    }
-    for (; lines.isComplex && l < lines.lines; ++l) re[l] = from[2 * l], im[l] = from[2 * l + 1];
-    for (; l < lines.lines; ++l) re[l] = from[l];
+    if (lines.isComplex)
+      overLines(
+          lines.lines,
+          [&](auto d, int64_t l) HWY_ATTR {
+            hn::Vec<decltype(d)> a, b;
+            hn::LoadInterleaved2(d, from + 2 * l, a, b);
+            hn::StoreU(a, d, re + l), hn::StoreU(b, d, im + l);
+          },
+          [&](int64_t l) HWY_ATTR { re[l] = from[2 * l], im[l] = from[2 * l + 1]; });
+    else
+      std::copy_n(from, lines.lines, re);
   }
 }
 
 void scatterLines(const FourierLines& lines, const float* re, const float* im, float scale, float* to) {
-  const hn::FixedTag<float, 4> d;
-  const auto scales = hn::Set(d, scale);
+  auto scaled = [=](auto d, auto v) HWY_ATTR { return hn::Mul(v, hn::Set(d, scale)); };
   if (!lines.areSideBySide)
     return overSquares(
         lines,
-        [&](int64_t f, int64_t l) HWY_ATTR {
-          transposedSquare({partOf(lines, re, im, f) + l, partOf(lines, re, im, f + 1) + l,
-                            partOf(lines, re, im, f + 2) + l, partOf(lines, re, im, f + 3) + l},
-                           [&](int64_t i, auto v)
-                               HWY_ATTR { hn::StoreU(hn::Mul(v, scales), d, to + (l + i) * lines.step + f); });
+        [&](auto d, int64_t f, int64_t l) HWY_ATTR {
+          auto row = [&](int64_t i) HWY_ATTR { return hn::LoadU(d, partOf(lines, re, im, f + i) + l); };
+          transposedBlocks(d, row(0), row(1), row(2), row(3), [&](int64_t j, auto v) HWY_ATTR {
+            storeBlocks(d, scaled(d, v), to + (l + j) * lines.step + f, 4 * lines.step);
+          });
         },
         [&](int64_t f, int64_t l) HWY_ATTR { to[l * lines.step + f] = partOf(lines, re, im, f)[l] * scale; });
   for (int64_t k = 0; k < lines.count; ++k, to += lines.step, re += kFourierLines, im += kFourierLines) {
-    int64_t l = 0;
-    for (; lines.isComplex && l + 4 <= lines.lines; l += 4)
-      hn::StoreInterleaved2(hn::Mul(hn::LoadU(d, re + l), scales), hn::Mul(hn::LoadU(d, im + l), scales), d,
-                            to + 2 * l);
-    for (; lines.isComplex && l < lines.lines; ++l) to[2 * l] = re[l] * scale, to[2 * l + 1] = im[l] * scale;
-    for (; l < lines.lines; ++l) to[l] = re[l] * scale;
+    if (lines.isComplex)
+      overLines(
+          lines.lines,
+          [&](auto d, int64_t l) HWY_ATTR {
+            hn::StoreInterleaved2(scaled(d, hn::LoadU(d, re + l)), scaled(d, hn::LoadU(d, im + l)), d, to + 2 * l);
+          },
+          [&](int64_t l) HWY_ATTR { to[2 * l] = re[l] * scale, to[2 * l + 1] = im[l] * scale; });
+    else
+      for (int64_t l = 0; l < lines.lines; ++l) to[l] = re[l] * scale;
   }
 }
 

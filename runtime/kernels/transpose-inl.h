@@ -16,21 +16,25 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Calls take(i, vector of the four rows[j][i]) for i < 4.
-template <class Take>
-HWY_INLINE void transposedSquare(const float* const (&rows)[4], Take&& take) {
-  const hn::FixedTag<float, 4> d;
-  const hn::RepartitionToWide<decltype(d)> wide;
+// Squares of four in each block of 128 bits: take(i, v) for i < 4, of which element 4 b + j is element 4 b + i of rj.
+template <class D, class V, class Take>
+HWY_INLINE void transposedBlocks(D d, V r0, V r1, V r2, V r3, Take&& take) {
+  const hn::RepartitionToWide<D> wide;
   auto pairs = [&](auto a, auto b, auto&& interleave)
                    HWY_ATTR { return hn::BitCast(d, interleave(hn::BitCast(wide, a), hn::BitCast(wide, b))); };
   auto lower = [&](auto a, auto b) HWY_ATTR { return hn::InterleaveLower(wide, a, b); };
   auto upper = [&](auto a, auto b) HWY_ATTR { return hn::InterleaveUpper(wide, a, b); };
-  const auto r0 = hn::LoadU(d, rows[0]), r1 = hn::LoadU(d, rows[1]), r2 = hn::LoadU(d, rows[2]),
-             r3 = hn::LoadU(d, rows[3]);
   const auto a = hn::InterleaveLower(d, r0, r1), b = hn::InterleaveUpper(d, r0, r1);
   const auto c = hn::InterleaveLower(d, r2, r3), e = hn::InterleaveUpper(d, r2, r3);
   take(0, pairs(a, c, lower)), take(1, pairs(a, c, upper));
   take(2, pairs(b, e, lower)), take(3, pairs(b, e, upper));
+}
+
+// Calls take(i, vector of the four rows[j][i]) for i < 4.
+template <class Take>
+HWY_INLINE void transposedSquare(const float* const (&rows)[4], Take&& take) {
+  const hn::FixedTag<float, 4> d;
+  transposedBlocks(d, hn::LoadU(d, rows[0]), hn::LoadU(d, rows[1]), hn::LoadU(d, rows[2]), hn::LoadU(d, rows[3]), take);
 }
 
 // Four rows of four columns: to[i * row + j] = from[i + j * column], which `change` sees as vectors of four.
