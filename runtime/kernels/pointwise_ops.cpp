@@ -75,7 +75,8 @@ HWY_INLINE hn::Vec<D> tangentOfDoubles(D d, hn::Vec<D> x) {
 
 inline constexpr float kLargestTurned = 1e5f;
 
-// y, and where `isHard` what the standard library computes.
+// y, and where `isHard` what the standard library computes. That is called for these alone, from memory: its code may
+// be without AVX, and on some processors microseconds go by between that and vectors of more than 128 bits.
 template <class D, class M, class... V>
 HWY_INLINE hn::Vec<D> exactWhere(D d, M isHard, hn::Vec<D> y, float (*exact)(decltype(V(), float())...),
                                  V... arguments) {
@@ -83,14 +84,19 @@ HWY_INLINE hn::Vec<D> exactWhere(D d, M isHard, hn::Vec<D> y, float (*exact)(dec
   constexpr size_t kMost = hn::MaxLanes(D());
   HWY_ALIGN float values[sizeof...(V)][kMost];
   HWY_ALIGN float results[kMost];
+  uint8_t hard[(kMost + 7) / 8 + 8];
   size_t i = 0;
   (hn::Store(arguments, d, values[i++]), ...);
-  for (size_t lane = 0; lane < hn::Lanes(d); ++lane)
+  hn::Store(y, d, results);
+  hn::StoreMaskBits(d, isHard, hard);
+  for (size_t lane = 0; lane < hn::Lanes(d); ++lane) {
+    if (!(hard[lane / 8] >> lane % 8 & 1)) continue;
     if constexpr (sizeof...(V) == 1)
       results[lane] = exact(values[0][lane]);
     else
       results[lane] = exact(values[0][lane], values[1][lane]);
-  return hn::IfThenElse(isHard, hn::Load(d, results), y);
+  }
+  return hn::Load(d, results);
 }
 
 template <class D>
@@ -177,6 +183,13 @@ HWY_INLINE hn::Vec<D> scaledLog2(D d, hn::Vec<D> x, double factor) {
   return endsOfLog(d, x, y);
 }
 
+// Those to odd exponents keep the sign of the zero.
+template <class D, class M>
+HWY_INLINE hn::Vec<D> powerOfZero(D d, hn::Vec<D> x, hn::Vec<D> y, M isOdd) {
+  const auto zero = hn::Zero(d);
+  const auto size = hn::IfThenElse(hn::Lt(y, zero), hn::Inf(d), hn::IfThenZeroElse(hn::Gt(y, zero), hn::Set(d, 1.0f)));
+  return hn::IfThenElse(isOdd, hn::CopySign(size, x), size);
+}
 // Negative numbers have powers whose exponents are whole: those of odd ones are negative.
 template <class D>
 HWY_INLINE hn::Vec<D> power(D d, hn::Vec<D> x, hn::Vec<D> y) {
@@ -187,9 +200,10 @@ HWY_INLINE hn::Vec<D> power(D d, hn::Vec<D> x, hn::Vec<D> y) {
   const auto negative = hn::IfThenElse(hn::Eq(hn::Floor(half), half), positive, hn::Neg(positive));
   const auto isWhole = hn::Eq(hn::Floor(y), y);
   const auto ofNegative = hn::IfThenElse(isWhole, negative, hn::Set(d, std::numeric_limits<float>::quiet_NaN()));
-  const auto isPlain =
-      hn::And(hn::And(hn::Gt(size, hn::Zero(d)), hn::Lt(size, hn::Inf(d))), hn::Lt(hn::Abs(y), hn::Inf(d)));
-  const auto result = hn::IfThenElse(hn::Lt(x, hn::Zero(d)), ofNegative, positive);
+  auto result = hn::IfThenElse(hn::Lt(x, hn::Zero(d)), ofNegative, positive);
+  const auto isZero = hn::Eq(x, hn::Zero(d)), isOdd = hn::AndNot(hn::Eq(hn::Floor(half), half), isWhole);
+  if (HWY_UNLIKELY(!hn::AllFalse(d, isZero))) result = hn::IfThenElse(isZero, powerOfZero(d, x, y, isOdd), result);
+  const auto isPlain = hn::And(hn::Lt(size, hn::Inf(d)), hn::Lt(hn::Abs(y), hn::Inf(d)));
   return exactWhere(d, hn::Not(isPlain), result, std::pow, x, y);
 }
 
@@ -248,8 +262,9 @@ HWY_INLINE hn::Vec<D> logGammaOfDoubles(D d, hn::Vec<D> x) {
 template <class D>
 HWY_INLINE hn::Vec<D> logGamma(D d, hn::Vec<D> x) {
   const auto isPole = hn::And(hn::Le(x, hn::Zero(d)), hn::Eq(hn::Floor(x), x));
-  const auto isHard = hn::Or(isPole, hn::Not(hn::Lt(hn::Abs(x), hn::Inf(d))));
-  const auto y = inDoubles(d, x, [](auto wide, auto v) HWY_ATTR { return logGammaOfDoubles(wide, v); });
+  const auto isHard = hn::Not(hn::Lt(hn::Abs(x), hn::Inf(d)));
+  const auto finite = inDoubles(d, x, [](auto wide, auto v) HWY_ATTR { return logGammaOfDoubles(wide, v); });
+  const auto y = hn::IfThenElse(isPole, hn::Inf(d), finite);
   const auto isZero = hn::Or(hn::Eq(x, hn::Set(d, 1.0f)), hn::Eq(x, hn::Set(d, 2.0f)));
   return exactWhere(d, isHard, hn::IfThenZeroElse(isZero, y), logGammaOf, x);
 }
@@ -259,7 +274,8 @@ HWY_INLINE hn::Vec<D> logGamma(D d, hn::Vec<D> x) {
 template <class D>
 HWY_INLINE hn::Vec<D> arcOfDoubles(D d, hn::Vec<D> y, hn::Vec<D> x) {
   const auto isSteep = hn::Gt(y, x);
-  const auto s = hn::Div(hn::Min(x, y), hn::Max(x, y)), t = hn::Mul(s, s);
+  const auto most = hn::Max(x, y);
+  const auto s = hn::IfThenZeroElse(hn::Eq(most, hn::Zero(d)), hn::Div(hn::Min(x, y), most)), t = hn::Mul(s, s);
   const auto tail = polynomialOf(d, t, -0.0009605263111031758, 0.0063293554765288884, -0.01952287991165016,
                                  0.038638591978021566, -0.057830957561724274, 0.07427477628338092, -0.09039458256113955,
                                  0.1110513252285824, -0.14285351984386396, 0.1999999133578631, -0.3333333329877645);
@@ -275,13 +291,11 @@ HWY_INLINE hn::Vec<D> arcTangent(D d, hn::Vec<D> x) {
 }
 template <class D>
 HWY_INLINE hn::Vec<D> arcTangent2(D d, hn::Vec<D> y, hn::Vec<D> x) {
-  const auto isPlain = [&](auto v) HWY_ATTR {
-    return hn::And(hn::Gt(hn::Abs(v), hn::Zero(d)), hn::Lt(hn::Abs(v), hn::Inf(d)));
-  };
-  const auto isHard = hn::Not(hn::And(isPlain(x), isPlain(y)));
+  const auto isHard = hn::Not(hn::And(hn::Lt(hn::Abs(x), hn::Inf(d)), hn::Lt(hn::Abs(y), hn::Inf(d))));
   const auto arc = inDoubles(d, y, x, [](auto wide, auto vy, auto vx) HWY_ATTR {
     const auto steep = arcOfDoubles(wide, hn::Abs(vy), hn::Abs(vx));
-    return hn::IfThenElse(hn::Lt(vx, hn::Zero(wide)), hn::Sub(hn::Set(wide, 3.14159265358979323846), steep), steep);
+    const auto isBehind = hn::Lt(hn::CopySign(hn::Set(wide, 1.0), vx), hn::Zero(wide));  // zeros have signs
+    return hn::IfThenElse(isBehind, hn::Sub(hn::Set(wide, 3.14159265358979323846), steep), steep);
   });
   return exactWhere(d, isHard, hn::CopySign(arc, y), std::atan2, y, x);
 }
@@ -295,7 +309,8 @@ HWY_INLINE hn::Vec<D> truncatedRest(D d, hn::Vec<D> x, hn::Vec<D> y) {
     const auto r = hn::NegMulAdd(hn::Trunc(hn::Div(vx, vy)), vy, vx);
     return hn::IfThenElse(hn::Lt(r, hn::Zero(wide)), hn::Add(r, vy), r);  // the quotient was rounded up
   });
-  return exactWhere(d, hn::Not(isNear), hn::CopySign(rest, x), std::fmod, x, y);
+  const auto isHard = hn::AndNot(hn::Eq(y, hn::Zero(d)), hn::Not(isNear));  // of a division by 0 NaN is left
+  return exactWhere(d, isHard, hn::CopySign(rest, x), std::fmod, x, y);
 }
 // Whether a rest is on the other side of 0 than the divisor.
 template <class D>
