@@ -8,7 +8,7 @@ namespace tscompile {
 
 std::span<const ConvTactic* const> convTactics() {
   static const ConvTactic* const kAll[] = {&kDirectConv,  &kFirstLayerConv, &kWinogradConv, &kDepthwiseConv,
-                                           &kGroupedConv, &kFewOutputsConv, &kIm2colConv};
+                                           &kGroupedConv, &kFewOutputsConv, &kPlanesConv,   &kIm2colConv};
   return kAll;
 }
 

@@ -254,10 +254,11 @@ bool depthwiseAccepts(const ConvShape& s) { return s.groups > 1 && s.inGroup() =
 bool groupedAccepts(const ConvShape& s) { return isSmallGroup(s, 2) || isSmallGroup(s, 4) || isSmallGroup(s, 8); }
 
 double cost(const ConvShape& s) {
-  // Half a load a product, and the memory that goes in and out.
+  // Half a load a product, of all lanes of its blocks, and the memory that goes in and out.
+  const auto used = static_cast<double>(s.outChannels) / static_cast<double>(channelBlocks(s.outChannels) * kBlock);
   double moved =
       4.0 * static_cast<double>(s.batch * s.outChannels * (s.inHeight * s.inWidth + s.outHeight() * s.outWidth()));
-  return s.flops() / 40e3 + moved / 20e3;
+  return s.flops() / used / 40e3 + moved / 20e3;
 }
 
 PackedWeights weightsOf(const ConvShape& s, WeightStorage storage) {

@@ -1,6 +1,7 @@
-// Convolutions to a few channels, as at the end of networks that make images or masks: where direct convolution would
-// leave most lanes of a vector of output channels empty, these are vectors of neighbouring outputs. A piece of the
-// input is brought from blocks into planes with its padding; then each vector of it is loaded once for all outputs.
+// Convolutions to a few channels, as at the end of networks that make images or masks, or of each colour with filters
+// of its own: where direct convolution would leave most lanes of a vector of output channels empty, these are vectors
+// of neighbouring outputs. A piece of the input is brought into planes with its padding; then each vector of it is
+// loaded once for all outputs.
 #include "runtime/kernels/conv_few_outputs.h"
 
 #include "runtime/call/scratch.h"
@@ -165,34 +166,37 @@ struct PieceSizes {
   int64_t plane() const { return row * planeRows; }
 };
 PieceSizes piecesOf(const ConvShape& s) {
-  constexpr int64_t kMostFloats = 256 << 10, kMostColumns = 256, kFewestColumns = 64, kFewestRows = 8;
+  constexpr int64_t kCached = 256 << 10, kMostColumns = 256, kFewestColumns = 64, kFewestRows = 8;
   const int64_t above = (s.kernelHeight - 1) * s.dilationHeight, beside = (s.kernelWidth - 1) * s.dilationWidth;
   PieceSizes p{std::min(s.outHeight(), std::max(kFewestRows, 4 * above)), std::min(s.outWidth(), kMostColumns), 0, 0};
   auto resize = [&] {
     p.row = (p.columns + kBlock - 1) / kBlock * kBlock + beside;
     p.planeRows = p.rows + above;
   };
-  for (resize(); p.plane() * s.inChannels > kMostFloats && p.columns > kFewestColumns; resize()) p.columns /= 2;
-  for (; p.plane() * s.inChannels > kMostFloats && p.rows > kFewestRows; resize()) p.rows /= 2;
+  for (resize(); p.plane() * s.inChannels > kCached && p.columns > kFewestColumns; resize()) p.columns /= 2;
+  for (; p.plane() * s.inChannels > kCached && p.rows > kFewestRows; resize()) p.rows /= 2;
   return p;
 }
 
+constexpr int64_t kMostFloats = 2 << 20;  // of the planes of a piece
+
 bool accepts(const ConvShape& s) {
   // So that bringing inputs into planes is worth it; fewer channels come in planes.
-  constexpr int64_t kFewestTaps = 5, kFewestInputs = 9, kMostFloats = 2 << 20;
+  constexpr int64_t kFewestTaps = 5, kFewestInputs = 9;
   return s.groups == 1 && s.outChannels <= kMostOutputs && s.inChannels >= kFewestInputs && !s.isVolume() &&
          s.strideHeight == 1 && s.strideWidth == 1 && s.taps() >= kFewestTaps && !s.input.isLines() &&
          piecesOf(s).plane() * s.inChannels <= kMostFloats;
 }
 
-// Rows of the planes from row `top` and column `left` of the input on, which may lie outside of it.
-void fillPlanes(const ConvShape& s, const PieceSizes& sizes, const float* image, int64_t top, int64_t left,
-                float* planes) {
+// Rows of the planes from row `top` and column `left` of the input on, which may lie outside of it. copy(c, count, y,
+// x, to) brings pixels x, x + 1, ... of row y into the rows `to` of planes c, c + 1, ....
+template <class Copy>
+void fillPlanes(const ConvShape& s, const PieceSizes& sizes, int64_t together, int64_t top, int64_t left, float* planes,
+                Copy&& copy) {
   const int64_t begin = std::clamp<int64_t>(-left, 0, sizes.row);
   const int64_t end = std::clamp<int64_t>(s.inWidth - left, begin, sizes.row);
-  for (int64_t first = 0; first < s.inChannels; first += kBlock) {
-    const int64_t channels = std::min<int64_t>(kBlock, s.inChannels - first);
-    const float* block = image + first * s.inArea();
+  for (int64_t first = 0; first < s.inChannels; first += together) {
+    const int64_t channels = std::min(together, s.inChannels - first);
     for (int64_t r = 0; r < sizes.planeRows; ++r) {
       float* to = planes + first * sizes.plane() + r * sizes.row;
       const int64_t y = top + r;
@@ -201,35 +205,105 @@ void fillPlanes(const ConvShape& s, const PieceSizes& sizes, const float* image,
         std::fill_n(to + c * sizes.plane(), there ? begin : sizes.row, 0.0f);
         if (there) std::fill_n(to + c * sizes.plane() + end, sizes.row - end, 0.0f);
       }
-      if (there) TS_SIMD(pixelsToPlanes)
-      (block + (y * s.inWidth + left + begin) * kBlock, channels, end - begin, to + begin, sizes.plane());
+      if (there) copy(first, channels, y, left + begin, end - begin, to + begin);
     }
   }
 }
 
-void run(const ConvShape& s, const float* input, const void* packed, WeightStorage storage, float* output,
-         const Epilogue& epilogue, void* workspace, int threads) {
-  const PackedWeights stored = weightsOf(s, storage);
-  const auto* weights = static_cast<const float*>(packed);
-  if (storage != WeightStorage::F32) {
-    TS_SIMD(storedWeights)(packed, storage, stored.scales(packed, 0), stored.depth, static_cast<float*>(workspace));
-    weights = static_cast<const float*>(workspace);
-  }
+// The weights in f32, in `work` if they are stored otherwise.
+const float* floatsOf(const PackedWeights& stored, const void* packed, void* work) {
+  if (stored.storage == WeightStorage::F32) return static_cast<const float*>(packed);
+  auto* weights = static_cast<float*>(work);
+  for (int64_t panel = 0; panel < stored.panels; ++panel) TS_SIMD(storedWeights)
+  (stored.values(packed, panel), stored.storage, stored.scales(packed, panel), stored.depth,
+   weights + panel * stored.depth * kBlock);
+  return weights;
+}
+
+// The pieces of `s`, which is of one image and group: fill(unit, sizes, top, left, planes) brings what they see.
+template <class Fill>
+void runPieces(const ConvShape& s, int64_t images, int64_t groups, const float* weights, float* output,
+               const Epilogue& epilogue, int threads, Fill&& fill) {
   const PieceSizes sizes = piecesOf(s);
   const int64_t down = (s.outHeight() + sizes.rows - 1) / sizes.rows;
   const int64_t across = (s.outWidth() + sizes.columns - 1) / sizes.columns;
-  const int64_t image = blockedSize(1, s.inChannels, s.inArea());
-  parallelFor(s.batch * down * across, cost(s) < 20 ? 1 : threads, [&](int64_t i) {
-    const int64_t n = i / across / down;
+  parallelFor(images * groups * down * across, threads, [&](int64_t i) {
+    const int64_t unit = i / across / down, group = unit % groups;
     const Piece rows = pieceOf(s.outHeight(), down, i / across % down),
                 columns = pieceOf(s.outWidth(), across, i % across);
     float* planes = threadScratch(sizes.plane() * s.inChannels);
-    fillPlanes(s, sizes, input + n * image, rows.begin - s.padTop, columns.begin - s.padLeft, planes);
+    fill(unit, sizes, rows.begin - s.padTop, columns.begin - s.padLeft, planes);
     Epilogue e = epilogue;
-    const int64_t at = n * s.outChannels * s.outArea() + rows.begin * s.outWidth() + columns.begin;
+    const int64_t at = unit * s.outChannels * s.outArea() + rows.begin * s.outWidth() + columns.begin;
+    if (e.bias) e.bias += group * s.outChannels;
     if (e.residual) e.residual += at;
-    TS_SIMD(fewOutputsOfPiece)(s, {rows, columns, planes, sizes.row, sizes.plane(), weights}, e, output + at);
+    const float* own = weights + group * s.inChannels * s.taps() * kBlock;
+    TS_SIMD(fewOutputsOfPiece)(s, {rows, columns, planes, sizes.row, sizes.plane(), own}, e, output + at);
   });
+}
+
+void run(const ConvShape& s, const float* input, const void* packed, WeightStorage storage, float* output,
+         const Epilogue& epilogue, void* workspace, int threads) {
+  const float* weights = floatsOf(weightsOf(s, storage), packed, workspace);
+  const int64_t image = blockedSize(1, s.inChannels, s.inArea());
+  auto fill = [&](int64_t n, const PieceSizes& sizes, int64_t top, int64_t left, float* planes) {
+    const float* blocks = input + n * image;
+    fillPlanes(s, sizes, kBlock, top, left, planes,
+               [&](int64_t c, int64_t channels, int64_t y, int64_t x, int64_t count, float* to) {
+                 const float* from = blocks + c * s.inArea() + (y * s.inWidth + x) * kBlock;
+                 TS_SIMD(pixelsToPlanes)(from, channels, count, to, sizes.plane());
+               });
+  };
+  runPieces(s, s.batch, 1, weights, output, epilogue, cost(s) < 20 ? 1 : threads, fill);
+}
+
+// ---- planes that lie as such, in groups ----
+
+// What one group of one image is.
+ConvShape groupOf(const ConvShape& s) {
+  ConvShape group = s;
+  group.batch = group.groups = 1;
+  group.inChannels = s.inGroup();
+  group.outChannels = s.outGroup();
+  return group;
+}
+
+bool acceptsPlanes(const ConvShape& s) {
+  constexpr int64_t kMostChannels = 8;  // others fill the lanes of blocks
+  return s.inChannels <= kMostChannels && s.outChannels <= kMostChannels && s.outGroup() <= kMostOutputs &&
+         !s.isVolume() && s.strideHeight == 1 && s.strideWidth == 1 && !s.input.isLines() &&
+         piecesOf(groupOf(s)).plane() * s.inGroup() <= kMostFloats;
+}
+double planesCost(const ConvShape& s) {
+  const int64_t lanes = (s.outWidth() + kBlock - 1) / kBlock * kBlock;
+  return static_cast<double>(s.batch * s.groups) * cost(groupOf(s)) * static_cast<double>(lanes) /
+         static_cast<double>(s.outWidth());
+}
+
+PackedWeights planesWeights(const ConvShape& s, WeightStorage storage) {
+  return {s.groups, s.inGroup() * s.taps(), storage};
+}
+int64_t planesBytes(const ConvShape& s, WeightStorage storage) { return planesWeights(s, storage).bytes(); }
+void packPlanes(const ConvShape& s, const float* weights, WeightStorage storage, void* packed) {
+  const int64_t depth = s.inGroup() * s.taps();
+  planesWeights(s, storage).pack(packed, [&](int64_t group, int64_t row, float* to) {
+    gatherLanes(weights + group * s.outGroup() * depth + row, depth, s.outGroup(), to);
+  });
+}
+int64_t planesWorkspace(const ConvShape& s, WeightStorage storage) { return s.groups * workspace(groupOf(s), storage); }
+
+void runPlanes(const ConvShape& s, const float* input, const void* packed, WeightStorage storage, float* output,
+               const Epilogue& epilogue, void* workspace, int threads) {
+  const float* weights = floatsOf(planesWeights(s, storage), packed, workspace);
+  const ConvShape group = groupOf(s);
+  auto fill = [&](int64_t unit, const PieceSizes& sizes, int64_t top, int64_t left, float* planes) {
+    const float* from = input + unit * group.inChannels * s.inArea();
+    fillPlanes(group, sizes, 1, top, left, planes,
+               [&](int64_t c, int64_t, int64_t y, int64_t x, int64_t count, float* to) {
+                 std::copy_n(from + c * s.inArea() + y * s.inWidth + x, count, to);
+               });
+  };
+  runPieces(group, s.batch, s.groups, weights, output, epilogue, planesCost(s) < 20 ? 1 : threads, fill);
 }
 
 }  // namespace
@@ -247,6 +321,20 @@ const ConvTactic kFewOutputsConv = {"few_outputs",
                                     pack,
                                     workspace,
                                     run};
+
+const ConvTactic kPlanesConv = {"planes",
+                                ActivationLayout::Plain,
+                                ActivationLayout::Plain,
+                                false,
+                                nullptr,
+                                nullptr,
+                                nullptr,
+                                acceptsPlanes,
+                                planesCost,
+                                planesBytes,
+                                packPlanes,
+                                planesWorkspace,
+                                runPlanes};
 
 }  // namespace tscompile
 #endif

@@ -1,4 +1,4 @@
-// The record of convolutions to a few channels; conv.h has the others.
+// The records of convolutions to a few channels; conv.h has the others.
 #pragma once
 
 #include "runtime/kernels/conv.h"
@@ -6,5 +6,6 @@
 namespace tscompile {
 
 extern const ConvTactic kFewOutputsConv;  // blocked -> plain; up to four output channels
+extern const ConvTactic kPlanesConv;      // plain -> plain; few channels, up to four outputs a group
 
 }  // namespace tscompile

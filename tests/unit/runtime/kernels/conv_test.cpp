@@ -320,6 +320,30 @@ TEST(EngineConv, FewOutputs) {
   });
 }
 
+// Filters of each colour, and few channels to few.
+TEST(EngineConv, FewPlanes) {
+  EXPECT_TRUE(findConvTactic("planes")->accepts(shapeOf(1, 3, 8, 8, 3, 3, 1, 1, 3)));
+  EXPECT_FALSE(findConvTactic("planes")->accepts(shapeOf(1, 16, 8, 8, 16, 3, 1, 1, 16)));
+  atEachSimdLevel([] {
+    for (int64_t kernel : {1, 3, 11}) {
+      checkConv({shapeOf(2, 3, 14, 37, 3, kernel, 1, kernel / 2, 3)});
+      checkConv({shapeOf(2, 2, 13, 18, 4, kernel, 1, kernel / 2, 1)});
+      checkConv({shapeOf(1, 4, 12, 70, 8, kernel, 1, kernel / 2, 2)});
+    }
+    checkConv({shapeOf(1, 1, 80, 300, 1, 5, 1, 2)});
+    ConvCase t{shapeOf(2, 6, 20, 21, 6, 3, 1, 2, 6, 2)};
+    t.residual = true;
+    for (Activation a : {Activation::Relu, Activation::Gelu}) {
+      t.epilogue.activation = a;
+      checkConv(t);
+    }
+    for (WeightStorage storage : {WeightStorage::F16, WeightStorage::BF16, WeightStorage::I8}) {
+      t.storage = storage;
+      checkConv(t);
+    }
+  });
+}
+
 TEST(EngineConv, Groups) {
   atEachSimdLevel([] {
     checkConv({shapeOf(2, 32, 7, 9, 64, 3, 1, 1, 2)});
