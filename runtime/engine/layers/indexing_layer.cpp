@@ -5,8 +5,10 @@
 #include "runtime/call/thread_pool.h"
 #include "runtime/engine/layers/operands.h"
 
+#include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <span>
 
 namespace tscompile {
 namespace {
@@ -14,9 +16,10 @@ namespace {
 constexpr int64_t kParallelBytes = 256 << 10;  // less is copied by one thread
 
 // The interpreter does it again, and tells where it is.
+[[noreturn]] void refuseIndex() { throw ExecutionError(ErrorKind::Model, "an index is out of range"); }
 int64_t checked(int64_t index, int64_t size, bool wraps) {
   if (wraps && index < 0) index += size;
-  if (index < 0 || index >= size) throw ExecutionError(ErrorKind::Model, "an index is out of range");
+  if (index < 0 || index >= size) refuseIndex();
   return index;
 }
 
@@ -41,24 +44,50 @@ void withItem(int64_t bytes, Body&& body) {
 
 }  // namespace
 
-void PickLayer::run(Frame& frame) const {
-  auto* blocks = reinterpret_cast<int64_t*>(frame.workspace());
-  std::fill_n(blocks, count, 0);
-  for (size_t k = 0; k < indices.size(); ++k) {
-    const Index& index = indices[k];
-    const std::byte* numbers = frame.raw(inputs[k + 1]);
-    const DType dtype = frame.network()[inputs[k + 1]].dtype;
-    Dims at(block.size(), 0);
-    int64_t element = 0;
-    for (int64_t i = 0; i < count; ++i) {
-      blocks[i] += checked(elementOf(numbers, dtype, element), index.size, wraps) * index.stride;
-      for (size_t d = block.size(); d-- > 0;) {
-        element += index.strides[d];
-        if (++at[d] < block[d]) break;
-        element -= index.strides[d] * block[d];
-        at[d] = 0;
-      }
+namespace {
+
+// blocks[i] += what index i of `numbers`, which are walked through by `strides` over `block`, picks.
+template <class T>
+void addPicked(const T* numbers, const PickLayer::Index& index, DimSpan block, DimSpan strides, bool wraps,
+               std::span<int64_t> blocks) {
+  const size_t last = block.size() - 1;
+  const int64_t width = block[last], step = strides[last];
+  Dims at(last, 0);
+  int64_t element = 0;
+  bool isOutside = false;
+  for (size_t row = 0; row < blocks.size(); row += static_cast<size_t>(width)) {
+    int64_t* to = blocks.data() + row;
+    for (int64_t j = 0; j < width; ++j) {
+      int64_t i = numbers[element + j * step];
+      i += wraps && i < 0 ? index.size : 0;
+      const bool isInside = (i >= 0) & (i < index.size);
+      isOutside |= !isInside;
+      to[j] += (isInside ? i : 0) * index.stride;
     }
+    for (size_t d = last; d-- > 0;) {
+      element += strides[d];
+      if (++at[d] < block[d]) break;
+      element -= strides[d] * block[d];
+      at[d] = 0;
+    }
+  }
+  if (isOutside) refuseIndex();
+}
+
+}  // namespace
+
+void PickLayer::run(Frame& frame) const {
+  const std::span<int64_t> blocks(reinterpret_cast<int64_t*>(frame.workspace()), static_cast<size_t>(count));
+  std::ranges::fill(blocks, 0);
+  for (size_t k = 0; k < indices.size(); ++k) {
+    const NetTensor& numbers = frame.network()[inputs[k + 1]];
+    const std::byte* data = frame.raw(inputs[k + 1]);
+    const bool isRun = numbers.contiguous && numbers.numel == count;
+    const Dims sizes = isRun ? Dims{count} : block, strides = isRun ? Dims{1} : indices[k].strides;
+    if (numbers.dtype == DType::Int64)
+      addPicked(reinterpret_cast<const int64_t*>(data), indices[k], sizes, strides, wraps, blocks);
+    else
+      addPicked(reinterpret_cast<const int32_t*>(data), indices[k], sizes, strides, wraps, blocks);
   }
   const std::byte* from = frame.raw(inputs[0]);
   std::byte* to = frame.raw(outputs[0]);
@@ -76,6 +105,7 @@ void PickLayer::run(Frame& frame) const {
       }
     };
     if (innerBytes == 4) return copy([&](int64_t a, int64_t b) { std::memcpy(to + b * 4, from + a * 4, 4); });
+    if (innerBytes == 8) return copy([&](int64_t a, int64_t b) { std::memcpy(to + b * 8, from + a * 8, 8); });
     copy([&](int64_t a, int64_t b) {
       std::memcpy(to + b * innerBytes, from + a * innerBytes, static_cast<size_t>(innerBytes));
     });
@@ -102,27 +132,39 @@ void GatherLayer::run(Frame& frame) const {
   const NetTensor& self = frame.network()[inputs[0]];
   const NetTensor& index = frame.network()[inputs[1]];
   const auto* numbers = frame.data<int64_t>(inputs[1]);
-  const size_t last = index.sizes.size() - 1;
-  const int64_t width = index.sizes[last], rows = index.numel / width, step = self.strides[dim];
-  const int64_t along = dim == last ? 0 : self.strides[last], size = self.sizes[dim];
+  const int64_t size = self.sizes[dim], step = self.strides[dim];
+  // The dimensions of the result; neighbours that both tensors walk through as one are one.
+  struct Axis {
+    int64_t size, self, index;
+  };
+  SmallVector<Axis, 6> axes;
+  for (size_t d = 0; d < index.sizes.size(); ++d) {
+    const Axis axis{index.sizes[d], d == dim ? 0 : self.strides[d], index.strides[d]};
+    if (axis.size == 1) continue;
+    if (!axes.empty() && axes.back().self == axis.self * axis.size && axes.back().index == axis.index * axis.size)
+      axes.back() = {axes.back().size * axis.size, axis.self, axis.index};
+    else
+      axes.push_back(axis);
+  }
+  if (axes.empty()) axes.push_back({1, 0, 0});
+  const Axis run = axes.back();
   withItem(static_cast<int64_t>(itemSize(self.dtype)), [&](auto item) {
     using T = decltype(item);
     const T* from = reinterpret_cast<const T*>(frame.raw(inputs[0]));
     T* to = reinterpret_cast<T*>(frame.raw(outputs[0]));
-    const int64_t pieces = std::clamp<int64_t>(index.numel >> 13, 1, std::min<int64_t>(rows, 64));
+    const int64_t pieces = std::clamp<int64_t>(index.numel >> 13, 1, 64);
     parallelFor(pieces, index.numel < (32 << 10) ? 1 : frame.threads(), [&](int64_t p) {
-      const Piece piece = pieceOf(rows, pieces, p);
-      for (int64_t row = piece.begin; row < piece.end; ++row) {
-        int64_t base = 0, at = 0, rest = row;
-        for (size_t d = last; d-- > 0;) {
-          const int64_t i = rest % index.sizes[d];
-          rest /= index.sizes[d];
-          at += i * index.strides[d];
-          if (d != dim) base += i * self.strides[d];
+      const Piece piece = pieceOf(index.numel, pieces, p);
+      for (int64_t i = piece.begin; i < piece.end;) {
+        const int64_t first = i % run.size, some = std::min(run.size - first, piece.end - i);
+        int64_t base = first * run.self, at = first * run.index, rest = i / run.size;
+        for (size_t d = axes.size() - 1; d-- > 0; rest /= axes[d].size) {
+          base += rest % axes[d].size * axes[d].self;
+          at += rest % axes[d].size * axes[d].index;
         }
-        for (int64_t j = 0; j < width; ++j)
-          to[row * width + j] =
-              from[base + j * along + checked(numbers[at + j * index.strides[last]], size, false) * step];
+        for (int64_t j = 0; j < some; ++j)
+          to[i + j] = from[base + j * run.self + checked(numbers[at + j * run.index], size, false) * step];
+        i += some;
       }
     });
   });
