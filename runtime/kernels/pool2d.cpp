@@ -1,5 +1,6 @@
 #include "runtime/kernels/pool2d.h"
 
+#include "runtime/call/scratch.h"
 #include "runtime/call/thread_pool.h"
 #include "runtime/kernels/layout.h"
 
@@ -98,33 +99,42 @@ HWY_INLINE WideVector loadApart(const float* in, int64_t stride) {
   }
 }
 
-// Stores finish(result) of windows [inside.begin, inside.end) of a row; results begin with `start`, and elements are
-// combined in the order of the kernel. The last vector may compute windows again.
+// Stores finish(result) of windows [inside.begin, inside.end) of a row: combines from `start` on, down and then across.
+// `columns` is room for a row of the input. The last vectors may be computed again.
 template <int kStride, class Combine, class Finish>
 HWY_INLINE void poolInside(const PoolShape& s, const float* in, Piece ky, int64_t top, Piece inside, float start,
-                           float* out, Combine combine, Finish finish) {
+                           float* columns, float* out, Combine combine, Finish finish) {
   const Wide d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const float* row = in + (top + ky.begin * s.dilationHeight) * s.inWidth;
+  const int64_t seen = ky.end - ky.begin, down = s.dilationHeight * s.inWidth;
+  if (seen != 1) {
+    for (int64_t at = 0; at < s.inWidth; at += lanes) {
+      const int64_t x = std::min(at, s.inWidth - lanes);
+      WideVector column = hn::Set(d, start);
+      for (int64_t j = 0; j < seen; ++j) column = combine(column, hn::LoadU(d, row + j * down + x));
+      hn::StoreU(column, d, columns + x);
+    }
+    row = columns;
+  }
   for (int64_t at = inside.begin; at < inside.end; at += lanes) {
     const int64_t x = std::min(at, inside.end - lanes);
+    const float* first = row + x * s.strideWidth - s.padLeft;
     WideVector result = hn::Set(d, start);
-    for (int64_t j = ky.begin; j < ky.end; ++j) {
-      const float* row = in + (top + j * s.dilationHeight) * s.inWidth + x * s.strideWidth - s.padLeft;
-      for (int64_t i = 0; i < s.kernelWidth; ++i)
-        result = combine(result, loadApart<kStride>(row + i * s.dilationWidth, s.strideWidth));
-    }
+    for (int64_t i = 0; i < s.kernelWidth; ++i)
+      result = combine(result, loadApart<kStride>(first + i * s.dilationWidth, s.strideWidth));
     hn::StoreU(finish(result), d, out + x);
   }
 }
 template <class Combine, class Finish>
 HWY_INLINE void poolInside(const PoolShape& s, const float* in, Piece ky, int64_t top, Piece inside, float start,
-                           float* out, Combine combine, Finish finish) {
+                           float* columns, float* out, Combine combine, Finish finish) {
   if (s.strideWidth == 1)
-    poolInside<1>(s, in, ky, top, inside, start, out, combine, finish);
+    poolInside<1>(s, in, ky, top, inside, start, columns, out, combine, finish);
   else if (s.strideWidth == 2)
-    poolInside<2>(s, in, ky, top, inside, start, out, combine, finish);
+    poolInside<2>(s, in, ky, top, inside, start, columns, out, combine, finish);
   else
-    poolInside<0>(s, in, ky, top, inside, start, out, combine, finish);
+    poolInside<0>(s, in, ky, top, inside, start, columns, out, combine, finish);
 }
 
 // kLane floats of a pixel lie together: 16 in a blocked plane, 1 in a plain one.
@@ -132,6 +142,7 @@ template <class D, int64_t kLane>
 HWY_INLINE void maxRows(D d, const PoolShape& s, const float* in, float* out, Piece rows) {
   using V = hn::Vec<D>;
   constexpr int64_t kStep = static_cast<int64_t>(hn::MaxLanes(D()));
+  float* columns = kLane == 1 ? threadScratch(s.inWidth) : nullptr;
   for (int64_t y = rows.begin; y < rows.end; ++y) {
     const int64_t top = y * s.strideHeight - s.padTop;
     Piece ky = windowInside(top, s.kernelHeight, s.dilationHeight, s.inHeight);
@@ -139,7 +150,7 @@ HWY_INLINE void maxRows(D d, const PoolShape& s, const float* in, float* out, Pi
     if (inside.end > inside.begin) {
       const Wide w;
       poolInside(
-          s, in, ky, top, inside, -std::numeric_limits<float>::infinity(), out + y * s.outWidth,
+          s, in, ky, top, inside, -std::numeric_limits<float>::infinity(), columns, out + y * s.outWidth,
           [=](WideVector best, WideVector value) HWY_ATTR { return maxKeepingNan(w, best, value); },
           [](WideVector best) HWY_ATTR { return best; });
     }
@@ -176,6 +187,7 @@ HWY_INLINE void averageRows(D d, const PoolShape& s, bool countPadding, int64_t 
                             Piece rows) {
   using V = hn::Vec<D>;
   constexpr int64_t kStep = static_cast<int64_t>(hn::MaxLanes(D()));
+  float* columns = kLane == 1 ? threadScratch(s.inWidth) : nullptr;
   for (int64_t y = rows.begin; y < rows.end; ++y) {
     const int64_t top = y * s.strideHeight - s.padTop;
     const int64_t tall = std::min(top + s.kernelHeight, s.inHeight + s.padBottom) - top;
@@ -185,7 +197,7 @@ HWY_INLINE void averageRows(D d, const PoolShape& s, bool countPadding, int64_t 
       const int64_t height = countPadding ? tall : ky.end - ky.begin;
       const WideVector divided = hn::Set(Wide(), static_cast<float>(divisor ? divisor : height * s.kernelWidth));
       poolInside(
-          s, in, ky, top, inside, 0, out + y * s.outWidth,
+          s, in, ky, top, inside, 0, columns, out + y * s.outWidth,
           [](WideVector sum, WideVector value) HWY_ATTR { return hn::Add(sum, value); },
           [=](WideVector sum) HWY_ATTR { return hn::Div(sum, divided); });
     }
