@@ -374,7 +374,9 @@ void convertMultiHead(ConvertCall& call) {
   bool fits = std::all_of(inputs.begin(), inputs.end(), [&](const IValue& t) {
     return t.toTensor().rank() == 3 && t.toTensor().size(2) == features && isF32OrHalf(t.toTensor());
   });
-  if (call.flag(10)) return convertToKernel(call, "its weights are asked for");
+  const Node* n = call.node();
+  const bool isAsked = !n || n->kind() != call.op().kind() || n->output(1)->useCount() > 0;
+  if (call.flag(10) && isAsked) return convertToKernel(call, "its weights are asked for");
   if (!fits || !fitsAttention(call, 5, features, heads, call.argument(9), call.argument(12)))
     return convertToKernel(call, "its sizes do not fit each other");
   call.setResult(0, attended(call, inputs, 5, features, heads, call.argument(9), call.argument(12)));
