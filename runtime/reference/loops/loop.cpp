@@ -8,6 +8,7 @@
 #include <cstring>
 #include <functional>
 #include <optional>
+#include <type_traits>
 
 namespace tscompile {
 namespace {
@@ -104,10 +105,19 @@ void gather(const Nest& nest, int k, int depth, int64_t rows, const std::byte* f
   auto sizeOf = [&](int d) { return d == depth ? rows : nest.size[d]; };
   const int64_t inner = sizeOf(0), step = nest.stride[0][k], runs = sizeOf(1), runStep = nest.stride[1][k];
   int64_t index[kMaxRank] = {};
-  while (true) {
+  auto copyRuns = [&](auto length) {
     const std::byte* run = from;
     for (int64_t j = 0; j < runs; ++j, run += runStep)
-      for (int64_t i = 0; i < inner; ++i, to += sizeof(T)) std::memcpy(to, run + i * step, sizeof(T));
+      for (int64_t i = 0; i < length; ++i, to += sizeof(T)) std::memcpy(to, run + i * step, sizeof(T));
+  };
+  while (true) {
+    // Of points, boxes, colours.
+    if (inner == 2)
+      copyRuns(std::integral_constant<int64_t, 2>());
+    else if (inner == 3)
+      copyRuns(std::integral_constant<int64_t, 3>());
+    else
+      copyRuns(inner);
     int d = 2;
     for (; d <= depth; ++d) {
       from += nest.stride[d][k];
