@@ -74,175 +74,170 @@ HWY_INLINE bool areInside(const PoolShape& s, int64_t x, int64_t left) {
 using Wide = hn::ScalableTag<float>;
 using WideVector = hn::Vec<Wide>;
 
-// Windows of a row that lie inside of it: those of a whole number of vectors, or none.
-HWY_INLINE Piece windowsInside(const PoolShape& s) {
-  const int64_t room = s.inWidth - 1 - (s.kernelWidth - 1) * s.dilationWidth + s.padLeft;
-  const int64_t first = (s.padLeft + s.strideWidth - 1) / s.strideWidth;
-  const int64_t end = room < 0 ? 0 : std::min(s.outWidth, room / s.strideWidth + 1);
-  return end - first < static_cast<int64_t>(hn::Lanes(Wide())) ? Piece{0, 0} : Piece{first, end};
-}
-
-// Every kStride-th float from `in` on; 0: every `stride`-th. Reads no float behind the last one.
+// Every kStride-th float from `in` on; 0: every `stride`-th.
 template <int kStride>
 HWY_INLINE WideVector loadApart(const float* in, int64_t stride) {
   const Wide d;
   if constexpr (kStride == 1) {
     return hn::LoadU(d, in);
   } else if constexpr (kStride == 2) {
-    // The second half of the lanes from floats that begin one earlier.
-    const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-    const auto low = hn::LoadU(d, in), high = hn::LoadU(d, in + lanes - 1);
-    return hn::ConcatUpperLower(d, hn::ConcatOdd(d, high, high), hn::ConcatEven(d, low, low));
+    const auto low = hn::LoadU(d, in), high = hn::LoadU(d, in + hn::Lanes(d));
+    return hn::ConcatEven(d, high, low);
   } else {
     const hn::RebindToSigned<Wide> di;
     return hn::GatherIndex(d, in, hn::Mul(hn::Iota(di, 0), hn::Set(di, static_cast<int32_t>(stride))));
   }
 }
 
-// Stores finish(result) of windows [inside.begin, inside.end) of a row: combines from `start` on, down and then across.
-// `columns` is room for a row of the input. The last vectors may be computed again.
-template <int kStride, class Combine, class Finish>
-HWY_INLINE void poolInside(const PoolShape& s, const float* in, Piece ky, int64_t top, Piece inside, float start,
-                           float* columns, float* out, Combine combine, Finish finish) {
+// out[x] = what the windows of a row combine; `columns` has what they combine down, and margins.
+template <int kStride, class Combine>
+HWY_INLINE void combineAcross(const PoolShape& s, const float* columns, float start, float* out, Combine combine) {
   const Wide d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  const float* row = in + (top + ky.begin * s.dilationHeight) * s.inWidth;
-  const int64_t seen = ky.end - ky.begin, down = s.dilationHeight * s.inWidth;
-  if (seen != 1) {
-    for (int64_t at = 0; at < s.inWidth; at += lanes) {
-      const int64_t x = std::min(at, s.inWidth - lanes);
-      WideVector column = hn::Set(d, start);
-      for (int64_t j = 0; j < seen; ++j) column = combine(column, hn::LoadU(d, row + j * down + x));
-      hn::StoreU(column, d, columns + x);
-    }
-    row = columns;
-  }
-  for (int64_t at = inside.begin; at < inside.end; at += lanes) {
-    const int64_t x = std::min(at, inside.end - lanes);
-    const float* first = row + x * s.strideWidth - s.padLeft;
+  for (int64_t x = 0; x < s.outWidth; x += lanes) {
+    const auto there = hn::FirstN(d, static_cast<size_t>(std::min(lanes, s.outWidth - x)));
     WideVector result = hn::Set(d, start);
     for (int64_t i = 0; i < s.kernelWidth; ++i)
-      result = combine(result, loadApart<kStride>(first + i * s.dilationWidth, s.strideWidth));
-    hn::StoreU(finish(result), d, out + x);
+      result = combine(result, loadApart<kStride>(columns + x * s.strideWidth + i * s.dilationWidth, s.strideWidth));
+    hn::BlendedStore(result, there, d, out + x);
   }
 }
-template <class Combine, class Finish>
-HWY_INLINE void poolInside(const PoolShape& s, const float* in, Piece ky, int64_t top, Piece inside, float start,
-                           float* columns, float* out, Combine combine, Finish finish) {
-  if (s.strideWidth == 1)
-    poolInside<1>(s, in, ky, top, inside, start, columns, out, combine, finish);
-  else if (s.strideWidth == 2)
-    poolInside<2>(s, in, ky, top, inside, start, columns, out, combine, finish);
-  else
-    poolInside<0>(s, in, ky, top, inside, start, columns, out, combine, finish);
+
+// Floats of a row with margins, as vectors of windows read it.
+HWY_INLINE int64_t floatsOfRow(const PoolShape& s) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(Wide())), computed = (s.outWidth + lanes - 1) / lanes * lanes;
+  return std::max((computed + 1) * s.strideWidth + (s.kernelWidth - 1) * s.dilationWidth, s.padLeft + s.inWidth);
 }
 
-// kLane floats of a pixel lie together: 16 in a blocked plane, 1 in a plain one.
-template <class D, int64_t kLane>
-HWY_INLINE void maxRows(D d, const PoolShape& s, const float* in, float* out, Piece rows) {
-  using V = hn::Vec<D>;
-  constexpr int64_t kStep = static_cast<int64_t>(hn::MaxLanes(D()));
-  float* columns = kLane == 1 ? threadScratch(s.inWidth) : nullptr;
+// Windows of rows [rows.begin, rows.end): combines from `start` on, which margins count as, down into `columns` and
+// then across. Calls finish(y, kernel rows inside, row of the output) for each.
+template <class Combine, class Finish>
+HWY_INLINE void combinePlainRows(const PoolShape& s, const float* in, float* out, Piece rows, float start,
+                                 float* columns, Combine combine, Finish finish) {
+  const Wide d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  std::fill_n(columns, floatsOfRow(s), start);
+  for (int64_t y = rows.begin; y < rows.end; ++y) {
+    const int64_t top = y * s.strideHeight - s.padTop;
+    const Piece ky = windowInside(top, s.kernelHeight, s.dilationHeight, s.inHeight);
+    for (int64_t x = 0; x < s.inWidth; x += lanes) {
+      const auto there = hn::FirstN(d, static_cast<size_t>(std::min(lanes, s.inWidth - x)));
+      WideVector column = hn::Set(d, start);
+      for (int64_t j = ky.begin; j < ky.end; ++j)
+        column = combine(column, hn::MaskedLoad(there, d, in + (top + j * s.dilationHeight) * s.inWidth + x));
+      hn::BlendedStore(column, there, d, columns + s.padLeft + x);
+    }
+    float* row = out + y * s.outWidth;
+    if (s.strideWidth == 1)
+      combineAcross<1>(s, columns, start, row, combine);
+    else if (s.strideWidth == 2)
+      combineAcross<2>(s, columns, start, row, combine);
+    else
+      combineAcross<0>(s, columns, start, row, combine);
+    finish(top, ky, row);
+  }
+}
+
+void maxPlain(const PoolShape& s, const float* in, float* out, Piece rows) {
+  combinePlainRows(
+      s, in, out, rows, -std::numeric_limits<float>::infinity(), threadScratch(floatsOfRow(s)),
+      [](WideVector best, WideVector value) HWY_ATTR { return maxKeepingNan(Wide(), best, value); },
+      [](int64_t, Piece, float*) {});
+}
+
+void averagePlain(const PoolShape& s, bool countPadding, int64_t divisor, const float* in, float* out, Piece rows) {
+  const Wide d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  float *columns = threadScratch(floatsOfRow(s) + s.outWidth), *widths = columns + floatsOfRow(s);
+  for (int64_t x = 0; x < s.outWidth; ++x) {
+    const int64_t left = x * s.strideWidth - s.padLeft, right = left + s.kernelWidth;
+    const int64_t seen = std::min(right, s.inWidth) - std::max<int64_t>(left, 0);
+    const int64_t wide = countPadding ? std::min(right, s.inWidth + s.padRight) - left : seen;
+    // Of nothing the mean is 0.
+    widths[x] = seen <= 0 ? std::numeric_limits<float>::infinity() : static_cast<float>(divisor ? 1 : wide);
+  }
+  combinePlainRows(
+      s, in, out, rows, 0, columns, [](WideVector sum, WideVector value) HWY_ATTR { return hn::Add(sum, value); },
+      [&](int64_t top, Piece ky, float* row) HWY_ATTR {
+        const int64_t tall = std::min(top + s.kernelHeight, s.inHeight + s.padBottom) - top, seen = ky.end - ky.begin;
+        const auto height = hn::Set(d, static_cast<float>(seen == 0      ? 1
+                                                          : divisor      ? divisor
+                                                          : countPadding ? tall
+                                                                         : seen));
+        for (int64_t x = 0; x < s.outWidth; x += lanes) {
+          const auto there = hn::FirstN(d, static_cast<size_t>(std::min(lanes, s.outWidth - x)));
+          const auto count = hn::Mul(height, hn::MaskedLoad(there, d, widths + x));
+          hn::BlendedStore(hn::Div(hn::MaskedLoad(there, d, row + x), count), there, d, row + x);
+        }
+      });
+}
+
+// ---- blocks of 16 channels ----
+
+void maxBlocked(const PoolShape& s, const float* in, float* out, Piece rows) {
+  const hn::CappedTag<float, kBlock> d;
+  using V = hn::Vec<decltype(d)>;
   for (int64_t y = rows.begin; y < rows.end; ++y) {
     const int64_t top = y * s.strideHeight - s.padTop;
     Piece ky = windowInside(top, s.kernelHeight, s.dilationHeight, s.inHeight);
-    const Piece inside = kLane == 1 ? windowsInside(s) : Piece{0, 0};
-    if (inside.end > inside.begin) {
-      const Wide w;
-      poolInside(
-          s, in, ky, top, inside, -std::numeric_limits<float>::infinity(), columns, out + y * s.outWidth,
-          [=](WideVector best, WideVector value) HWY_ATTR { return maxKeepingNan(w, best, value); },
-          [](WideVector best) HWY_ATTR { return best; });
-    }
     for (int64_t x = 0; x < s.outWidth; ++x) {
-      if (x == inside.begin) x = inside.end;
-      if (x == s.outWidth) break;
       const int64_t left = x * s.strideWidth - s.padLeft;
-      if constexpr (kLane == kBlock)
-        if (areInside(s, x, left)) {
-          poolWindows(
-              s, in, ky, top, left, hn::Set(d, -std::numeric_limits<float>::infinity()),
-              out + (y * s.outWidth + x) * kBlock,
-              [=](V best, V value) HWY_ATTR { return maxKeepingNan(d, best, value); },
-              [](V best) HWY_ATTR { return best; });
-          x += kWindows - 1;
-          continue;
-        }
+      if (areInside(s, x, left)) {
+        poolWindows(
+            s, in, ky, top, left, hn::Set(d, -std::numeric_limits<float>::infinity()),
+            out + (y * s.outWidth + x) * kBlock,
+            [=](V best, V value) HWY_ATTR { return maxKeepingNan(d, best, value); },
+            [](V best) HWY_ATTR { return best; });
+        x += kWindows - 1;
+        continue;
+      }
       Piece kx = windowInside(left, s.kernelWidth, s.dilationWidth, s.inWidth);
-      for (int64_t lane = 0; lane < kLane; lane += kStep) {
+      for (int64_t lane = 0; lane < kBlock; lane += kLanes) {
         V best = hn::Set(d, -std::numeric_limits<float>::infinity());
         for (int64_t j = ky.begin; j < ky.end; ++j)
           for (int64_t i = kx.begin; i < kx.end; ++i) {
             int64_t at = (top + j * s.dilationHeight) * s.inWidth + left + i * s.dilationWidth;
-            best = maxKeepingNan(d, best, hn::LoadU(d, in + at * kLane + lane));
+            best = maxKeepingNan(d, best, hn::LoadU(d, in + at * kBlock + lane));
           }
-        hn::StoreU(best, d, out + (y * s.outWidth + x) * kLane + lane);
+        hn::StoreU(best, d, out + (y * s.outWidth + x) * kBlock + lane);
       }
     }
   }
 }
 
-template <class D, int64_t kLane>
-HWY_INLINE void averageRows(D d, const PoolShape& s, bool countPadding, int64_t divisor, const float* in, float* out,
-                            Piece rows) {
-  using V = hn::Vec<D>;
-  constexpr int64_t kStep = static_cast<int64_t>(hn::MaxLanes(D()));
-  float* columns = kLane == 1 ? threadScratch(s.inWidth) : nullptr;
+void averageBlocked(const PoolShape& s, bool countPadding, int64_t divisor, const float* in, float* out, Piece rows) {
+  const hn::CappedTag<float, kBlock> d;
+  using V = hn::Vec<decltype(d)>;
   for (int64_t y = rows.begin; y < rows.end; ++y) {
     const int64_t top = y * s.strideHeight - s.padTop;
     const int64_t tall = std::min(top + s.kernelHeight, s.inHeight + s.padBottom) - top;
     Piece ky = windowInside(top, s.kernelHeight, 1, s.inHeight);
-    const Piece inside = kLane == 1 && ky.end > ky.begin ? windowsInside(s) : Piece{0, 0};
-    if (inside.end > inside.begin) {
-      const int64_t height = countPadding ? tall : ky.end - ky.begin;
-      const WideVector divided = hn::Set(Wide(), static_cast<float>(divisor ? divisor : height * s.kernelWidth));
-      poolInside(
-          s, in, ky, top, inside, 0, columns, out + y * s.outWidth,
-          [](WideVector sum, WideVector value) HWY_ATTR { return hn::Add(sum, value); },
-          [=](WideVector sum) HWY_ATTR { return hn::Div(sum, divided); });
-    }
     for (int64_t x = 0; x < s.outWidth; ++x) {
-      if (x == inside.begin) x = inside.end;
-      if (x == s.outWidth) break;
       const int64_t left = x * s.strideWidth - s.padLeft;
-      if constexpr (kLane == kBlock)
-        if (areInside(s, x, left) && ky.end > ky.begin) {
-          const int64_t height = countPadding ? tall : ky.end - ky.begin;
-          const V divided = hn::Set(d, static_cast<float>(divisor ? divisor : height * s.kernelWidth));
-          poolWindows(
-              s, in, ky, top, left, hn::Zero(d), out + (y * s.outWidth + x) * kBlock,
-              [](V sum, V value) HWY_ATTR { return hn::Add(sum, value); },
-              [=](V sum) HWY_ATTR { return hn::Div(sum, divided); });
-          x += kWindows - 1;
-          continue;
-        }
+      if (areInside(s, x, left) && ky.end > ky.begin) {
+        const int64_t height = countPadding ? tall : ky.end - ky.begin;
+        const V divided = hn::Set(d, static_cast<float>(divisor ? divisor : height * s.kernelWidth));
+        poolWindows(
+            s, in, ky, top, left, hn::Zero(d), out + (y * s.outWidth + x) * kBlock,
+            [](V sum, V value) HWY_ATTR { return hn::Add(sum, value); },
+            [=](V sum) HWY_ATTR { return hn::Div(sum, divided); });
+        x += kWindows - 1;
+        continue;
+      }
       const int64_t wide = std::min(left + s.kernelWidth, s.inWidth + s.padRight) - left;
       Piece kx = windowInside(left, s.kernelWidth, 1, s.inWidth);
       const int64_t seen = (ky.end - ky.begin) * (kx.end - kx.begin);
       const int64_t count = divisor ? divisor : countPadding ? tall * wide : seen;
       const V divided = hn::Set(d, static_cast<float>(count));
-      for (int64_t lane = 0; lane < kLane; lane += kStep) {
+      for (int64_t lane = 0; lane < kBlock; lane += kLanes) {
         V sum = hn::Zero(d);
         for (int64_t j = ky.begin; j < ky.end; ++j)
           for (int64_t i = kx.begin; i < kx.end; ++i)
-            sum = hn::Add(sum, hn::LoadU(d, in + ((top + j) * s.inWidth + left + i) * kLane + lane));
-        hn::StoreU(seen ? hn::Div(sum, divided) : hn::Zero(d), d, out + (y * s.outWidth + x) * kLane + lane);
+            sum = hn::Add(sum, hn::LoadU(d, in + ((top + j) * s.inWidth + left + i) * kBlock + lane));
+        hn::StoreU(seen ? hn::Div(sum, divided) : hn::Zero(d), d, out + (y * s.outWidth + x) * kBlock + lane);
       }
     }
   }
-}
-
-void maxBlocked(const PoolShape& s, const float* in, float* out, Piece rows) {
-  maxRows<hn::CappedTag<float, kBlock>, kBlock>({}, s, in, out, rows);
-}
-void maxPlain(const PoolShape& s, const float* in, float* out, Piece rows) {
-  maxRows<hn::CappedTag<float, 1>, 1>({}, s, in, out, rows);
-}
-void averageBlocked(const PoolShape& s, bool countPadding, int64_t divisor, const float* in, float* out, Piece rows) {
-  averageRows<hn::CappedTag<float, kBlock>, kBlock>({}, s, countPadding, divisor, in, out, rows);
-}
-void averagePlain(const PoolShape& s, bool countPadding, int64_t divisor, const float* in, float* out, Piece rows) {
-  averageRows<hn::CappedTag<float, 1>, 1>({}, s, countPadding, divisor, in, out, rows);
 }
 
 // Sums of 16 lanes over `area` pixels, from four partial sums.

@@ -103,6 +103,9 @@ TEST(EnginePool2d, WindowsStridesAndPadding) {
             checkPool(poolOf(channels, 9, 12, kernel, stride, pad, 1, true));
           }
     checkPool(poolOf(5, 11, 10, 3, 1, 1, 2));
+    // Windows wider than a vector has lanes, rows of several vectors.
+    checkPool(poolOf(3, 20, 20, 13, 1, 6));
+    for (int64_t stride : {1, 2, 5}) checkPool(poolOf(2, 7, 75, 5, stride, 2));
   });
 }
 
