@@ -157,6 +157,7 @@ std::vector<TensorSpec> PluginInstance::infer(std::span<const Input> given) cons
   std::string problem;
   {
     std::lock_guard lock(mutex_);
+    RunningPlugin running(creator_->key);
     problem = callPlugin([&] { return t.shapes(self_, &build, shapes.data(), shapes.size()); }, &status);
   }
   if (!problem.empty()) fail(status, problem);

@@ -35,6 +35,7 @@ class PluginLayer : public Layer, public TunedLayer {
       in.push_back(place < 0 ? Tensor() : contiguous(frame.tensor(inputs[static_cast<size_t>(place)])));
     size_t next = 0;
     PluginTensors out = plugin_->outputsFor(in, inPlace_, [&](size_t) { return frame.tensor(outputs[next++]); });
+    checkElements(in, out);
     if (untimed_) timed_.call([&] { time(in, out, frame); });
     std::vector<int64_t> rows;
     plugin_->run(in, out, &frame.context(), frame.threads(), &rows, tactic_);
@@ -65,6 +66,24 @@ class PluginLayer : public Layer, public TunedLayer {
   std::vector<int> places;  // by input of the plugin: which of `inputs` it is, or -1
 
  private:
+  // What shapes() makes of elements that only a run knows: the engine was planned without them.
+  void checkElements(const PluginTensors& in, const PluginTensors& out) const {
+    std::vector<PluginInstance::Input> given(in.size());
+    bool areRead = false;
+    for (size_t i = 0; i < in.size(); ++i) {
+      if (!in[i].defined()) continue;
+      given[i] = {.dtype = static_cast<int32_t>(in[i].dtype()), .sizes = Dims(in[i].sizes())};
+      if (!(plugin_->creator().inputs()[i].flags & TSC_PORT_HOST)) continue;
+      given[i].elementsKnown = readElements(in[i], given[i].elements);
+      areRead |= given[i].elementsKnown;
+    }
+    if (!areRead) return;
+    std::vector<TensorSpec> told = plugin_->infer(given);
+    for (size_t o = 0; o < told.size(); ++o)
+      if (told[o].dtype != out[o].dtype() || Dims(out[o].sizes()) != told[o].sizes)
+        throw ExecutionError(ErrorKind::Unsupported, "the sizes of a result depend on elements that only a run tells");
+  }
+
   // Layers of one timing id share what is found, and without one those with the same fields in the same engine.
   std::string keyOf(const Network& network, int threads) {
     const PluginKey& key = plugin_->creator().key;
@@ -121,6 +140,14 @@ class PluginLayer : public Layer, public TunedLayer {
 };
 
 }  // namespace
+
+bool readElements(const Tensor& t, std::vector<int64_t>& into) {
+  constexpr int64_t kMost = 1 << 16;
+  if (!t.defined() || t.storage()->isSymbolic() || t.numel() > kMost || !kIntegerTypes.contains(t.dtype()))
+    return false;
+  for (int64_t i = 0; i < t.numel(); ++i) into.push_back(t.integer(i));
+  return true;
+}
 
 void convertToPluginLayer(ConvertCall& call, std::shared_ptr<const PluginInstance> plugin,
                           const std::vector<int>& inputs, bool inPlace) {

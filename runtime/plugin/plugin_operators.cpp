@@ -61,15 +61,6 @@ std::string keyOf(const Node& node) {
   return key + std::to_string(node.outputCount());
 }
 
-// The elements of a small integer tensor; nothing if it is none.
-bool readElements(const Tensor& t, std::vector<int64_t>& into) {
-  constexpr int64_t kMost = 1 << 16;
-  if (!t.defined() || t.storage()->isSymbolic() || t.numel() > kMost || !kIntegerTypes.contains(t.dtype()))
-    return false;
-  for (int64_t i = 0; i < t.numel(); ++i) into.push_back(t.integer(i));
-  return true;
-}
-
 int threadsOf(const RunContext& context) {
   return context.options().threads > 0 ? context.options().threads : defaultThreads();
 }

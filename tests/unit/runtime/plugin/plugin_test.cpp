@@ -130,6 +130,26 @@ struct Positive {
   }
 };
 
+// One element, whose place is checked where sizes are.
+struct Pick {
+  static void describe(tsc::Description<Pick>& d) {
+    d.key("test", "Pick", "1", "y = x[at]");
+    d.input("x", tsc::kF32, "[n]");
+    d.input("at", tsc::kI64, "[1]").host();
+    d.output("y", tsc::kF32, "[1]");
+  }
+  void shapes(tsc::Shapes& s) const {
+    auto at = s.input(1).values;
+    int64_t n = 0;
+    if (!at.empty() && s.input(0).dims[0].known(&n) && at[0] >= n)
+      tsc::invalid("there is no element " + std::to_string(at[0]));
+    s.output(0, s.input(0).dtype, s.input(1).dims);
+  }
+  void run(tsc::Run& r) const {
+    r.output(0).data<float>()[0] = r.input(0).data<float>()[r.input(1).data<int64_t>()[0]];
+  }
+};
+
 // The table of the next version of a plugin whose first one had `factor`.
 template <bool kUpgrades>
 struct Renamed {
@@ -184,7 +204,8 @@ class PluginGraph : public testing::Test {
  protected:
   void SetUp() override {
     extensions = extensionsWith({tsc::Definition<Traced>::table(), tsc::Definition<AddOne>::table(),
-                                 tsc::Definition<Failing>::table(), tsc::Definition<Positive>::table()});
+                                 tsc::Definition<Failing>::table(), tsc::Definition<Positive>::table(),
+                                 tsc::Definition<Pick>::table()});
   }
   Result<Module> load(const std::string& text) {
     LoadOptions options;
@@ -585,6 +606,33 @@ TEST_F(PluginGraph, AnInputThatIsReadLaterIsCopied) {
     auto out = module->forward(std::vector<IValue>{tensor({2, 3})}, diagnostics);
     ASSERT_TRUE(out) << firstError();
     EXPECT_EQ(values(out->at(0)), (std::vector<float>{9, 19}));
+  }
+}
+
+// What shapes() makes of elements holds of engines too, which are planned before anybody knows them.
+TEST_F(PluginGraph, ElementsAreReadBeforeEachRun) {
+  for (bool engine : {false, true}) {
+    auto module = load(
+        "graph(%x : Tensor, %at : Tensor):\n"
+        "  %r : Tensor = aten::relu(%x)\n"
+        "  %y : Tensor = test::Pick(%r, %at)\n"
+        "  return (%y)\n");
+    ASSERT_TRUE(module);
+    CompileSpec spec;
+    spec.minBlockSize = 1;
+    if (engine) module = compile(*module, spec, diagnostics);
+    ASSERT_TRUE(module) << firstError();
+    auto run = [&](int64_t at, Diagnostics& own) {
+      return module->forward(std::vector<IValue>{tensor({1, 2}), Tensor::of<int64_t>({1}, std::vector<int64_t>{at})},
+                             own);
+    };
+    Diagnostics right, wrong;
+    auto out = run(1, right);
+    ASSERT_TRUE(out) << firstError();
+    EXPECT_EQ(values(out->at(0)), std::vector<float>{2});
+    EXPECT_FALSE(run(7, wrong));
+    ASSERT_FALSE(wrong.list().empty());
+    EXPECT_NE(wrong.list()[0].message.find("there is no element 7"), std::string::npos) << wrong.list()[0].message;
   }
 }
 
