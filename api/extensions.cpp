@@ -19,6 +19,34 @@ bool sameArguments(const Schema& a, const Schema& b) {
                     [](const Argument& x, const Argument& y) { return x.name == y.name && x.type == y.type; });
 }
 
+std::string overloadsText(const std::string& kind, std::span<const Operator* const> overloads) {
+  return kind + " has the overloads " + join(overloads, ", ", [](const Operator* o) { return o->fullName(); });
+}
+
+// Why nobody but we may have such an operator; "" if anybody may.
+std::string problemOfOwn(const Schema& schema) {
+  const std::string_view space = std::string_view(schema.name).substr(0, schema.name.find("::"));
+  if (space == "prim" || space == "tscompile")
+    return fmt::format("the operators of {} are ours: {} needs another name space", space, schema.fullName());
+  for (size_t i = 0; i < schema.arguments.size(); ++i)
+    for (size_t k = 0; k < i; ++k)
+      if (schema.arguments[i].name == schema.arguments[k].name)
+        return fmt::format("{} has two arguments named {}", schema.fullName(), schema.arguments[i].name);
+  return "";
+}
+
+// Whether inference can tell of that many results.
+bool canTell(const OpDef& def, size_t results, const OpRegistry& registry) {
+  const std::unique_ptr<Operator> op = Operator::make(def, registry);
+  InferCall call(*op, std::span<const SymbolicValue>());
+  try {
+    for (size_t i = 0; i < results; ++i) call.resultUnknown();
+  } catch (const ExecutionError&) {
+    return false;
+  }
+  return true;
+}
+
 constexpr const char* kSee = "docs/writing_converters.md tells how to write one";
 
 }  // namespace
@@ -48,10 +76,10 @@ const Operator* Extensions::findFor(std::string_view op, Diagnostics& diagnostic
   }
   std::string kind = name.substr(0, name.find('.'));
   Diagnostic& error = diagnostics.error("there is no operator " + abbreviate(name, 80), ErrorKind::Input);
-  auto overloads = base_->overloads(Symbol::of(kind));
+  auto overloads = registry_.overloads(Symbol::of(kind));
   if (!overloads.empty())
-    error.note(kind + " has the overloads " + join(overloads, ", ", [](const Operator* o) { return o->fullName(); }));
-  else if (std::string nearest = base_->nearestKind(kind); !nearest.empty())
+    error.note(overloadsText(kind, overloads));
+  else if (std::string nearest = registry_.nearestKind(kind); !nearest.empty())
     error.note("did you mean " + nearest + "?");
   return nullptr;
 }
@@ -69,12 +97,16 @@ bool Extensions::addConverter(std::string_view name, Converter converter, Diagno
   if (!op->isImplemented())
     return refuse(full + " has no kernel, which computes it where engines cannot",
                   "add the operator with a kernel of yours");
-  if (op->def().scalar)
-    return refuse(full + " computes numbers, which is done while an engine is made", "it needs no converter");
+  if (op->def().scalar) {
+    const std::string kind(op->kind().text());
+    return refuse(full + " computes numbers, which is done while an engine is made: it needs no converter",
+                  overloadsText(kind, registry_.overloads(op->kind())));
+  }
   if (op->schema().isMutable())
     return refuse(full + " writes to its arguments", "converters are for operators that make new values");
-  OpDef& def = registry_.addCopy(*op);
   SessionFunctions& functions = functions_.emplace_back();
+  if (op->def().session) functions = *op->def().session;  // of one that was added
+  OpDef& def = registry_.addCopy(*op);
   functions.convert = std::move(converter);
   def.convert = convertBySession;
   def.session = &functions;
@@ -93,18 +125,26 @@ bool Extensions::addOperator(UserOperator op, Diagnostics& diagnostics) {
                  abbreviate(op.schema, 80) + "'");
   Result<Schema> schema = parseSchema(op.schema, diagnostics);
   if (!schema) return false;
-  if (schema->isMutable()) return wrong(schema->fullName() + " writes to its arguments, which only ours may do");
+  if (std::string problem = problemOfOwn(*schema); !problem.empty()) return wrong(std::move(problem));
+  if (schema->isMutable() && op.convert)
+    return wrong(schema->fullName() + " writes to its arguments: it runs in the interpreter, and takes no converter");
   if (!op.infer || !op.kernel)
     return wrong(schema->fullName() + " needs a function that infers its results, and a kernel");
   const std::string& text = schemas_.emplace_back(std::move(op.schema));
   SessionFunctions& functions = functions_.emplace_back();
   functions = {std::move(op.infer), std::move(op.kernel), std::move(op.convert)};
-  registry_.add({.schema = text,
-                 .infer = inferBySession,
-                 .kernel = computeBySession,
-                 .convert = functions.convert ? convertBySession : nullptr,
-                 .dtypes = op.dtypes,
-                 .session = &functions});
+  const OpDef def = {.schema = text,
+                     .infer = inferBySession,
+                     .kernel = computeBySession,
+                     .convert = functions.convert ? convertBySession : nullptr,
+                     .dtypes = op.dtypes,
+                     .traits = schema->returns.empty() ? TraitSet{Trait::SideEffects} : TraitSet{},
+                     .inEngines = !schema->isMutable(),
+                     .session = &functions};
+  if (!canTell(def, schema->returns.size(), registry_))
+    return wrong(fmt::format("{} has {} results, which is more than an operator may have", schema->fullName(),
+                             schema->returns.size()));
+  registry_.add(def);
   return true;
 }
 

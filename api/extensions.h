@@ -83,9 +83,18 @@ class Extensions {
 bool loadPluginLibrary(PluginRegistry& registry, const std::string& library, Diagnostics& diagnostics);
 bool loadPluginsOfEnvironment(PluginRegistry& registry, Diagnostics& diagnostics);
 
-// What a library was built with must be what loads it.
+// What a library was built with must be what loads it: the sizes of all that goes to and fro tell most changes.
+template <class... Types>
+constexpr uint64_t sizesAsNumber() {
+  uint64_t number = 2;  // of changes that sizes do not tell
+  ((number = number * 0x9e3779b97f4a7c15 + sizeof(Types)), ...);
+  return number;
+}
 constexpr uint64_t kExtensionAbi =
-    1 + 1000 * (sizeof(ConvertCall) + sizeof(Network) * 1000 + sizeof(Extensions) * 1000000);
+    sizesAsNumber<Extensions, UserOperator, SessionFunctions, OpDef, Schema, Argument, AliasInfo, Operator, OpRegistry,
+                  InferCall, TensorInfo, TensorSpec, SymbolicValue, InferredResult, KernelCall, RunContext, RunOptions,
+                  ConvertCall, NetworkTensors, Network, NetTensor, NetBuffer, NetValue, Layer, Frame, IValue, Tensor,
+                  TensorImpl, Storage, TensorFacts, Dims, Diagnostics, Diagnostic>();
 
 }  // namespace tscompile
 

@@ -4,7 +4,16 @@
 
 namespace tscompile {
 
+namespace {
+// Functions of others may ask for anything.
+void requireArgument(const InferCall& call, size_t i) {
+  if (i >= call.size()) [[unlikely]]
+    call.fail("argument {} is asked for, of {}", i + 1, call.size());
+}
+}  // namespace
+
 bool InferCall::isNone(size_t i) const {
+  requireArgument(*this, i);
   if (const IValue* v = known(i)) return v->isNone() || (v->isTensor() && !v->tensorImpl());
   TypePtr t = symbols_[i].type;
   if (t->is(TypeKind::None)) return true;
@@ -13,6 +22,7 @@ bool InferCall::isNone(size_t i) const {
 }
 
 bool InferCall::isTensor(size_t i) const {
+  requireArgument(*this, i);
   if (const IValue* v = known(i)) return v->isTensor() && v->tensorImpl();
   return symbols_[i].type->isTensor();
 }
@@ -29,6 +39,7 @@ TensorInfo infoOf(TypePtr type) {
 }  // namespace
 
 TensorInfo InferCall::tensor(size_t i) const {
+  requireArgument(*this, i);
   if (const IValue* v = known(i)) {
     if (!v->isTensor() || !v->tensorImpl()) {
       if (v->isLiteral() && !values_) return infoOf(symbols_[i].type);
@@ -49,6 +60,7 @@ TensorInfo InferCall::rankedTensor(size_t i) const {
 }
 
 std::vector<TensorInfo> InferCall::tensors(size_t i) const {
+  requireArgument(*this, i);
   std::vector<TensorInfo> out;
   if (const IValue* v = known(i)) {
     if (!v->isList()) fail("expected a list of tensors as argument {}", i + 1);
@@ -71,6 +83,7 @@ std::vector<TensorInfo> InferCall::tensors(size_t i) const {
 }
 
 std::vector<std::optional<TensorInfo>> InferCall::optionalTensors(size_t i) const {
+  requireArgument(*this, i);
   std::vector<std::optional<TensorInfo>> out;
   auto addConstant = [&](const IValue& item) {
     if (item.isTensor() && item.tensorImpl())
@@ -117,6 +130,7 @@ int64_t asArgument(const Operator& op, int64_t integer) {
 }  // namespace
 
 int64_t InferCall::size(size_t i) const {
+  requireArgument(*this, i);
   if (const IValue* v = known(i)) {
     if (v->isInt()) return v->toInt();
     if (v->isBool()) return v->toBool();
@@ -128,6 +142,7 @@ int64_t InferCall::size(size_t i) const {
 }
 
 double InferCall::number(size_t i) const {
+  requireArgument(*this, i);
   const IValue& v = needed(i);
   if (v.isComplex()) return v.toComplex().real();
   if (!v.isNumber()) fail("expected a number as argument {}", i + 1);
@@ -135,18 +150,21 @@ double InferCall::number(size_t i) const {
 }
 
 bool InferCall::flag(size_t i) const {
+  requireArgument(*this, i);
   const IValue& v = needed(i);
   if (!v.isBool() && !v.isInt()) fail("expected a bool as argument {}", i + 1);
   return v.isInt() ? v.toInt() != 0 : v.toBool();
 }
 
 std::string_view InferCall::text(size_t i) const {
+  requireArgument(*this, i);
   const IValue& v = needed(i);
   if (!v.isString()) fail("expected a string as argument {}", i + 1);
   return v.toString();
 }
 
 Dims InferCall::sizes(size_t i) const {
+  requireArgument(*this, i);
   if (const IValue* v = known(i)) {
     Dims out;
     if (v->isInt()) {
@@ -176,6 +194,7 @@ Dims InferCall::integers(size_t i) const {
 }
 
 DType InferCall::scalarType(size_t i) const {
+  requireArgument(*this, i);
   TypeKind kind;
   if (const IValue* v = known(i)) {
     if (v->isBool()) return DType::Bool;
@@ -199,6 +218,7 @@ DType InferCall::scalarType(size_t i) const {
 }
 
 DType InferCall::dtypeOr(size_t i, DType otherwise) const {
+  requireArgument(*this, i);
   const IValue& v = needed(i);
   if (v.isNone()) return otherwise;
   std::optional<DType> dtype = v.isInt() ? dtypeFromNumber(v.toInt()) : std::nullopt;
@@ -233,7 +253,7 @@ Dims InferCall::dims(size_t i, size_t rank, bool emptyIsAll) const {
 }
 
 InferredResult& InferCall::next() {
-  TS_CHECK(resultCount_ < kMaxResults);
+  if (resultCount_ == kMaxResults) fail("more than {} results are told", kMaxResults);
   return *new (results() + resultCount_++) InferredResult;
 }
 

@@ -175,6 +175,7 @@ void OpRegistry::add(const OpDef& def) {
   if (!isKnown) badRecord(def.schema, "needs its whole schema, as the catalog does not have it");
   put(kind, def);
   if (def.inplace != InPlace::No && !kind.ends_with('_')) put(kind + "_", def);
+  groups_.clear();
 }
 
 OpDef& OpRegistry::addCopy(const Operator& op) {
@@ -186,6 +187,7 @@ OpDef& OpRegistry::addCopy(const Operator& op) {
     if (overloadOf(known.schema) == op.overload()) return known;
   OpDef& copy = records->second.emplace_back(op.def());
   copy.schema = op.schemaSource();
+  groups_.clear();
   return copy;
 }
 

@@ -69,7 +69,25 @@ void inferBySession(InferCall& call) {
   if (call.isRun()) checkInferred(call);
 }
 
+namespace {
+
+// Arguments that the schema says are written may be; a result that it says is one of them is it.
+void prepareWrites(KernelCall& call) {
+  const Schema& schema = call.op().schema();
+  if (!schema.isMutable()) return;
+  for (size_t i = 0; i < schema.arguments.size(); ++i) {
+    const Argument& a = schema.arguments[i];
+    if (!a.isWritten() || !call.argument(i).isTensor() || call.isNone(i)) continue;
+    requireWritable(call.tensor(i));
+    for (size_t r = 0; r < std::min(schema.returns.size(), call.resultCount()); ++r)
+      if (schema.returns[r].alias == a.alias) call.setResult(r, call.argument(i));
+  }
+}
+
+}  // namespace
+
 void computeBySession(KernelCall& call) {
+  prepareWrites(call);
   try {
     call.op().def().session->kernel(call);
   } catch (const ExecutionError&) {
@@ -78,6 +96,40 @@ void computeBySession(KernelCall& call) {
     throwSessionFailure("its kernel");
   }
 }
+
+namespace {
+
+// Those of a value, in containers too.
+void addTensors(const IValue& value, std::vector<Tensor>& to) {
+  if (value.isTensor() && value.tensorImpl()) to.push_back(value.toTensor());
+  const std::vector<IValue>* items = value.isList()    ? &value.toList().items
+                                     : value.isTuple() ? &value.toTuple().items
+                                                       : nullptr;
+  if (items)
+    for (const IValue& item : *items) addTensors(item, to);
+}
+
+// A result whose schema does not say whose memory it has is new. In engines all tensors lie in one storage.
+void checkNewMemory(const Operator& op, const InferCall& inferred, std::span<const IValue> results) {
+  const std::vector<Argument>& returns = op.schema().returns;
+  std::vector<Tensor> others, made;
+  for (size_t i = 0; i < inferred.size(); ++i)
+    if (const IValue* argument = inferred.constant(i)) addTensors(*argument, others);
+  for (size_t i = 0; i < std::min(returns.size(), results.size()); ++i) {
+    made.clear();
+    addTensors(results[i], made);
+    for (const Tensor& t : made) {
+      auto isShared = [&](const Tensor& o) { return o.storage() == t.storage() && memoryOverlaps(o, t); };
+      if (!returns[i].alias && std::ranges::any_of(others, isShared))
+        inferred.fail("its kernel gave memory of an argument or of another result as result {}, which the schema says "
+                      "is new: return a clone",
+                      i + 1);
+      others.push_back(t);
+    }
+  }
+}
+
+}  // namespace
 
 void checkSessionResults(const Operator& op, const InferCall& inferred, std::span<const IValue> results) {
   // Plugins, which may be forgotten, may give fewer rows than they told; what holds them checks that.
@@ -96,6 +148,7 @@ void checkSessionResults(const Operator& op, const InferCall& inferred, std::spa
         !fits(result, inferred.inferred(i).tensor))
       inferred.fail("its kernel gave result {} another dtype or other sizes than its inference told", i + 1);
   }
+  checkNewMemory(op, inferred, results);
 }
 
 }  // namespace tscompile

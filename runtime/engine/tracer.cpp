@@ -530,7 +530,22 @@ class Tracer : private OperatorTracer {
                           : !call.fitsResult(i) ? "gave output {} of {} another type or shape than inference"
                                                 : nullptr;
       if (wrong) mistake(node(), "the converter " + fmt::format(fmt::runtime(wrong), i + 1, name));
+      if (!isComputed(results[i]))
+        mistake(node(), fmt::format("the converter added no layer that computes output {} of {}", i + 1, name));
     }
+  }
+
+  // Whether a layer makes a result, as far as it is a tensor between layers.
+  bool isComputed(const IValue& result) {
+    if (!NetworkTensors::isSymbolic(result) || !result.isTensor() || tensors_.wideOf(result.toTensor()).defined())
+      return true;
+    auto bufferOf = [&](TensorId id) { return (*network_)[id].buffer; };
+    const BufferId buffer = bufferOf(tensors_.idOf(result.toTensor()));
+    auto makes = [&](const std::unique_ptr<Layer>& layer) {
+      return std::ranges::any_of(layer->outputs, [&](TensorId id) { return bufferOf(id) == buffer; });
+    };
+    return network_->buffers[buffer].kind != NetBuffer::Kind::Inner ||
+           std::any_of(network_->layers.rbegin(), network_->layers.rend(), makes);
   }
 
   // Whether a result lies in the memory of an argument though the schema says that it is new.

@@ -202,7 +202,18 @@ TEST(Extensions, MistakesOfRegistrationAreReported) {
             "the schema of aten::flatten.using_ints has other arguments");
   EXPECT_EQ(reported(converter("aten::relu_")), "aten::relu_ writes to its arguments");
   EXPECT_EQ(reported(converter("aten::add.int")),
-            "aten::add.int computes numbers, which is done while an engine is made");
+            "aten::add.int computes numbers, which is done while an engine is made: it needs no converter");
+  auto adding = [](const char* schema) {
+    return [schema](Extensions& e, Diagnostics& d) {
+      return e.addOperator({.schema = schema, .infer = [](InferCall&) {}, .kernel = [](KernelCall&) {}}, d);
+    };
+  };
+  EXPECT_EQ(reported(adding("m::nine(Tensor x) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, "
+                            "Tensor)")),
+            "m::nine has 9 results, which is more than an operator may have");
+  EXPECT_EQ(reported(adding("m::s(Tensor x, int x) -> Tensor")), "m::s has two arguments named x");
+  EXPECT_EQ(reported(adding("prim::Constant(Tensor x) -> Tensor")),
+            "the operators of prim are ours: prim::Constant needs another name space");
   EXPECT_EQ(reported([](Extensions& e, Diagnostics& d) { return e.addConverter("aten::relu", nullptr, d); }),
             "the converter of aten::relu is empty");
   EXPECT_EQ(reported([](Extensions& e, Diagnostics& d) { return e.addOperator({.schema = "scale"}, d); }),
@@ -263,6 +274,8 @@ TEST(Extensions, LayersReadWhatEarlierOnesMake) {
   EXPECT_NE(c.messages.find("test.ir:4:3"), std::string::npos) << c.messages;
   c = compileAndRun(load(kGraph, withMish([](ConvertCall& call) { call.makeResult(0); })));
   EXPECT_FALSE(c.ok);
+  EXPECT_NE(c.messages.find("the converter added no layer that computes output 1 of aten::mish"), std::string::npos)
+      << c.messages;
 }
 
 // What compiling for `shape` tells of a converter, and a run after it; and how many nodes are in engines.
@@ -377,6 +390,114 @@ TEST(Extensions, OperatorsGiveWhatTheirSchemaSays) {
             "mine::f: its kernel gave int as result 1, which is Tensor");
   EXPECT_EQ(runOf(like, [](KernelCall& call) { call.setResult(sample({3})); }),
             "mine::f: its kernel gave result 1 another dtype or other sizes than its inference told");
+  const char* shared =
+      "mine::f: its kernel gave memory of an argument or of another result as result 1, which the schema says is new: "
+      "return a clone";
+  EXPECT_EQ(runOf(like, [](KernelCall& call) { call.setResult(call.argument(0)); }), shared);
+  auto unknown = [](InferCall& call) { call.resultUnknown(); };
+  auto twice = [](KernelCall& call) { call.setResult(tensorList({sample({2}), call.tensor(0)})); };
+  EXPECT_EQ(runOf(unknown, twice, "Tensor[]"), shared);
+}
+
+// Whoever writes them may be wrong of what there is.
+TEST(Extensions, OperatorsAskForWhatThereIs) {
+  auto like = [](InferCall& call) { call.result(call.tensor(0)); };
+  EXPECT_EQ(runOf([](InferCall& call) { call.result(call.tensor(5)); }, [](KernelCall&) {}),
+            "mine::f: argument 6 is asked for, of 1");
+  EXPECT_EQ(runOf(like, [](KernelCall& call) { call.integer(5); }), "mine::f: argument 6 is asked for, of 1");
+  EXPECT_EQ(runOf(like, [](KernelCall& call) { call.out(3); }), "mine::f: result 4 is asked for, of 1");
+}
+
+// An operator, and a graph of it, run as it is and compiled.
+struct InBoth {
+  std::vector<IValue> interpreted, compiled;
+  std::string messages;
+};
+InBoth runInBoth(UserOperator op, const char* graph, const std::function<std::vector<IValue>()>& inputs) {
+  InBoth out;
+  Diagnostics d;
+  auto e = std::make_shared<Extensions>();
+  EXPECT_TRUE(e->addOperator(std::move(op), d)) << messages(d);
+  Module m = load(graph, e);
+  CompileSpec spec;
+  spec.minBlockSize = 1;
+  Result<Module> compiled = compile(m, spec, d);
+  EXPECT_TRUE(compiled.ok()) << messages(d);
+  if (!compiled) return out;
+  if (auto got = m.forward(inputs(), d)) out.interpreted = *got;
+  if (auto got = compiled->forward(inputs(), d)) out.compiled = *got;
+  out.messages = messages(d);
+  return out;
+}
+
+// Nothing uses what it gives, as it gives nothing.
+TEST(Extensions, OperatorsWithoutResultsStay) {
+  int calls = 0;
+  InBoth both = runInBoth({.schema = "mine::count(Tensor self) -> ()",
+                           .infer = [](InferCall&) {},
+                           .kernel = [&](KernelCall&) { ++calls; }},
+                          "graph(%x : Tensor):\n  %y : Tensor = aten::relu(%x)\n   = mine::count(%y)\n"
+                          "  %z : Tensor = aten::neg(%y)\n  return (%z)\n",
+                          [] { return std::vector<IValue>{sample({2, 3})}; });
+  EXPECT_EQ(calls, 2) << both.messages;
+}
+
+// A state that is written, and given back, as caches are.
+TEST(Extensions, OperatorsWriteWhatTheirSchemaSays) {
+  Tensor state;
+  UserOperator op{.schema = "mine::acc(Tensor(a!) state, Tensor x) -> Tensor(a!)",
+                  .infer = [](InferCall& call) { call.result(call.tensor(0)); },
+                  .kernel = [](KernelCall& call) { call.out().data<float>()[0] += call.tensor(1).data<float>()[0]; }};
+  InBoth both = runInBoth(op,
+                          "graph(%s : Tensor, %x : Tensor):\n  %y : Tensor = mine::acc(%s, %x)\n"
+                          "  %z : Tensor = aten::neg(%s)\n  return (%y, %z)\n",
+                          [&] {
+                            state = Tensor::zeros(DType::Float32, {1});
+                            return std::vector<IValue>{state, sample({1})};
+                          });
+  for (const std::vector<IValue>& out : {both.interpreted, both.compiled}) {
+    ASSERT_EQ(out.size(), 2u) << both.messages;
+    EXPECT_EQ(out[0].toTensor().data<float>()[0], -1);
+    EXPECT_EQ(out[1].toTensor().data<float>()[0], 1);
+  }
+  EXPECT_EQ(state.data<float>()[0], -1);
+}
+
+// Also in engines, which have memory for results before the kernel is called.
+TEST(Extensions, KernelsThatSetNothingFailInEngines) {
+  InBoth both = runInBoth({.schema = "mine::f(Tensor self) -> Tensor",
+                           .infer = [](InferCall& call) { call.result(call.tensor(0)); },
+                           .kernel = [](KernelCall&) {}},
+                          "graph(%x : Tensor):\n  %y : Tensor = mine::f(%x)\n  %z : Tensor = aten::neg(%y)\n"
+                          "  return (%z)\n",
+                          [] { return std::vector<IValue>{sample({2, 3})}; });
+  EXPECT_TRUE(both.interpreted.empty());
+  EXPECT_TRUE(both.compiled.empty());
+}
+
+TEST(Extensions, OperatorsThatWereAddedTakeConverters) {
+  Diagnostics d;
+  int converted = 0;
+  auto e = std::make_shared<Extensions>();
+  auto kernel = [](KernelCall& call) {
+    for (int64_t i = 0; i < call.out().numel(); ++i)
+      call.out().data<float>()[i] = std::max(call.tensor(0).data<float>()[i], 0.f);
+  };
+  ASSERT_TRUE(e->addOperator({.schema = "mine::ramp(Tensor self) -> Tensor",
+                              .infer = [](InferCall& call) { call.result(call.tensor(0)); },
+                              .kernel = kernel},
+                             d));
+  ASSERT_TRUE(e->addConverter(
+      "mine::ramp",
+      [&](ConvertCall& call) {
+        ++converted;
+        call.setResult(0, call.compute("aten::relu", {call.argument(0)}));
+      },
+      d))
+      << messages(d);
+  Compiled c = compileAndRun(load("graph(%x : Tensor):\n  %y : Tensor = mine::ramp(%x)\n  return (%y)\n", e));
+  EXPECT_TRUE(c.ok && c.same) << c.messages;
+  EXPECT_GT(converted, 0);
 }
 
 TEST(Extensions, WhatOperatorsThrowIsAnErrorOfTheirNode) {
