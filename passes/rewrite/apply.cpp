@@ -9,6 +9,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <new>
 
 namespace tscompile {
 namespace {
@@ -27,6 +28,26 @@ std::string placeOf(const Value* v) {
          (v->node()             ? std::string(v->node()->kind().text())
           : v->block()->owner() ? "a block"
                                 : "the inputs");
+}
+
+bool saysAll(TypePtr type) {
+  return !type->isTensor() || (type->tensor().dtype != DType::Undefined && type->tensor().hasAllSizes());
+}
+
+// Why code of a rewrite made nothing: what it threw. That a run is over, or that there is no memory, is thrown on.
+std::string thrownText() {
+  try {
+    throw;
+  } catch (const ExecutionError& e) {
+    if (e.kind() == ErrorKind::Interrupted || e.kind() == ErrorKind::Limit) throw;
+    return std::string("it throws: ") + e.what();
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& e) {
+    return std::string("it throws: ") + e.what();
+  } catch (...) {
+    return "it throws";
+  }
 }
 
 // "cuda" may be "cuda:0".
@@ -90,12 +111,18 @@ bool RewriteApplier::apply(const NodeRewrite& rewrite, Node* node) {
   described_.clear();
   std::string before = describe ? std::string(trim(nodeText(*node))) : "";
   bool hadPlace = hasPlace(node);
-  Replacement r = rewrite.apply(node, context_);
-  if (r.kind() == Replacement::Kind::None) {
+  Replacement r;
+  std::string problem;
+  try {
+    r = rewrite.apply(node, context_);
+  } catch (...) {
+    problem = thrownText();
+  }
+  if (r.kind() == Replacement::Kind::None && problem.empty()) {
     if (log_.position() != start) takeBack(start);
     return false;
   }
-  std::string problem = perform(rewrite, node, r, start);
+  if (problem.empty()) problem = perform(rewrite, node, r, start);
   if (problem.empty() && log_.position() == start) return false;
   if (problem.empty() && provenance != Provenance::Off) problem = checkPlaces(rewrite, hadPlace, start);
   if (problem.empty() && veto) problem = veto(rewrite, node, r);
@@ -159,15 +186,22 @@ std::string RewriteApplier::pairUp(Node* node, const Replacement& r) {
 
 std::string RewriteApplier::replaceOne(Value* from, Value* to, size_t start) {
   std::string replaced = describe ? placeOf(from) : "";
+  auto misfit = [&](TypePtr before, TypePtr after) {
+    return fmt::format("{} is {}, which does not fit {} of type {}", nameOf(to), typeText(after), nameOf(from),
+                       typeText(before));
+  };
   TypePtr type = mergedType(from->type(), to->type());
-  if (!type)
-    return fmt::format("{} is {}, which does not fit {} of type {}", nameOf(to), typeText(to->type()), nameOf(from),
-                       typeText(from->type()));
+  if (!type) return misfit(from->type(), to->type());
+  std::vector<Node*> made = log_.created(start);
+  auto isMade = [&](const Node* n) { return std::find(made.begin(), made.end(), n) != made.end(); };
+  // What a node is declared to give, and leaves open, follows from its operator.
+  if (isMade(to->node()) || !saysAll(from->type()) || !saysAll(to->type())) {
+    TypePtr before = context_.facts.symbolic(from).type, after = context_.facts.symbolic(to).type;
+    if (before->isTensor() && after->isTensor() && !mergedType(before, after)) return misfit(before, after);
+  }
   if (type != to->type() && to->node()) to->setType(type);
   context_.facts.replaced(from, to);
   // Nodes of the replacement itself may go on using the former value.
-  std::vector<Node*> made = log_.created(start);
-  auto isMade = [&](const Node* n) { return std::find(made.begin(), made.end(), n) != made.end(); };
   std::vector<Use*> uses;
   for (Use& u : from->uses())
     if (made.empty() || !isMade(u.user)) uses.push_back(&u);

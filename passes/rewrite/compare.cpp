@@ -247,7 +247,7 @@ std::optional<RewriteMismatch> compareResults(const std::vector<IValue>& before,
 }
 
 std::optional<RewriteMismatch> compareGraphs(const Graph& before, const Graph& after, Evaluator& evaluator,
-                                             double relative, double absolute) {
+                                             double relative, double absolute, size_t* compared) {
   constexpr int kSamples = 3;
   for (int sample = 0; sample < kSamples; ++sample) {
     // Each graph gets arguments of its own: it may write to them, and what it wrote is compared too.
@@ -255,6 +255,7 @@ std::optional<RewriteMismatch> compareGraphs(const Graph& before, const Graph& a
     if (!first || !second || first->size() != second->size()) return std::nullopt;
     std::optional<std::vector<IValue>> a = evaluator.run(before, *first);
     if (!a) continue;
+    if (compared) ++*compared;
     std::optional<std::vector<IValue>> b = evaluator.run(after, *second);
     if (!b) {
       RewriteMismatch m;

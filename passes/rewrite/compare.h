@@ -30,8 +30,9 @@ std::optional<std::vector<IValue>> sampleInputs(const Graph& graph, int sample);
 std::optional<RewriteMismatch> compareResults(const std::vector<IValue>& before, const std::vector<IValue>& after,
                                               double relative, double absolute);
 
-// Both graphs on a few samples; samples on which the first one fails say nothing.
+// Both graphs on a few samples; samples on which the first one fails say nothing. `compared`: how many did.
 std::optional<RewriteMismatch> compareGraphs(const Graph& before, const Graph& after, Evaluator& evaluator,
-                                             double relative = 1e-5, double absolute = 1e-6);
+                                             double relative = 1e-5, double absolute = 1e-6,
+                                             size_t* compared = nullptr);
 
 }  // namespace tscompile

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <iterator>
 
 namespace tscompile {
 
@@ -369,9 +370,18 @@ std::vector<RewriteDatabase::Entry> RewriteDatabase::allEntries() const {
 std::vector<std::string> RewriteDatabase::unknownNames(const Query& query) const {
   std::vector<std::string> out;
   std::vector<Entry> all = allEntries();
-  for (const Query::Tags* tags : {&query.include_, &query.require_, &query.exclude_})
-    for (const std::string& t : *tags)
-      if (std::none_of(all.begin(), all.end(), [&](const Entry& e) { return e.tags.contains(t); })) out.push_back(t);
+  auto addUnknown = [&](const Query& q, const std::vector<Entry>& entries) {
+    for (const Query::Tags* tags : {&q.include_, &q.require_, &q.exclude_})
+      for (const std::string& t : *tags)
+        if (std::ranges::none_of(entries, [&](const Entry& e) { return e.tags.contains(t); })) out.push_back(t);
+  };
+  addUnknown(query, all);
+  for (const auto& [name, inner] : query.sub_) {
+    std::vector<Entry> inside;
+    std::ranges::copy_if(all, std::back_inserter(inside),
+                         [&](const Entry& e) { return std::ranges::find(e.path, name) != e.path.end(); });
+    inside.empty() ? out.push_back(name) : addUnknown(*inner, inside);
+  }
   return out;
 }
 

@@ -237,6 +237,19 @@ bool Pattern::isBuiltFrom(const Pattern& other, Diagnostics& diagnostics) const 
   return good;
 }
 
+namespace {
+
+// Makes a number of a variable what the text declares it to be; false if it cannot be.
+bool fitsDeclared(Node& made, const Node& text) {
+  const IValue* v = made.kind() == sym::Constant ? made.attributeValue(sym::value) : nullptr;
+  if (!v || !v->isNumber()) return true;
+  const TypePtr declared = text.output()->type();
+  if (declared->is(TypeKind::Float) && v->isInt()) made.setAttribute(sym::value, IValue(v->toDouble()));
+  return declared == untypedInPattern() || isInstance(*made.attributeValue(sym::value), declared);
+}
+
+}  // namespace
+
 std::optional<std::vector<Value*>> Pattern::reify(const Match& match, RewriteContext& context, Builder& builder) const {
   std::vector<Value*> values(pattern_->values.size());
   for (const Value* v : graph().inputs())
@@ -265,6 +278,7 @@ std::optional<std::vector<Value*>> Pattern::reify(const Match& match, RewriteCon
       if (a.variable >= 0) v = match.attribute(pattern_->variables[static_cast<size_t>(a.variable)]);
       if (!v) return std::nullopt;
       made->setAttribute(a.name, *v);
+      if (a.variable >= 0 && !fitsDeclared(*made, *p.node)) return std::nullopt;
     }
     setOutputTypes(made, p.node, context);
     for (size_t i = 0; i < made->outputCount(); ++i) values[pattern_->indexOf[p.node->output(i)]] = made->output(i);

@@ -1,5 +1,8 @@
 // Patterns as rewrites: what matches is replaced, where that is safe.
 #include "passes/rewrite/compiled_pattern.h"
+#include "passes/rewrite/transaction.h"
+
+#include <fmt/core.h>
 
 #include <algorithm>
 
@@ -67,29 +70,44 @@ NodeRewrite patternRewrite(std::string name, Pattern from,
   rewrite.name = std::move(name);
   rewrite.kinds = from.kinds();
   bool calls = from.holdsCalls();
-  rewrite.whyNot = [from, calls](RewriteContext& c) -> std::string {
-    std::string why = from.whyNot(c);
-    if (!why.empty() || calls) return why;
-    bool ignored = false;
-    for (const Match& m : from.findAll(c))
-      if (arePure(m, c) && isUndisturbed(m, c, ignored)) return "";
-    return "the pattern matches, but its nodes have effects, or some node writes memory that they read or make";
-  };
-  rewrite.seeds = rarestOf(rewrite.kinds, !from.isAssociative());
-  rewrite.apply = [from = std::move(from), build = std::move(build), calls](Node* n, RewriteContext& c) -> Replacement {
-    std::optional<Match> m = from.match(n, c);
+  // Nothing, and why, where the match must stay.
+  auto make = [build = std::move(build), calls](const Match& m, RewriteContext& c, std::string_view& why) {
     bool mustBeFresh = false;
-    if (!m || (!calls && (!arePure(*m, c) || !isUndisturbed(*m, c, mustBeFresh)))) return {};
-    Replacement r = build(*m, c);
+    why = "its nodes have effects, or some node writes memory that they read or make";
+    if (!calls && (!arePure(m, c) || !isUndisturbed(m, c, mustBeFresh))) return Replacement();
+    Replacement r = build(m, c);
     if (r.kind() == Replacement::Kind::Outputs) {
-      std::vector<Value*> outputs = m->outputs();
+      std::vector<Value*> outputs = m.outputs();
       if (outputs.size() != r.outputs().size()) return r;
       std::vector<std::pair<Value*, Value*>> pairs;
       for (size_t i = 0; i < outputs.size(); ++i) pairs.emplace_back(outputs[i], r.outputs()[i]);
-      r = Replacement::of(std::move(pairs), callsOf(*m));
+      r = Replacement::of(std::move(pairs), callsOf(m));
     }
-    if (mustBeFresh && !areFresh(r, c)) return {};
+    if (mustBeFresh && !areFresh(r, c)) {
+      why = "some node writes memory that its nodes read or make, and what takes their place is no new memory";
+      return Replacement();
+    }
+    if (!r) why = "no replacement can be made of it";
     return r;
+  };
+  rewrite.whyNot = [from, make](RewriteContext& c) -> std::string {
+    std::string why = from.whyNot(c);
+    if (!why.empty()) return why;
+    std::string_view problem;
+    for (const Match& m : from.findAll(c)) {
+      Transaction tried(c.graph, c.registry);
+      const bool isMade = static_cast<bool>(make(m, c, problem));
+      tried.rollback();
+      c.facts.refresh();
+      if (isMade) return "";
+    }
+    return fmt::format("the pattern matches, but {}", problem);
+  };
+  rewrite.seeds = rarestOf(rewrite.kinds, !from.isAssociative());
+  rewrite.apply = [from = std::move(from), make = std::move(make)](Node* n, RewriteContext& c) -> Replacement {
+    std::optional<Match> m = from.match(n, c);
+    std::string_view ignored;
+    return m ? make(*m, c, ignored) : Replacement();
   };
   return rewrite;
 }

@@ -19,6 +19,7 @@
 #include <set>
 #include <span>
 #include <unordered_map>
+#include <utility>
 
 namespace tscompile {
 
@@ -156,11 +157,17 @@ class PlanRunner {
 
   // What rewriting would do to the results on sample inputs; "": nothing that shows.
   std::string difference(double tolerance) {
+    constexpr double kAbsolute = 1e-6;
     size_t now = log_.position();
     log_.moveTo(rewriteStart_);
     std::unique_ptr<Graph> before = cloneGraph(context_.graph);
     log_.moveTo(now);
-    std::optional<RewriteMismatch> m = compareGraphs(*before, context_.graph, *context_.evaluator, tolerance);
+    size_t compared = 0;
+    std::optional<RewriteMismatch> m =
+        compareGraphs(*before, context_.graph, *context_.evaluator, tolerance, kAbsolute, &compared);
+    if (!compared && !std::exchange(toldUncompared_, true))
+      context_.diagnostics.warning(SourceRange{}, "rewrites of this graph are not compared: it does not run on samples")
+          .note("samples are made of the types of its inputs, and need the values of all attributes");
     return m ? m->text() + madeText() : "";
   }
 
@@ -456,6 +463,7 @@ class PlanRunner {
   Profile* profile_ = nullptr;  // of the entry that is running
   size_t rewriteStart_ = 0;
   const uint64_t mostNodes_;
+  bool toldUncompared_ = false;
   NodeTable<bool> leftOut_;  // of the nodes that were there at first: those that rewrites are not asked about
 };
 

@@ -246,6 +246,7 @@ class RulesReader {
     std::optional<Pattern> from = pattern(*d.match), to = pattern(*d.replace);
     if (!from || !to) return std::nullopt;
     if (!writesNothing(*from, *d.match) || !canBeFound(*from, *d.match)) return std::nullopt;
+    warnOfUnknown(*from);
     if (!to->isBuiltFrom(*from, diagnostics_) || !canBeMade(*to)) {
       good_ = false;
       return std::nullopt;
@@ -258,10 +259,41 @@ class RulesReader {
         good_ = false;
         return std::nullopt;
       }
-      from->where(std::move(condition->holds), std::string(c.text()), std::move(condition->isKnown));
+      // What must hold together is told apart where it does not.
+      for (SourceRange part : conjuncts(c)) {
+        if (part.text() != c.text()) condition = parseCondition(part.text(), part, *from, diagnostics_);
+        from->where(std::move(condition->holds), std::string(trim(part.text())), std::move(condition->isKnown));
+      }
     }
     return patternRewrite(d.name, std::move(*from), std::move(*to));
   }
+
+  // The parts between the `and`s of a condition that is right; itself where an `or` joins them.
+  std::vector<SourceRange> conjuncts(SourceRange condition) const {
+    const std::string_view text = condition.text();
+    auto part = [&](size_t from, size_t to) {
+      return range(condition.begin + static_cast<uint32_t>(from), condition.begin + static_cast<uint32_t>(to));
+    };
+    std::vector<SourceRange> parts;
+    size_t begin = 0;
+    int depth = 0;
+    char quote = 0;
+    for (size_t i = 0; i < text.size(); ++i) {
+      const char c = text[i];
+      if (quote ? c == quote : c == '"' || c == '\'') quote = quote ? 0 : c;
+      if (quote) continue;
+      depth += (c == '(') - (c == ')');
+      if (depth || !isBlank(c)) continue;
+      const std::string_view rest = text.substr(i + 1);
+      if (rest.starts_with("or") && rest.size() > 2 && (isBlank(rest[2]) || rest[2] == '(')) return {condition};
+      if (!rest.starts_with("and") || rest.size() < 4 || !(isBlank(rest[3]) || rest[3] == '(')) continue;
+      parts.push_back(part(begin, i));
+      begin = i + 4;
+    }
+    parts.push_back(part(begin, text.size()));
+    return parts;
+  }
+  static bool isBlank(char c) { return c == ' ' || c == '\t'; }
 
   // What no node leads to is never bound, and what no node makes is never replaced.
   bool canBeFound(const Pattern& from, SourceRange where) {
@@ -281,6 +313,17 @@ class RulesReader {
       return false;
     }
     return true;
+  }
+
+  // Graphs may hold operators that nobody knows; names that are almost known are mistakes.
+  void warnOfUnknown(const Pattern& from) {
+    if (!registry_) return;
+    forEachNode(from.graph(), [&](const Node* n) {
+      const std::string kind(n->kind().text());
+      if (n->kind().nameSpace() != "aten" || registry_->isKnown(n->kind())) return;
+      if (std::string nearest = registry_->nearestKind(kind); !nearest.empty())
+        diagnostics_.warning(n->range, "there is no operator " + kind).note("did you mean " + nearest + "?");
+    });
   }
 
   // What each match would be told of the replacement, whatever it has found.

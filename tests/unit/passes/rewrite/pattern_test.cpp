@@ -464,6 +464,21 @@ TEST(Pattern, TellsThatAMatchIsLeftAlone) {
   };
   EXPECT_EQ(why(""), "");
   EXPECT_NE(why("  %w : Tensor = aten::relu_(%a)\n").find("some node writes memory"), std::string::npos);
+  // One node may go where its result is written, if new memory takes its place.
+  auto whyNeg = [&](const char* replacement) {
+    NodeRewrite single = patternRewrite("r", patternOf("graph(%x):\n  %p = aten::neg(%x)\n  return (%p)\n"),
+                                        patternOf(replacement));
+    std::unique_ptr<Graph> g = graphOf(
+        "graph(%a : Tensor):\n  %p : Tensor = aten::neg(%a)\n  %w : Tensor = aten::relu_(%p)\n  return (%p)\n");
+    const std::string before = graphText(*g);
+    Diagnostics diagnostics;
+    RewriteContext context(*g, testOps(), diagnostics);
+    std::string told = single.whyNot(context);
+    EXPECT_EQ(graphText(*g), before);
+    return told;
+  };
+  EXPECT_NE(whyNeg("graph(%x):\n  return (%x)\n").find("takes their place is no new memory"), std::string::npos);
+  EXPECT_EQ(whyNeg("graph(%x):\n  %p = aten::exp(%x)\n  return (%p)\n"), "");
 }
 
 TEST(Pattern, ReportsWhatIsWrong) {

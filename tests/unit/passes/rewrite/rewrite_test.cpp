@@ -92,6 +92,60 @@ TEST(Rewrite, TypesMustFit) {
   EXPECT_EQ(g->output(0)->name(), "y");
 }
 
+// What texts leave open, or say of nodes that are new, follows from the operators.
+TEST(Rewrite, TypesMustFitWhereTheyFollow) {
+  auto messages = [](const char* graph, NodeRewrite r) {
+    std::unique_ptr<Graph> g = graphOf(graph);
+    std::string before = graphText(*g);
+    Diagnostics diagnostics;
+    RewriteContext context(*g, allOps(), diagnostics);
+    EXPECT_TRUE(Plan::walk("w", {std::move(r)}, Order::InToOut, Revisit::None).run(context).failed);
+    EXPECT_EQ(graphText(*g), before);
+    return renderDiagnostics(diagnostics, "t");
+  };
+  NodeRewrite mulOne = patternRewrite(
+      "mul_one", patternOf("graph(%x, %a):\n  %m = aten::mul(%x, %a)\n  return (%m)\n"),
+      patternOf("graph(%x, %a):\n  return (%x)\n"));
+  std::string told = messages(
+      "graph(%x : Bool(3)):\n  %one : int = prim::Constant[value=1]()\n  %m : Tensor = aten::mul(%x, %one)\n"
+      "  return (%m)\n",
+      mulOne);
+  EXPECT_NE(told.find("%x is Bool(3), which does not fit %m of type Long(3)"), std::string::npos) << told;
+  told = messages("graph(%x : Float(4, 1), %y : Float(4, 8)):\n  %m : Tensor = aten::mul(%x, %y)\n  return (%m)\n",
+                  mulOne);
+  EXPECT_NE(told.find("%x is Float(4, 1), which does not fit %m of type Float(4, 8)"), std::string::npos) << told;
+  NodeRewrite declared{"declared", {Symbol::of("aten::relu")}, [](Node* n, RewriteContext& c) -> Replacement {
+                         Builder b = c.before(n);
+                         return b.call("aten::gt", {n->input(0), b.constant(0)}, n->output(0)->type());
+                       }};
+  told = messages("graph(%x : Float(2, 3)):\n  %y : Float(2, 3) = aten::relu(%x)\n  return (%y)\n", declared);
+  EXPECT_NE(told.find("is Bool(2, 3), which does not fit %y of type Float(2, 3)"), std::string::npos) << told;
+}
+
+TEST(Rewrite, WhatTheyThrowIsToldAndTakenBack) {
+  expectRefused("%x: f(%x)", onF([](Node* n, RewriteContext& c) -> Replacement {
+                  c.before(n).call(kH, {n->input(0)}, types().tensor);
+                  throw std::runtime_error("boom");
+                }),
+                "it throws: boom");
+}
+
+TEST(Rewrite, WhatCannotBeComparedIsTold) {
+  std::unique_ptr<Evaluator> evaluator = makeEvaluator(allOps());
+  std::unique_ptr<Graph> g = graphOf(
+      "graph(%x : Float(2, 3), %d : Dict(str, int)):\n  %y : Float(2, 3) = aten::sigmoid(%x)\n  return (%y)\n");
+  NodeRewrite r = patternRewrite("r", patternOf("graph(%x):\n  %y = aten::sigmoid(%x)\n  return (%y)\n"),
+                                 patternOf("graph(%x):\n  %y = aten::tanh(%x)\n  return (%y)\n"));
+  Diagnostics diagnostics;
+  RewriteContext context(*g, allOps(), diagnostics);
+  context.evaluator = evaluator.get();
+  PlanSettings settings;
+  settings.compare = true;
+  Plan::walk("w", {r}, Order::InToOut, Revisit::None).run(context, settings);
+  const std::string told = renderDiagnostics(diagnostics, "t");
+  EXPECT_NE(told.find("rewrites of this graph are not compared"), std::string::npos) << told;
+}
+
 TEST(Rewrite, EquilibriumEndsWhereNothingChanges) {
   Plan::Equilibrium parts;
   parts.nodes = {rule("f_to_g", "%a, %b: f(%a, %b)", "%a, %b: g(%a, %b)"),
