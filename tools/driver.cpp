@@ -82,6 +82,17 @@ class Plugins {
   bool isTelling_;
 };
 
+// What --custom-torch-ops names.
+bool loadLibraries(Session& session) {
+  if (session.common.libraries.empty()) return true;
+  auto extensions = std::make_shared<Extensions>();
+  bool good = true;
+  for (const std::string& library : session.common.libraries)
+    good &= extensions->loadLibrary(library, session.diagnostics);
+  session.extensions = std::move(extensions);
+  return good;
+}
+
 int printDefaults(const Options& options, Session& session) {
   session.out << defaultsText(options);
   return kExitDone;
@@ -94,6 +105,7 @@ int runCommand(const Options& options, Session& session, std::istream& in, std::
   OneJson buffer(out);
   std::ostream wrapped(&buffer);
   Session inner(options.common, in, wrapped, err);
+  inner.extensions = session.extensions;
   const int code = command(options, inner);
   wrapped.flush();
   buffer.end(options.verb->name, code);
@@ -111,7 +123,7 @@ int runVerb(const Options& options, std::istream& in, std::ostream& out, std::os
   checkOutputIsNoInput(options);
   LimitScope limits(session.runLimits().memoryLimit, session.common.timeLimit);
   Plugins plugins(options, session);
-  if (!plugins.load(session)) return session.finish();
+  if (!plugins.load(session) || !loadLibraries(session)) return session.finish();
   const int code = runCommand(options, session, in, out, err);
   out.flush();
   if (!out && (code == kExitDone || code == kExitNegative)) {

@@ -159,7 +159,7 @@ static int runCompile(const Options& options, Session& session) {
   const PartitionCommand& command = options.partition;
   if (command.output.empty() || command.output == "-")
     throw UsageError{"compile needs a file to write", {"name it with --output, such as -o model.tse"}};
-  if (command.spec.refittable && !command.libraries.empty())
+  if (command.spec.refittable && !session.common.libraries.empty())
     throw UsageError{"--refittable goes without --custom-torch-ops: the file would not know the library again"};
   CompileSpec spec = compileSpecOf(command, session.common.limits);
   const std::shared_ptr<Calibration> calibration = calibrationOf(spec);

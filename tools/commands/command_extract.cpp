@@ -3,7 +3,6 @@
 #include "ir/graph/printer.h"
 #include "ir/support/text.h"
 #include "passes/rewrite/facts.h"
-#include "runtime/registry.h"
 #include "tools/commands/commands.h"
 #include "tools/options/option_parts.h"
 #include "tools/reports/graph_json.h"
@@ -117,8 +116,9 @@ class Part {
 
 // Makes the graph begin at `from` and end at `to`, or if there are none where it does. Inputs that nothing needs go;
 // tells the names of those that were asked for.
-std::vector<std::string> cut(Graph& graph, const std::vector<Value*>& from, std::vector<Value*> to) {
-  GraphFacts facts(graph, allOps());
+std::vector<std::string> cut(Graph& graph, const OpRegistry& operators, const std::vector<Value*>& from,
+                             std::vector<Value*> to) {
+  GraphFacts facts(graph, operators);
   const Node* last = to.empty() ? graph.returnNode() : nullptr;
   if (last)
     for (const Use& u : graph.outputs()) to.push_back(u.value);
@@ -155,14 +155,14 @@ static int runExtract(const Options& options, Session& session) {
   if (command.from.empty() && command.to.empty())
     throw UsageError{"extract needs --from or --to, such as --to %y", {"see 'tscompile help extract'"}};
   ParseOptions reading;
-  reading.registry = &allOps();
+  reading.registry = &session.operators();
   Result<ParsedText> text = session.parse(options.arguments[0], reading);
   if (!text) return session.finish();
   if (text->module || text->graphs.size() != 1)
     throw UsageError{"extract takes one graph", {"'tscompile lower' makes one of a method and all that it calls"}};
   Graph& graph = *text->graphs[0];
   std::vector<Value*> from = valuesOf(command.from, graph), to = valuesOf(command.to, graph);
-  for (const std::string& name : cut(graph, from, std::move(to))) {
+  for (const std::string& name : cut(graph, session.operators(), from, std::move(to))) {
     auto isName = [&](const std::string& asked) { return asked == name || asked == "%" + name; };
     if (std::any_of(command.from.begin(), command.from.end(), isName))
       session.note("nothing that was asked for needs %" + name);

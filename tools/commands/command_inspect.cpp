@@ -13,7 +13,6 @@
 #include "ir/support/json_fields.h"
 #include "ir/support/quantities.h"
 #include "ir/support/text.h"
-#include "runtime/registry.h"
 #include "tools/commands/commands.h"
 #include "tools/options/option_parts.h"
 #include "tools/reports/graph_summary.h"
@@ -416,7 +415,8 @@ class Inspector {
 
   void exportedProgram(const std::string& path) {
     Result<ExportFile> file =
-        readExportFile(path, allOps(), session_.diagnostics, session_.common.limits, UnknownOperators::Kept);
+        readExportFile(path, session_.operators(), session_.diagnostics, session_.common.limits,
+                       UnknownOperators::Kept);
     if (!file) return;
     uint64_t bytes = 0;
     for (const auto& [name, t] : file->tensors) bytes += static_cast<uint64_t>(t.numel()) * itemSize(t.dtype());

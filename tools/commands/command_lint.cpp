@@ -1,11 +1,11 @@
 // `tscompile lint`: everything that is wrong or suspicious in texts.
+#include "api/model_file.h"
 #include "frontend/text/partial_parse.h"
 #include "ir/analysis/verifier.h"
 #include "ir/graph/text_graphs.h"
 #include "ir/support/diagnostic_printer.h"
 #include "ir/support/json_writer.h"
 #include "ir/support/text.h"
-#include "runtime/registry.h"
 #include "tools/commands/commands.h"
 #include "tools/options/option_parts.h"
 #include "tools/reports/build_info.h"
@@ -134,7 +134,7 @@ class LintCommand {
   void check(const std::string& file) {
     Diagnostics& diagnostics = session_.diagnostics;
     ParseOptions reading;
-    reading.registry = &allOps();
+    reading.registry = &session_.operators();
     reading.noteRedefinitions = true;
     Result<ParsedText> text = session_.parse(file, reading);
     if (!text) {
@@ -143,8 +143,8 @@ class LintCommand {
       return;
     }
     Diagnostics found(0);
-    for (const Graph* g : topGraphs(*text)) verify(*g, allOps(), found);
-    lint(*text, found, modelFileOf(file) != ModelFile::Text);
+    for (const Graph* g : topGraphs(*text)) verify(*g, session_.operators(), found);
+    lint(*text, session_.operators(), found, modelFileOf(file) != ModelFile::Text);
     const std::set<uint32_t> followers = linesBehindUnknownTypes(*text);
     for (const Diagnostic& d : found.list())
       if (!followers.count(lineOf(d.range)) || isAboutType(d)) diagnostics.add(d);
@@ -164,9 +164,9 @@ class LintCommand {
     const ParsedText text = parsePartly(source, told, reading);
     std::set<uint32_t> followers = linesBehindMistakes(text, told), operators;
     followers.merge(linesBehindUnknownTypes(text));
-    for (const Node* n : wrongOperators(text)) operators.insert(lineOf(n->range));
-    for (const Graph* g : topGraphs(text)) verify(*g, allOps(), found);
-    lint(text, found);
+    for (const Node* n : wrongOperators(text, session_.operators())) operators.insert(lineOf(n->range));
+    for (const Graph* g : topGraphs(text)) verify(*g, session_.operators(), found);
+    lint(text, session_.operators(), found);
     for (const Diagnostic& d : found.list())
       if (d.range.valid() && !isAboutUses(d) && (!followers.count(lineOf(d.range)) || isCertain(d, operators)))
         diagnostics.add(d);

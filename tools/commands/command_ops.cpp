@@ -6,7 +6,6 @@
 #include "ir/support/text.h"
 #include "runtime/engine/support.h"
 #include "runtime/interpreter/machine.h"
-#include "runtime/registry.h"
 #include "tools/commands/commands.h"
 #include "tools/options/option_parts.h"
 #include "tools/reports/op_status.h"
@@ -93,8 +92,8 @@ struct OperatorList {
   }
 };
 
-std::vector<OperatorRow> listRows(const OpsCommand& command, const std::vector<std::string>& patterns) {
-  const OpRegistry& registry = allOps();
+std::vector<OperatorRow> listRows(const OpsCommand& command, const std::vector<std::string>& patterns,
+                                  const OpRegistry& registry) {
   std::vector<OperatorRow> rows;
   for (Symbol kind : registry.kinds(!command.all))
     for (const Operator* op : registry.overloads(kind))
@@ -108,10 +107,10 @@ std::vector<OperatorRow> listRows(const OpsCommand& command, const std::vector<s
 }
 
 int list(const Options& options, Session& session) {
-  std::vector<OperatorRow> rows = listRows(options.own.of<OpsCommand>(), options.arguments);
+  std::vector<OperatorRow> rows = listRows(options.own.of<OpsCommand>(), options.arguments, session.operators());
   if (rows.empty()) {
     std::string message = "no operator matches '" + abbreviate(options.arguments[0], 80) + "'";
-    std::string nearest = allOps().nearestKind(options.arguments[0]);
+    std::string nearest = session.operators().nearestKind(options.arguments[0]);
     session.note(message + (nearest.empty() ? "" : "; did you mean " + nearest + "?"));
   }
   if (session.common.json) {
@@ -215,8 +214,8 @@ struct CoverageList {
   }
 };
 
-std::vector<Need> needsOf(const ParsedText& text) {
-  OpFinder finder(allOps());
+std::vector<Need> needsOf(const ParsedText& text, const OpRegistry& operators) {
+  OpFinder finder(operators);
   std::map<std::pair<std::string, std::string>, Need> needs;
   forEachGraph(topGraphs(text), [&](const Graph& g) {
     forEachNode(g, [&](Node* n) {
@@ -258,10 +257,10 @@ int coverage(const Options& options, Session& session) {
   bool missing = false, isOwn = false;
   for (const std::string& file : options.own.of<OpsCommand>().coverage) {
     ParseOptions reading;
-    reading.registry = &allOps();
+    reading.registry = &session.operators();
     Result<ParsedText> text = session.parse(file, reading, UnknownOperators::Kept);
     if (!text) continue;
-    std::vector<Need> needs = needsOf(*text);
+    std::vector<Need> needs = needsOf(*text, session.operators());
     std::erase_if(needs, [&](const Need& n) { return !wanted(options.arguments, n.name); });
     isOwn |= std::any_of(needs.begin(), needs.end(),
                          [](const Need& n) { return n.status == OpStatus::Unknown && mayBeSupplied(n.name); });

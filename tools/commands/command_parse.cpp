@@ -6,7 +6,6 @@
 #include "ir/graph/printer.h"
 #include "ir/support/check.h"
 #include "ir/values/size_expression.h"
-#include "runtime/registry.h"
 #include "tools/commands/commands.h"
 #include "tools/options/option_parts.h"
 #include "tools/pages/graph_svg.h"
@@ -34,7 +33,7 @@ struct ParseCommand {
 };
 
 // Writes into the types what follows from those of the inputs, whose open sizes get names: s0, s1 ...
-void nameSizes(Graph& graph) {
+void nameSizes(Graph& graph, const OpRegistry& operators) {
   std::string known;
   for (const Value* v : graph.inputs()) known += typeText(v->type());
   size_t count = 0;
@@ -51,7 +50,7 @@ void nameSizes(Graph& graph) {
       if (size == kUnknownSize) size = next().size();
     v->setType(tensorType(facts));
   }
-  ShapePropagation(graph, allOps()).applyTo(graph);
+  ShapePropagation(graph, operators).applyTo(graph);
 }
 
 using PrintOne = std::function<bool(const std::string& name, const Graph&)>;
@@ -104,12 +103,12 @@ bool printSvg(const ParsedText& text, const TextSink& sink, uint64_t maxBytes) {
 }
 
 // False if it is longer than it may be.
-bool changesSomething(const Node& n) {
-  const Operator* op = allOps().resolve(n);
+bool changesSomething(const Node& n, const OpRegistry& operators) {
+  const Operator* op = operators.resolve(n);
   return op && (op->schema().isMutable() || op->has(Trait::SideEffects));
 }
 
-bool printAs(const Options& options, const ParsedText& text, const TextSink& textSink) {
+bool printAs(const Options& options, const ParsedText& text, const OpRegistry& operators, const TextSink& textSink) {
   uint64_t left = options.common.limits.printBytes;
   TextSink sink = [&](std::string_view piece) {
     left -= std::min<uint64_t>(left, piece.size());
@@ -134,7 +133,7 @@ bool printAs(const Options& options, const ParsedText& text, const TextSink& tex
           return printExpression(g, sink,
                                  {.allBrackets = options.own.of<ParseCommand>().allBrackets,
                                   .maxBytes = left,
-                                  .hasEffects = changesSomething});
+                                  .hasEffects = [&](const Node& n) { return changesSomething(n, operators); }});
         });
       });
     case GraphForm::Tree:
@@ -176,16 +175,16 @@ class SinkBuffer : public std::streambuf {
 
 static int runParse(const Options& options, Session& session) {
   ParseOptions reading;
-  reading.registry = &allOps();
+  reading.registry = &session.operators();
   reading.likeParseIr = options.own.of<ParseCommand>().likeParseIr;
   Result<ParsedText> text = session.parse(options.arguments[0], reading);
   if (!text) return session.finish();
   session.report();
   if (options.own.of<ParseCommand>().sizes) {
-    for (auto& graph : text->graphs) nameSizes(*graph);
+    for (auto& graph : text->graphs) nameSizes(*graph, session.operators());
     for (size_t m = 0; text->module && m < text->module->modules.size(); ++m)
       for (DumpedMethod& method : text->module->modules[m].methods)
-        if (method.graph) nameSizes(*method.graph);
+        if (method.graph) nameSizes(*method.graph, session.operators());
   }
 
   std::optional<FileWriter> file;
@@ -203,7 +202,7 @@ static int runParse(const Options& options, Session& session) {
     JsonWriter json(stream);
     writeGraphJson(*text, json);
   } else {
-    if (!printAs(options, *text, sink)) {
+    if (!printAs(options, *text, session.operators(), sink)) {
       session.failAtPrintLimit();
       return session.finish();
     }

@@ -109,7 +109,7 @@ class Reporter {
 
   // What can be told without running, or weights.
   bool look() {
-    Result<Module> module = session_.loadModule(options_.arguments[0], options_.run.weights, options_.run.libraries);
+    Result<Module> module = session_.loadModule(options_.arguments[0], options_.run.weights);
     if (!module) return false;
     checkOptionEffects(options_, *module);
     CompileSpec spec = specOf();

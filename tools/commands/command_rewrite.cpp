@@ -5,7 +5,6 @@
 #include "ir/support/json_fields.h"
 #include "ir/support/text.h"
 #include "runtime/interpreter/evaluator.h"
-#include "runtime/registry.h"
 #include "tools/commands/rewriting.h"
 #include "tools/options/option_parts.h"
 
@@ -78,7 +77,7 @@ void explain(const RewriteDatabase& database, const std::string& rule, const Par
     throw error;
   }
   for (const Graph* g : topGraphs(text)) {
-    RewriteContext context(const_cast<Graph&>(*g), allOps(), session.diagnostics);
+    RewriteContext context(const_cast<Graph&>(*g), session.operators(), session.diagnostics);
     std::string why = rewrite->whyNot ? rewrite->whyNot(context) : whyCodeDoesNotApply(*rewrite, context);
     session.out << rule << ": " << (why.empty() ? "it matches" : why) << '\n';
   }
@@ -189,17 +188,17 @@ static int runRewrite(const Options& options, Session& session) {
     return session.finish();
   }
   ParseOptions reading;
-  reading.registry = &allOps();
+  reading.registry = &session.operators();
   Result<ParsedText> text = session.parse(options.arguments[0], reading);
   if (!text) return session.finish();
   if (!options.rewrite.why.empty()) {
     explain(setup->database, options.rewrite.why, *text, session);
     return session.finish();
   }
-  std::unique_ptr<Evaluator> evaluator = makeEvaluator(allOps());
+  std::unique_ptr<Evaluator> evaluator = makeEvaluator(session.operators());
   size_t applied = 0;
   for (const Graph* g : topGraphs(*text)) {
-    RewriteContext context(const_cast<Graph&>(*g), allOps(), session.diagnostics);
+    RewriteContext context(const_cast<Graph&>(*g), session.operators(), session.diagnostics);
     context.evaluator = evaluator.get();
     applied += plan.run(context, setup->settings).applied;
   }

@@ -4,7 +4,6 @@
 #include "ir/support/json_fields.h"
 #include "ir/support/text.h"
 #include "passes/rewrite/trace.h"
-#include "runtime/registry.h"
 
 #include <algorithm>
 
@@ -33,7 +32,8 @@ bool RewritingSetup::addRuleFiles() {
     Result<std::string> text = session_.read(path);
     if (!text) return false;
     Result<std::vector<Rule>> rules =
-        readRules(SourceFile::make(path == "-" ? "<stdin>" : path, std::move(*text)), session_.diagnostics, &allOps());
+        readRules(SourceFile::make(path == "-" ? "<stdin>" : path, std::move(*text)), session_.diagnostics,
+                  &session_.operators());
     if (!rules) return false;
     std::vector<std::string> names;
     for (const Rule& r : *rules) names.push_back(r.name);
@@ -94,6 +94,7 @@ void RewritingSetup::makeSettings() {
     };
   if (!command_.trace && !command_.traceIgnore.empty())
     throw UsageError{"--trace-ignore is of --trace, which is missing"};
+  checkNames(Query().including({command_.traceIgnore.begin(), command_.traceIgnore.end()}));
   if (command_.trace)
     settings.trace = traceWithout(command_.traceIgnore, [this](const std::string& line) {
       session_.common.jsonErrors ? session_.note(line) : void(session_.err << line << '\n');

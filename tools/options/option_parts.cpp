@@ -67,6 +67,9 @@ const OptionSpec kCommon[] = {
      }},
     {"--plugin", "LIB", "a shared library with plugins; see docs/plugins.md",
      [](Options& o, const std::string& v) { o.common.plugins.push_back(v); }, true},
+    {"--custom-torch-ops,--custom-converters", "LIB",
+     "a shared library with operators and converters; see docs/writing_converters.md",
+     [](Options& o, const std::string& v) { o.common.libraries.push_back(v); }, true},
     {"--verify-plugins", "", "check around every run of a plugin that it does what it says; slow",
      [](Options& o, const std::string&) { o.common.verifyPlugins = true; }},
     {"--defaults", "FILE", "what options are that are not given, in TOML; see docs/cli.md",
@@ -220,13 +223,6 @@ OptionSpec executorOption() {
           }};
 }
 
-namespace {
-OptionSpec librariesOption(void (*add)(Options&, const std::string&)) {
-  return {"--custom-torch-ops,--custom-converters", "LIB",
-          "a shared library with operators and converters; see docs/writing_converters.md", add, true};
-}
-}  // namespace
-
 OptionSpecs operator+(OptionSpecs first, const OptionSpecs& then) {
   first.insert(first.end(), then.begin(), then.end());
   return first;
@@ -255,7 +251,6 @@ OptionSpecs partitioningOptions() {
   };
   OptionSpecs shared = {
       settingOption("without-converter"),
-      librariesOption([](Options& o, const std::string& v) { o.partition.libraries.push_back(v); }),
       settingOption("shape"),
       settingOption("opt-shape"),
       settingOption("no-lower"),
@@ -304,7 +299,6 @@ OptionSpecs modelOptions() {
        [](Options& o, const std::string& v) { o.run.method = v; }},
       {"--seed", "N", "of the random numbers that operators draw (default: 0)",
        [](Options& o, const std::string& v) { o.run.seed = checked(parseCount(v), "--seed", "a number", v); }},
-      librariesOption([](Options& o, const std::string& v) { o.run.libraries.push_back(v); }),
   };
 }
 

@@ -31,7 +31,7 @@ struct CommonOptions {
   bool quiet = false;
   bool verbose = false;              // tell what plugins log
   bool verifyPlugins = false;        // observe every run of a plugin
-  std::vector<std::string> plugins;  // libraries
+  std::vector<std::string> plugins, libraries;  // libraries with plugins, with operators and converters
   Limits limits;
   std::optional<uint64_t> memoryLimit;                // bytes; none: 80 % of what there is
   std::optional<std::chrono::nanoseconds> timeLimit;  // of the whole command
@@ -61,7 +61,7 @@ struct RewriteCommand {
 enum class ExecutorChoice : uint8_t { Interpreter, Engine, EngineIfPossible };
 
 struct RunCommand {
-  std::vector<std::string> weights, libraries;
+  std::vector<std::string> weights;
   std::vector<std::string> inputs, inputFiles;  // NAME=VALUE, and files of such lines
   std::string outputs;
   bool print = false;
@@ -77,7 +77,7 @@ enum class PartitionForm : uint8_t { Text, Json, Dot };
 // Of all that partitions.
 struct PartitionCommand {
   CompileSpec spec;  // the settings of api/compile_settings.h
-  std::vector<std::string> weights, libraries;
+  std::vector<std::string> weights;
   std::vector<size_t> sweep;  // values for minBlockSize
   PartitionForm form = PartitionForm::Text;
   bool explain = false;

@@ -3,7 +3,6 @@
 #include "ir/graph/text_graphs.h"
 #include "ir/support/text.h"
 #include "passes/rewrite/facts.h"
-#include "runtime/registry.h"
 #include "tools/reports/op_status.h"
 
 #include <algorithm>
@@ -14,8 +13,8 @@ namespace {
 
 class Linter {
  public:
-  Linter(Diagnostics& diagnostics, bool holdsData)
-      : diagnostics_(diagnostics), holdsData_(holdsData), finder_(allOps()) {}
+  Linter(const OpRegistry& operators, Diagnostics& diagnostics, bool holdsData)
+      : operators_(operators), diagnostics_(diagnostics), holdsData_(holdsData), finder_(operators) {}
 
   void graph(const Graph& g) {
     inputs(g);
@@ -65,7 +64,8 @@ class Linter {
     switch (found.status) {
       case OpStatus::Unknown: {
         Diagnostic& d = diagnostics_.warning(n.range, "PyTorch 1.13 has no operator " + abbreviate(kind, 80));
-        if (std::string nearest = allOps().nearestKind(kind); !nearest.empty()) d.note("did you mean " + nearest + "?");
+        const std::string nearest = operators_.nearestKind(kind);
+        if (!nearest.empty()) d.note("did you mean " + nearest + "?");
         return;
       }
       case OpStatus::NotImplemented:
@@ -86,8 +86,8 @@ class Linter {
   }
 
   // Overloads with as many arguments first.
-  static void candidates(const Node& n, Diagnostic& d) {
-    auto span = allOps().overloads(n.kind());
+  void candidates(const Node& n, Diagnostic& d) const {
+    auto span = operators_.overloads(n.kind());
     std::vector<const Operator*> list(span.begin(), span.end());
     auto distance = [&](const Operator* o) {
       size_t have = o->schema().arguments.size(), given = n.inputCount();
@@ -144,6 +144,7 @@ class Linter {
     diagnostics_.remark(nodes[0]->range, what + names).note(advice);
   }
 
+  const OpRegistry& operators_;
   Diagnostics& diagnostics_;
   const bool holdsData_;
   OpFinder finder_;
@@ -152,19 +153,19 @@ class Linter {
 
 }  // namespace
 
-std::vector<const Node*> wrongOperators(const ParsedText& text) {
+std::vector<const Node*> wrongOperators(const ParsedText& text, const OpRegistry& operators) {
   auto takes = [](const Operator* o, size_t count) {
     const Schema& s = o->schema();
     auto isNeeded = [](const Argument& a) { return !a.defaultValue; };
     const auto needed = static_cast<size_t>(std::count_if(s.arguments.begin(), s.arguments.end(), isNeeded));
     return count >= needed && (count <= s.arguments.size() || s.varArguments);
   };
-  OpFinder finder(allOps());
+  OpFinder finder(operators);
   std::vector<const Node*> out;
   forEachGraph(topGraphs(text), [&](const Graph& g) {
     forEachNode(g, [&](Node* n) {
       const OpStatus status = finder.find(*n).status;
-      auto span = allOps().overloads(n->kind());
+      auto span = operators.overloads(n->kind());
       const bool fits = std::any_of(span.begin(), span.end(), [&](auto* o) { return takes(o, n->inputCount()); });
       if (status == OpStatus::Unknown || (status == OpStatus::NoOverload && !fits)) out.push_back(n);
     });
@@ -172,8 +173,8 @@ std::vector<const Node*> wrongOperators(const ParsedText& text) {
   return out;
 }
 
-void lint(const ParsedText& text, Diagnostics& diagnostics, bool holdsData) {
-  Linter linter(diagnostics, holdsData);
+void lint(const ParsedText& text, const OpRegistry& operators, Diagnostics& diagnostics, bool holdsData) {
+  Linter linter(operators, diagnostics, holdsData);
   forEachGraph(topGraphs(text), [&](const Graph& g) { linter.graph(g); });
 }
 

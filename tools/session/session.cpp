@@ -110,25 +110,20 @@ Result<SourcePtr> Session::readEngineText(const std::string& path) {
 }
 
 Result<SourcePtr> Session::readExportText(const std::string& path, UnknownOperators unknown) {
-  Result<ExportFile> file = readExportFile(path, allOps(), diagnostics, common.limits, unknown);
+  Result<ExportFile> file = readExportFile(path, operators(), diagnostics, common.limits, unknown);
   if (!file) return Failed{};
   sources_.push_back(SourceFile::make(path, file->text()));
   return sources_.back();
 }
 
-Result<Module> Session::loadModule(const std::string& path, const std::vector<std::string>& weights,
-                                   const std::vector<std::string>& libraries) {
+const OpRegistry& Session::operators() const { return extensions ? extensions->registry() : allOps(); }
+
+Result<Module> Session::loadModule(const std::string& path, const std::vector<std::string>& weights) {
   ProgressStep reading(progress, "reading " + path);
   LoadOptions load;
   load.weights = weights;
   load.limits = common.limits;
-  if (!libraries.empty()) {
-    auto extensions = std::make_shared<Extensions>();
-    bool good = true;
-    for (const std::string& library : libraries) good &= extensions->loadLibrary(library, diagnostics);
-    if (!good) return Failed{};
-    load.extensions = std::move(extensions);
-  }
+  load.extensions = extensions;
   if (modelFileOf(path) != ModelFile::Text) return Module::load(path, load, diagnostics);
   Result<SourcePtr> source = readGraphText(path);
   if (!source) return Failed{};
@@ -138,7 +133,7 @@ Result<Module> Session::loadModule(const std::string& path, const std::vector<st
 Result<ParsedText> Session::parse(const std::string& path, ParseOptions options, UnknownOperators unknown) {
   if (modelFileOf(path) == ModelFile::Archive) {
     Result<OpenedArchive> archive =
-        openArchive(path, options.registry ? *options.registry : allOps(), common.limits, diagnostics, unknown);
+        openArchive(path, options.registry ? *options.registry : operators(), common.limits, diagnostics, unknown);
     if (!archive) return Failed{};
     return std::move(archive->text);
   }

@@ -10,6 +10,7 @@
 #include "tools/session/progress.h"
 
 #include <istream>
+#include <memory>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -31,6 +32,10 @@ class Session {
   std::ostream& err;
   const CommonOptions& common;
   Diagnostics diagnostics;
+  // With the operators and converters of --custom-torch-ops; null: none are given.
+  std::shared_ptr<const Extensions> extensions;
+  // All operators there are.
+  const OpRegistry& operators() const;
   // Ended by whatever writes to the terminal.
   Progress progress;
 
@@ -45,8 +50,7 @@ class Session {
   Result<ParsedText> parse(const std::string& path, ParseOptions options = {},
                            UnknownOperators unknown = UnknownOperators::Refused);
   // A text with its weights, or an engine file.
-  Result<Module> loadModule(const std::string& path, const std::vector<std::string>& weights,
-                            const std::vector<std::string>& libraries = {});
+  Result<Module> loadModule(const std::string& path, const std::vector<std::string>& weights);
 
   // Says something that is not an error, unless that is not wanted.
   void note(const std::string& text);

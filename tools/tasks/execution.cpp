@@ -51,7 +51,7 @@ std::string tooLarge(const ParsedText& text) {
 std::optional<Executable> loadAsGiven(const Options& options, Session& session) {
   const RunCommand& command = options.run;
   const std::string& path = options.arguments[0];
-  Result<Module> module = session.loadModule(path, command.weights, command.libraries);
+  Result<Module> module = session.loadModule(path, command.weights);
   if (module) checkOptionEffects(options, *module);
   if (!module) return std::nullopt;
   Result<Method> method = prepareGiven(path, *module, command.method, session.diagnostics);

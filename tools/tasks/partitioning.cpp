@@ -49,7 +49,7 @@ CompileSpec compileSpecOf(const PartitionCommand& command, const Limits& limits)
 
 Result<Module> loadForPartition(const Options& options, CompileSpec& spec, Session& session) {
   const PartitionCommand& command = options.partition;
-  Result<Module> module = session.loadModule(options.arguments[0], command.weights, command.libraries);
+  Result<Module> module = session.loadModule(options.arguments[0], command.weights);
   if (!module) return Failed{};
   const Graph* entry = module->graph(spec.lowering.method);
   if (entry && !verify(*entry, module->registry(), session.diagnostics)) return Failed{};
