@@ -103,7 +103,8 @@ std::optional<size_t> unpackPlugins(Graph& graph, const OpRegistry& registry, Di
     if (why.empty())
       forEachNode(**made, [&](Node* part) {
         const Symbol kind = part->kind();
-        if (kind.nameSpace() != "prim" && !allOps().isKnown(kind)) why = fmt::format("there is no operator {}", kind.text());
+        if (kind.nameSpace() == "prim" || allOps().isKnown(kind)) return;
+        why = fmt::format("there is no operator {}", kind.text());
       });
     if (!why.empty()) {
       diagnostics.error(n->range, fmt::format("the decomposition of {} cannot be used: {}", n->kind().text(), why));

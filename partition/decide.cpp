@@ -338,10 +338,14 @@ void Decider::hazard(const Node* node) {
   if (!memory_.of(node).writes.empty()) {
     const Operator* op = registry_.resolve(*node);
     if (op && (writesPrivately(*node, *op) || isOwnList(memory_.of(node).writes))) return;
-    const Value* written = node->inputCount() ? node->input(0) : nullptr;
-    for (size_t i = node->inputCount(); op && i-- > 0;)
-      if (op->trains(*node, i)) written = node->input(i);
-    std::string what = written ? valueName(written) : "memory";
+    std::vector<std::string> written;
+    for (size_t i = 0; op && i < node->inputCount(); ++i) {
+      const auto& arguments = op->schema().arguments;
+      const bool isWritten = i < arguments.size() && arguments[i].isWritten();
+      if (isWritten || (written.empty() && op->trains(*node, i))) written.push_back(valueName(node->input(i)));
+    }
+    if (written.empty()) written.push_back(node->inputCount() ? valueName(node->input(0)) : "memory");
+    std::string what = join(written, " and ", [](const std::string& name) { return name; });
     fallBack(node, Reason::Aliasing, "writes " + what + " in place, and others may hold that memory",
              remedies_.ofWrite(node));
     return;

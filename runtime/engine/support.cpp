@@ -123,6 +123,8 @@ Verdict ofOperator(const Node& node, const Operator& op) {
   if (!op.isImplemented())
     return {Reason::NoOp, name + " has no kernel: nothing can run it", Remedy::Kind::RegisterKernel};
   const OpDef& def = op.def();
+  if (!def.inEngines && def.session && op.schema().isMutable())
+    return {Reason::Aliasing, name + " writes to its arguments", {}};
   if (!def.inEngines) return {Reason::NoOp, name + " has no converter", Remedy::Kind::ReadOfConverters};
   if (op.drawsRandom(node))
     return {Reason::Random, name + " draws random numbers",
