@@ -65,7 +65,7 @@ bool Extensions::isOpen(Diagnostics& diagnostics) const {
 // The overload that a name or a schema means.
 const Operator* Extensions::findFor(std::string_view op, Diagnostics& diagnostics) const {
   std::string name(op.substr(0, op.find('(')));
-  if (const Operator* found = base_->find(name)) {
+  if (const Operator* found = registry_.find(name)) {
     if (name.size() == op.size()) return found;
     Result<Schema> schema = parseSchema(op, diagnostics);
     if (!schema) return nullptr;

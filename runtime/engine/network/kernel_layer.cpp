@@ -5,6 +5,8 @@
 #include "runtime/interpreter/call_operator.h"
 #include "runtime/reference/loops/copy.h"
 
+#include <atomic>
+
 namespace tscompile {
 namespace {
 
@@ -38,11 +40,14 @@ class KernelLayer : public Layer {
     pointers.reserve(values.size());
     for (const IValue& v : values) pointers.push_back(&v);
     std::vector<IValue> results(results_.size() + 1);
-    bool aside = op_.isInPlaceVariant() || op_.outCount();
+    // A kernel of others must set its results: whether it does shows where they are not there before.
+    const bool isFirst = op_.def().session && !hasRun_.load(std::memory_order_relaxed);
+    const bool aside = op_.isInPlaceVariant() || op_.outCount() || isFirst;
     for (size_t i = 0; i < results_.size() && !aside; ++i)
       if (results_[i].kind == NetValue::Kind::Tensor) results[i] = frame.tensor(outputs[results_[i].tensor]);
     callOperator(op_, pointers.data(), pointers.size(), results.data(), results_.size(), frame.context());
     for (size_t i = 0; i < results_.size(); ++i) store(frame, results_[i], results[i]);
+    if (isFirst) hasRun_ = true;
   }
 
  private:
@@ -73,6 +78,7 @@ class KernelLayer : public Layer {
   std::vector<NetValue> arguments_;  // tensors: positions in `inputs`
   std::vector<NetValue> results_;    // positions in `outputs`
   std::string why_;
+  mutable std::atomic<bool> hasRun_{false};
 };
 
 }  // namespace
