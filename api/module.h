@@ -25,8 +25,8 @@ struct LoadOptions {
   // safetensors files or recipes (docs/values.md). Tensors are found by attribute path ("layer1.0.conv1.weight") for
   // prim::GetAttr chains from %self, and by value name for constants whose text does not carry their data. Two files
   // with one name are an error.
-  std::vector<std::string> weights;
-  Limits limits;
+  std::vector<std::string> weights = {};
+  Limits limits = {};
   // Operators and converters of your own, which the module keeps alive. See api/extensions.h.
   std::shared_ptr<const Extensions> extensions = nullptr;
   // All operators there are, if there are no extensions; null: those that are built in. Must outlive the module.

@@ -32,14 +32,14 @@ class RandomState {
 };
 
 struct RunOptions {
-  uint64_t memoryLimit = UINT64_MAX;                  // bytes of tensors at a time
-  std::optional<std::chrono::nanoseconds> timeLimit;  // of one run
-  const std::atomic<bool>* interrupt = nullptr;       // the run stops soon after it becomes true
+  uint64_t memoryLimit = UINT64_MAX;                                 // bytes of tensors at a time
+  std::optional<std::chrono::nanoseconds> timeLimit = std::nullopt;  // of one run
+  const std::atomic<bool>* interrupt = nullptr;                      // the run stops soon after it becomes true
   uint64_t seed = 0;
-  int threads = 0;                              // of engines, at most; 0: as many as the process may use
-  std::function<void(std::string_view)> print;  // of prim::Print; nothing is printed without it
-  std::function<void(std::string_view)> warn;   // of aten::warn
-  RunState* state = nullptr;                    // what earlier runs have written; null: the module as it was loaded
+  int threads = 0;                                        // of engines, at most; 0: as many as the process may use
+  std::function<void(std::string_view)> print = nullptr;  // of prim::Print; nothing is printed without it
+  std::function<void(std::string_view)> warn = nullptr;   // of aten::warn
+  RunState* state = nullptr;  // what earlier runs have written; null: the module as it was loaded
 };
 
 class RunContext {
