@@ -181,34 +181,4 @@ void DeformedColumnsLayer::run(Frame& frame) const {
   });
 }
 
-// What the kernel sees becomes channels, and the convolution one of single pixels.
-void convertDeformedConvolution(ConvertCall& call) {
-  const Tensor x = call.tensor(0), weight = call.tensor(1), bias = call.tensor(4);
-  const bool isModulated = call.flag(13);
-  for (size_t i : {0, 1, 2, 3, 4})
-    if (!isF32(call.tensor(i)) && (i != 3 || isModulated)) return convertToKernel(call, kNotF32);
-  const Dims out = call.spec().sizes;
-  if (checkedNumel(out) == 0 || x.numel() == 0 || weight.numel() == 0) return convertToKernel(call, kEmpty);
-  if (x.size(2) * x.size(3) > INT32_MAX) return convertToKernel(call, "the images are too large");
-  const int64_t taps = weight.size(2) * weight.size(3);
-  std::vector<TensorId> inputs{contiguousOperand(call, 0), contiguousOperand(call, 2)};
-  if (isModulated) inputs.push_back(contiguousOperand(call, 3));
-  const Tensor columns = call.makeTensor(DType::Float32, Dims{out[0], x.size(1) * taps, out[2], out[3]});
-  auto& layer = call.add<DeformedColumnsLayer>();
-  layer.kernelHeight = weight.size(2);
-  layer.kernelWidth = weight.size(3);
-  layer.outWidth = out[3];
-  layer.offsetGroups = call.integer(12);
-  for (size_t d : {0, 1}) {
-    layer.step[d] = call.integer(5 + d);
-    layer.pad[d] = call.integer(7 + d);
-    layer.dilation[d] = call.integer(9 + d);
-  }
-  layer.inputs = std::move(inputs);
-  layer.outputs = {call.idOf(columns)};
-  const IValue pixels = call.compute("aten::reshape", {weight, intList(Dims{out[1], weight.size(1) * taps, 1, 1})});
-  call.setResult(0, call.compute("aten::conv2d", {columns, pixels, bias, intList(Dims{1, 1}), intList(Dims{0, 0}),
-                                                  intList(Dims{1, 1}), call.integer(11)}));
-}
-
 }  // namespace tscompile

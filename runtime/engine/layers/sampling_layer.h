@@ -34,6 +34,4 @@ class DeformedColumnsLayer : public Layer {
   int64_t step[2] = {}, pad[2] = {}, dilation[2] = {};  // down and across
 };
 
-void convertDeformedConvolution(ConvertCall& call);
-
 }  // namespace tscompile

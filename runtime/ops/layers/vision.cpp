@@ -1,6 +1,7 @@
 // torchvision's operators: overlaps of boxes, pooling of regions of interest, deformable convolutions.
 #include "ir/values/size_expression.h"
 #include "runtime/call/kernel_call.h"
+#include "runtime/engine/layers/operands.h"
 #include "runtime/engine/layers/sampling_layer.h"
 #include "runtime/ops/call_op.h"
 #include "runtime/ops/ops.h"
@@ -514,6 +515,36 @@ void deformKernel(KernelCall& call) {
   call.setResult(convertTensor(invokeTensor(call, "aten::add.Tensor", {shaped, bias, 1}), call.spec().dtype));
 }
 
+// What the kernel sees becomes channels, and the convolution one of single pixels.
+void convertDeform(ConvertCall& call) {
+  const Tensor x = call.tensor(0), weight = call.tensor(1), bias = call.tensor(4);
+  const bool isModulated = call.flag(13);
+  for (size_t i : {0, 1, 2, 3, 4})
+    if (!isF32(call.tensor(i)) && (i != 3 || isModulated)) return convertToKernel(call, kNotF32);
+  const Dims out = call.spec().sizes;
+  if (checkedNumel(out) == 0 || x.numel() == 0 || weight.numel() == 0) return convertToKernel(call, kEmpty);
+  if (x.size(2) * x.size(3) > INT32_MAX) return convertToKernel(call, "the images are too large");
+  const int64_t taps = weight.size(2) * weight.size(3);
+  std::vector<TensorId> inputs{contiguousOperand(call, 0), contiguousOperand(call, 2)};
+  if (isModulated) inputs.push_back(contiguousOperand(call, 3));
+  const Tensor columns = call.makeTensor(DType::Float32, Dims{out[0], x.size(1) * taps, out[2], out[3]});
+  auto& layer = call.add<DeformedColumnsLayer>();
+  layer.kernelHeight = weight.size(2);
+  layer.kernelWidth = weight.size(3);
+  layer.outWidth = out[3];
+  layer.offsetGroups = call.integer(12);
+  for (size_t d : {0, 1}) {
+    layer.step[d] = call.integer(5 + d);
+    layer.pad[d] = call.integer(7 + d);
+    layer.dilation[d] = call.integer(9 + d);
+  }
+  layer.inputs = std::move(inputs);
+  layer.outputs = {call.idOf(columns)};
+  const IValue pixels = call.compute("aten::reshape", {weight, intList(Dims{out[1], weight.size(1) * taps, 1, 1})});
+  call.setResult(0, call.compute("aten::conv2d", {columns, pixels, bias, intList(Dims{1, 1}), intList(Dims{0, 0}),
+                                                  intList(Dims{1, 1}), call.integer(11)}));
+}
+
 }  // namespace
 
 void registerVisionOps(OpRegistry& ops) {
@@ -532,7 +563,7 @@ void registerVisionOps(OpRegistry& ops) {
   ops.add({.schema = "torchvision::deform_conv2d",
            .infer = inferDeform,
            .kernel = deformKernel,
-           .convert = convertDeformedConvolution,
+           .convert = convertDeform,
            .dtypes = {DType::Float16, DType::Float32, DType::Float64}});
   add("torchvision::roi_align", inferRoi<false, false>, roiAlignKernel);
   add("torchvision::roi_pool", inferRoi<false, true>, roiKernel<Roi::Pool>);
