@@ -352,8 +352,11 @@ class Incremental {
     Value* all = values.at(v);
     made = dropped ? rowsFrom(all, way.dim, dropped) : all;
     if (way.kind == Way::Kind::Scan) kept_.push_back(rowsFrom(all, way.dim, number(-1)));
-    for (const CarriedInput& c : way.carried)
-      kept_.push_back(op(aten::unsqueeze, {values.at(c.node->output(c.output)), number(0)}));
+    for (const CarriedInput& c : way.carried) {
+      Value* left = values.at(c.node->output(c.output));
+      const bool grows = grownDim(regions_.sample(givenTo(c))->toTensor(), leftBy(c)).has_value();
+      kept_.push_back(grows ? left : op(aten::unsqueeze, {left, number(0)}));
+    }
     if (form == kRecomputed) made_[{v, kAllRows}] = made;
   }
 
@@ -367,7 +370,9 @@ class Incremental {
     return it->second = {window, state};
   }
 
-  // What the tokens before left, or what the model begins with.
+  Tensor leftBy(const CarriedInput& c) const { return regions_.sample(c.node->output(c.output))->toTensor(); }
+
+  // What the tokens before left, or what the model begins with, which is nothing of what grows.
   std::vector<Value*> carriedFor(const Way& way, ValueMap& values) {
     std::vector<Value*> out;
     for (const CarriedInput& c : way.carried) {
@@ -378,6 +383,11 @@ class Incremental {
         values[given] = copies.at(given);
       }
       Tensor t = regions_.sample(given)->toTensor();
+      const Tensor left = leftBy(c);
+      if (const std::optional<int> dim = grownDim(t, left)) {
+        out.push_back(addState(t.dtype(), Dims(left.sizes().begin(), left.sizes().end()), *dim, 0, batchOf(given)));
+        continue;
+      }
       Dims sizes{1};
       for (int64_t n : t.sizes()) sizes.push_back(n);
       const int64_t batch = batchOf(given);

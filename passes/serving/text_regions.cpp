@@ -419,6 +419,17 @@ bool TextRegions::isScan(const TextRegion& region, const std::vector<int>& forms
 
 // Of the first node that takes tensors, always the same, of the sizes and dtypes of others that it gives: which takes
 // the place of which, in their order.
+std::optional<int> grownDim(const Tensor& before, const Tensor& after) {
+  std::optional<int> found;
+  if (before.rank() != after.rank()) return std::nullopt;
+  for (int d = 0; d < before.rank(); ++d) {
+    if (before.size(d) == after.size(d)) continue;
+    if (found || before.size(d) != 0) return std::nullopt;
+    found = d;
+  }
+  return found;
+}
+
 std::vector<CarriedInput> TextRegions::candidates(const TextRegion& region) const {
   for (const Node* n : region.nodes) {
     std::vector<CarriedInput> out;
@@ -428,9 +439,10 @@ std::vector<CarriedInput> TextRegions::candidates(const TextRegion& region) cons
       if (!t.defined() || !isAlike(given)) return;
       for (size_t o = next; o < n->outputCount(); ++o) {
         Tensor left = tensor(n->output(o), 0);
-        bool fits = left.defined() && dims(n->output(o)).empty() && left.dtype() == t.dtype() &&
-                    std::ranges::equal(left.sizes(), t.sizes());
-        if (!fits) continue;
+        if (!left.defined() || left.dtype() != t.dtype()) continue;
+        const std::vector<int>& own = dims(n->output(o));
+        const bool stays = own.empty() && std::ranges::equal(left.sizes(), t.sizes());
+        if (!stays && !(own.size() == 1 && grownDim(t, left) == own[0])) continue;
         out.push_back({n, slot, element, o});
         next = o + 1;
         return;

@@ -108,6 +108,9 @@ class TextRegions {
   mutable std::pair<const Value*, std::optional<std::vector<Piece>>> pieces_;
 };
 
+// The dimension along which a tensor that had nothing got something; nothing if there is no such.
+std::optional<int> grownDim(const Tensor& before, const Tensor& after);
+
 // Copies a region to where the builder stands. `values` has what its rows and weights are there. `carried` takes the
 // place of these inputs.
 void cloneRegion(const TextRegion& region, Builder& to, ValueMap& values, const std::vector<CarriedInput>& inputs = {},
