@@ -17,11 +17,14 @@
 #include "passes/serving/attention_node.h"
 #include "passes/serving/drop_caches.h"
 #include "passes/serving/entrance.h"
+#include "passes/serving/example_sizes.h"
+#include "passes/serving/hide_later.h"
 #include "passes/serving/incremental.h"
 #include "passes/serving/layer_offers.h"
 #include "passes/serving/marked_ids.h"
 #include "passes/serving/one_token.h"
 #include "passes/serving/serving.h"
+#include "passes/serving/several_texts.h"
 #include "passes/serving/static_caches.h"
 #include "runtime/interpreter/evaluator.h"
 #include "runtime/plugin/plugin_operators.h"
@@ -141,16 +144,13 @@ bool settlePieces(BuildConfig& config, Diagnostics& diagnostics) {
   return true;
 }
 
+constexpr int64_t kUsualTokens = 1024;
+
 // Takes what the model says for settings that were left open, and refuses what it cannot do.
 bool settle(BuildConfig& config, const LanguageModelShape& shape, int64_t exportedFor, Diagnostics& diagnostics) {
   if (config.maxSeqLen == 0) {
-    constexpr int64_t kUsual = 1024;
-    config.maxSeqLen = std::min(std::max(shape.positions ? shape.positions : kUsual, config.maxInputLen), exportedFor);
-    if (!shape.positions && config.maxSeqLen == kUsual)
-      diagnostics.remark({},
-                         fmt::format("max_seq_len is {}: the model computes its positions and does not say how many "
-                                     "it was trained for",
-                                     kUsual));
+    config.maxSeqLen =
+        std::min(std::max(shape.positions ? shape.positions : kUsualTokens, config.maxInputLen), exportedFor);
   }
   if (config.maxSeqLen > exportedFor) {
     diagnostics.error(fmt::format("max_seq_len is {}, but the program was exported for texts of at most {} tokens",
@@ -250,23 +250,28 @@ class LanguageModelBuild {
     }
     if (!isMade && !withoutCache(why)) return false;
     warnOfWidth();
+    if (asked_ == 0 && !shape_.positions && config_.maxSeqLen == kUsualTokens)
+      diagnostics_.remark({},
+                          fmt::format("max_seq_len is {}: the model computes its positions and does not say how many "
+                                      "it was trained for",
+                                      kUsualTokens));
     return write(folder);
   }
 
  private:
   bool open() {
     // The sizes of a trace are those of its example.
+    evaluator_ = makeEvaluator(given_.registry());
     lowering_.query = Query().including({"default", "any_sizes"});
     lowered_ = given_.lowered(lowering_, diagnostics_);
     if (!lowered_ || !withWholeTexts() || !lowered_->prepare(diagnostics_))
       return false;  // reports weights that are missing
     if (!withoutMemory()) return false;
     graph_ = cloneGraph(*lowered_->graph());
-    evaluator_ = makeEvaluator(given_.registry());
     entrance_ = openEntrance(*graph_, given_.registry(), *evaluator_, diagnostics_);
     if (!entrance_) return false;
     entrance_->tokensFirst = !seesToken(0, false) && seesToken(0, true);
-    if (!showsTokens()) return false;
+    if (!showsTokens() || !isOfTexts()) return false;
     auto run = [this](const std::vector<IValue>& inputs, Diagnostics& d) { return given_.forward(inputs, d); };
     if (!tryInputs(run, *entrance_, diagnostics_)) return false;
     shape_.positions = entrance_->positions;
@@ -277,40 +282,72 @@ class LanguageModelBuild {
   // How many tokens or texts a program of torch.export takes at most, by the dimension of its inputs.
   int64_t mostExportedFor(size_t dim) const {
     int64_t most = std::numeric_limits<int64_t>::max();
-    for (const ExportedInput& input : given_.exportedSizes(*given_.graph()))
-      if (input.sizes.size() == 2 && std::ranges::find(entrance_->names, input.name) != entrance_->names.end())
-        most = std::min(most, input.sizes[dim].most);
+    auto look = [&](std::span<const ExportedInput> inputs) {
+      for (const ExportedInput& input : inputs)
+        if (input.sizes.size() == 2 && std::ranges::find(entrance_->names, input.name) != entrance_->names.end())
+          most = std::min(most, input.sizes[dim].most);
+    };
+    look(given_.exportedSizes(*given_.graph()));
+    if (dim == 1) look(repeated_);
     return most;
   }
   int64_t tokensExportedFor() const { return mostExportedFor(entrance_->tokensFirst ? 0 : 1); }
   int64_t textsExportedFor() const { return mostExportedFor(entrance_->tokensFirst ? 1 : 0); }
 
   // A model that writes keys and values into tensors of a fixed length is one of whole texts, which begin with them as
-  // they are.
+  // they are; one that is for several texts has the same in each place.
   bool withWholeTexts() {
     const bool isExported = !given_.exportedSizes(*given_.graph()).empty();  // has no calls, and knows what it writes
     const Module& flat = isExported ? given_ : *lowered_;
-    std::unique_ptr<Graph> graph = cloneGraph(*flat.graph());
+    const std::unique_ptr<Graph> sized = withSizes(flat);
+    std::unique_ptr<Graph> graph = cloneGraph(*sized);
+    const bool isRepeated = repeatText(*graph);
     const StaticCaches caches = readWholeTexts(*graph, given_.registry(), &staticCaches_);
-    if (caches == StaticCaches::None) return true;
-    if (caches == StaticCaches::OneByOne) widen(flat);
-    given_ = Module(flat).withGraph(std::move(graph), caches == StaticCaches::OneByOne);
+    if (caches == StaticCaches::None && !isRepeated) return true;
+    isOneByOne_ = caches == StaticCaches::OneByOne;
+    if (isRepeated && !isOneByOne_) {
+      const std::span<const ExportedInput> sizes = given_.exportedSizes(*given_.graph());
+      repeated_.assign(sizes.begin(), sizes.end());
+    }
+    resize(flat, *sized, isRepeated, caches);
+    given_ = Module(flat).withGraph(std::move(graph), isRepeated || caches == StaticCaches::OneByOne);
     lowered_ = given_.lowered(lowering_, diagnostics_);
     return lowered_.ok();
   }
 
-  // A graph for one token may be one for any number of them, as a cache in blocks wants it.
-  void widen(const Module& flat) {
+  // A trace tells nothing of the sizes of its example, and may know no others.
+  std::unique_ptr<Graph> withSizes(const Module& flat) const {
     std::unique_ptr<Graph> graph = cloneGraph(*flat.graph());
-    if (!widenToTexts(*graph, given_.registry()) ||
-        readWholeTexts(*graph, given_.registry()) != StaticCaches::WholeText)
-      return;
+    Diagnostics ignored;
+    const Result<std::map<std::string, Tensor>> attributes = lowered_->tensors(ignored);
+    if (&flat != &*lowered_ || !attributes) return graph;
+    auto runs = [this](const std::vector<IValue>& inputs) {
+      Diagnostics failure;
+      return given_.forward(inputs, failure).ok();
+    };
+    return findExampleSizes(*graph, given_.registry(), *attributes, runs) ? std::move(graph)
+                                                                          : cloneGraph(*flat.graph());
+  }
+
+  // A graph for several texts may be one for one of them, and one for one token one for any number of them, as a cache
+  // in blocks wants it.
+  void resize(const Module& flat, const Graph& sized, bool isRepeated, StaticCaches caches) {
+    const bool isOneByOne = caches == StaticCaches::OneByOne;
+    if (!isRepeated && !isOneByOne) return;
+    std::unique_ptr<Graph> graph = cloneGraph(sized);
+    if (isRepeated && !narrowToOneText(*graph, given_.registry())) return;
+    const bool grows = isOneByOne && dropCaches(*graph, given_.registry());
+    if (grows) closeSizes(*graph);
+    if (isOneByOne && !widenToTexts(*graph, given_.registry())) return;
+    if (grows && !hideLaterTokens(*graph, given_.registry(), *evaluator_)) return;
+    const StaticCaches left = readWholeTexts(*graph, given_.registry());
+    if (left != (grows ? StaticCaches::None : isOneByOne ? StaticCaches::WholeText : caches)) return;
     Diagnostics ignored;
     wide_ = Module(flat).withGraph(std::move(graph), true).lowered(lowering_, ignored);
     if (wide_ && !wide_->prepare(ignored)) wide_ = Failed{};
   }
 
-  // What a cache in blocks is made for: the model, or what its graph for one token was widened to.
+  // What a cache in blocks is made for: the model, or what its graph for one token or several texts became.
   const Module* openWide(Diagnostics& diagnostics) {
     if (!wide_) return &*lowered_;
     graph_ = cloneGraph(*wide_->graph());
@@ -327,6 +364,7 @@ class LanguageModelBuild {
     const bool isCalledWithLess = bindDefaults(*graph, given_.defaults());
     const bool hasCaches = dropCaches(*graph, given_.registry()), writes = writeCopies(*graph);
     if (!isCalledWithLess && !hasCaches && !writes) return true;
+    hasCaches_ = hasCaches;
     // The mask of a text with its memory is longer than the text.
     Module changed = lowered_->withGraph(std::move(graph), hasCaches);
     if (isCalledWithLess || hasCaches) given_ = changed;
@@ -334,36 +372,66 @@ class LanguageModelBuild {
     return lowered_ && lowered_->prepare(diagnostics_);
   }
 
+  // Of the first or last token of a text; none where it does not run.
+  std::vector<double> logitsOfToken(bool isFirst, std::span<const TokenId> ids, const Entrance& entrance) const {
+    Diagnostics ignored;
+    Result<std::vector<IValue>> out = given_.forward(inputsOfText(entrance, ids), ignored);
+    const Tensor logits = out ? logitsOf(*out) : Tensor();
+    std::vector<double> token;
+    if (!logits.defined() || logits.rank() == 0) return token;
+    const int64_t words = logits.size(logits.rank() - 1), rest = std::max<int64_t>(logits.numel() - words, 0);
+    for (int64_t i = 0; i < std::min(words, logits.numel()); ++i) token.push_back(logits.real(isFirst ? i : rest + i));
+    return token;
+  }
   // Whether the last logits depend on an earlier token of four: those of [batch, tokens] do not depend on the first one
   // where a model takes [tokens, batch].
   bool seesToken(size_t at, bool tokensFirst) const {
     Entrance entrance = *entrance_;
     entrance.tokensFirst = tokensFirst;
-    auto lastLogits = [&](TokenId id) {
-      Diagnostics ignored;
-      TokenId ids[] = {1, 1, 1, 1};
-      ids[at] = id;
-      std::vector<double> last;
-      Result<std::vector<IValue>> out = given_.forward(inputsOfText(entrance, ids), ignored);
-      Tensor logits = out ? logitsOf(*out) : Tensor();
-      if (!logits.defined() || logits.rank() == 0) return last;
-      int64_t words = logits.size(logits.rank() - 1);
-      for (int64_t i = std::max<int64_t>(logits.numel() - words, 0); i < logits.numel(); ++i)
-        last.push_back(logits.real(i));
-      return last;
-    };
-    return lastLogits(1) != lastLogits(2);
+    TokenId ids[] = {1, 1, 1, 1}, others[] = {1, 1, 1, 1};
+    others[at] = 2;
+    return logitsOfToken(false, ids, entrance) != logitsOfToken(false, others, entrance);
   }
 
-  // A mask of places that is 1 where tokens are hides none of them.
+  // What is kept for the next tokens is read, and a mask of places that is 1 where tokens are hides none of them.
   bool showsTokens() const {
-    if (staticCaches_.mask.empty() || seesToken(0, false) || seesToken(1, false) || seesToken(2, false)) return true;
+    const bool mayForget = isOneByOne_ || !staticCaches_.mask.empty();
+    if (!mayForget || seesToken(0, false) || seesToken(1, false) || seesToken(2, false)) return true;
+    if (staticCaches_.mask.empty()) {
+      diagnostics_
+          .error(
+              "the model, which is for one token, forgets the tokens before it: what it writes for the next one has "
+              "the sizes of its example",
+              ErrorKind::Input)
+          .note(
+              "a cache that grows is to be an input and an output of torch.export, with a size that is left open "
+              "and an example that has some tokens in it");
+      return false;
+    }
     diagnostics_
         .error(fmt::format("%{} is taken for a mask that is 1 where tokens are, and is none: tokens are hidden where "
                            "it is 1",
                            staticCaches_.mask),
                ErrorKind::Input)
         .note("a module around the model can invert it: forward(ids, attention_mask) with 1 - attention_mask");
+    return false;
+  }
+
+  // A model with caches that shows its tokens those after them says other things when it is given all of a text than
+  // when they come one after the other, which may be what it is for.
+  bool isOfTexts() const {
+    if (!hasCaches_ || entrance_->tokensFirst) return true;
+    const TokenId ids[] = {1, 1, 1, 1}, others[] = {1, 1, 1, 2};
+    if (logitsOfToken(true, ids, *entrance_) == logitsOfToken(false, ids, *entrance_)) return true;  // the last one's
+    if (logitsOfToken(true, ids, *entrance_) == logitsOfToken(true, others, *entrance_)) return true;
+    diagnostics_
+        .error(
+            "the model shows its first token later ones, though it has a cache of keys and values: it is for one "
+            "token a call, and its file does not say so",
+            ErrorKind::Input)
+        .note(
+            "torch.export with an example of one token says so; or its attention hides later tokens itself, with "
+            "is_causal or a mask");
     return false;
   }
 
@@ -704,6 +772,9 @@ class LanguageModelBuild {
   std::string noAttention_ = "kv_cache_type asks for no blocks";
   int64_t asked_ = 0;  // max_seq_len, before it was settled
   StaticCacheFacts staticCaches_;
+  std::vector<ExportedInput> repeated_;  // what a program for several texts asks of their sizes
+  bool hasCaches_ = false;               // to which new keys and values are joined
+  bool isOneByOne_ = false;              // the model is for one token
   KnownText longest_;
   bool knowsLongest_ = false;
   LanguageModelShape shape_;

@@ -2,10 +2,12 @@
 
 #include "ir/graph/builder.h"
 #include "ir/values/aten.h"
+#include "passes/lowering/clean_up.h"
 #include "passes/rewrite/rewrite.h"
 #include "passes/serving/input_roles.h"
 #include "passes/serving/lookups.h"
 #include "passes/serving/moved_dim.h"
+#include "passes/serving/several_texts.h"
 
 #include <algorithm>
 #include <optional>
@@ -16,9 +18,12 @@
 namespace tscompile {
 namespace {
 
-class Widening {
+// Follows the tokens, or the texts, of a graph that is for one number of them, and makes it one for another number.
+class Resizing {
  public:
-  Widening(Graph& graph, const OpRegistry& registry) : graph_(graph), facts_(graph, registry) {}
+  // `texts`: that the graph is for, which become one; 0: its one token becomes any number of them.
+  Resizing(Graph& graph, const OpRegistry& registry, int64_t texts)
+      : graph_(graph), facts_(graph, registry), texts_(texts), from_(texts ? texts : 1) {}
 
   bool run() {
     if (!takeInputs()) return false;
@@ -29,6 +34,7 @@ class Widening {
     for (Value* v : graph_.inputs()) openSize(v);
     for (Node* n : nodes)
       for (Value* v : n->outputs()) openSize(v);
+    for (Value* v : first_) openSize(v);
     return true;
   }
 
@@ -36,8 +42,12 @@ class Widening {
   bool takeInputs() {
     for (Value* v : graph_.inputs()) {
       const Dims* sizes = sizesOf(v);
-      if (!sizes || !std::ranges::all_of(*sizes, [](int64_t s) { return s == 1; })) continue;
       const std::optional<ServingInput> role = roleByName(v);
+      if (texts_ && sizes && !sizes->empty() && sizes->front() == texts_) {
+        dims_[v] = 0;
+        if (sizes->size() == 2 && !ids_ && (!role || role == ServingInput::Ids)) ids_ = v;
+      }
+      if (texts_ || !sizes || !std::ranges::all_of(*sizes, [](int64_t s) { return s == 1; })) continue;
       if (sizes->size() == 2 && !ids_ && (!role || role == ServingInput::Ids)) dims_[ids_ = v] = 1;
       if (role == ServingInput::Positions && !sizes->empty()) dims_[v] = sizes->size() - 1;
     }
@@ -48,15 +58,18 @@ class Widening {
     const std::optional<size_t> dim = dimOf(v);
     if (!dim) return;
     TensorFacts facts = v->type()->tensor();
-    facts.sizes[*dim] = kUnknownSize;
+    if (auto keys = keys_.find(v); keys != keys_.end()) facts.sizes[keys->second] = kUnknownSize;
+    int64_t& size = facts.sizes[*dim];
+    size = texts_ && size > 0 ? size / texts_ : kUnknownSize;
     facts.strides = {};
     v->setType(tensorType(facts));
   }
 
-  // For one token.
-  static const Dims* sizesOf(const Value* v) {
+  // For one token all of them are known.
+  const Dims* sizesOf(const Value* v) const {
     const TensorFacts* f = v->type()->isTensor() ? &v->type()->tensor() : nullptr;
-    return f && f->hasRank && std::ranges::all_of(f->sizes, [](int64_t s) { return s >= 0; }) ? &f->sizes : nullptr;
+    const bool isKnown = f && f->hasRank && (texts_ || std::ranges::all_of(f->sizes, [](int64_t s) { return s >= 0; }));
+    return isKnown ? &f->sizes : nullptr;
   }
   std::optional<size_t> dimOf(const Value* v) const {
     auto found = dims_.find(v);
@@ -64,7 +77,11 @@ class Widening {
   }
   size_t rank(const Value* v) const { return sizesOf(v) ? sizesOf(v)->size() : 0; }
 
-  Value* tokens(Builder& b) { return b.call(aten::size, {ids_, b.constant(IValue(1))}, types().integer); }
+  // How many there are then in place of so many.
+  Value* count(Builder& b, int64_t before = 0) {
+    if (texts_) return b.constant(IValue(before < 0 ? -1 : std::max<int64_t>(before / texts_, 1)));
+    return b.call(aten::size, {ids_, b.constant(IValue(1))}, types().integer);
+  }
 
   bool visit(Node* n) {
     const Symbol k = n->kind();
@@ -79,24 +96,67 @@ class Widening {
     if (k == sym::ListConstruct) return visitList(n);
     if (k == sym::TupleConstruct || k == sym::DictConstruct) return true;
     if (!n->output(0)->type()->isTensor()) return visitParts(n);
-    if (!sizesOf(n->output(0))) return false;
-    if (isWrite(k) && !dimOf(n->input(0))) return true;
+    if (!sizesOf(n->output(0))) return k == aten::copy_ && !n->output()->hasUses();
+    if (isWrite(k) && !dimOf(n->input(0))) return !texts_ || keepFirst(n);
     if (k == kIndex || k == aten::index_select || k == kEmbedding) return visitRows(n);
     if (k == aten::view || k == aten::reshape) return visitView(n);
     if (k == aten::expand) return visitExpand(n);
     if (k == aten::select || k == aten::slice) return visitPart(n);
     if (k == aten::cat) return put(n->output(), listDims_.at(n->input(0)));
+    if (isOverKeys(n)) return put(n->output(), *dimOf(n->input(0)));
     if (const std::optional<size_t> dim = dimOf(n->input(0)))
       if (const std::optional<size_t> to = movedDim(n, *dim, rank(n->input(0)), rank(n->output()), facts_))
-        return put(n->output(), *to);
-    return visitAligned(n);
+        return put(n->output(), *to) && moveKeys(n);
+    return !texts_ && isProduct(k) && dimOf(n->input(1)) ? visitScores(n) : visitAligned(n);
   }
 
   bool put(const Value* v, size_t dim) {
     const Dims* sizes = sizesOf(v);
-    if (!sizes || dim >= sizes->size() || (*sizes)[dim] != 1) return false;
+    if (!sizes || dim >= sizes->size() || !isOurs((*sizes)[dim])) return false;
     dims_[v] = dim;
     return true;
+  }
+
+  // Texts may be one dimension with what comes after them: heads of all texts, say, or their tokens.
+  bool isOurs(int64_t size) const { return texts_ ? size < 0 || (size > 0 && size % texts_ == 0) : size == 1; }
+
+  // Of a tensor that all texts are written to, what is the first one's. A copy of an attribute becomes one of its part.
+  bool keepFirst(Node* n) {
+    const Dims* sizes = sizesOf(n->output());
+    const auto dim = sizes ? static_cast<size_t>(std::ranges::find(*sizes, texts_) - sizes->begin()) : 0;
+    if (!sizes || dim == sizes->size()) return false;
+    Value* all = n->input(0);
+    std::vector<const Value*> views;
+    for (; isWholeSlice(all->node()); all = all->node()->input(0)) views.push_back(all);
+    Node* copy = all->node() && all->node()->kind() == aten::clone ? all->node() : nullptr;
+    Builder b(graph_, copy ? copy : all->node() ? all->node()->next() : graph_.block()->first());
+    Value* first = firstOf(copy ? copy->input(0) : all, dim, b);
+    Value* written = copy ? all : first;
+    if (copy) copy->replaceInput(0, first);
+    if (!copy && all->node() && all->node()->kind() == sym::GetAttr)
+      written = b.call(aten::clone, {first, b.constant(IValue())}, types().tensor);
+    written->setType(n->output()->type());
+    if (!copy) all->replaceAllUsesWith(written);
+    if (!copy) first->node()->replaceInput(0, all);
+    first_.push_back(written);
+    for (const Value* v : views)
+      if (!put(v, dim)) return false;
+    return put(written, dim) && put(n->output(), dim);
+  }
+  // x[:]
+  bool isWholeSlice(const Node* n) const {
+    if (!n || n->kind() != aten::slice) return false;
+    const std::optional<int64_t> end = facts_.integer(n->input(3));
+    return (GraphFacts::isNone(n->input(2)) || facts_.integer(n->input(2)) == 0) &&
+           (GraphFacts::isNone(n->input(3)) || end == INT64_MAX);
+  }
+  static Value* firstOf(Value* all, size_t dim, Builder& b) {
+    const auto d = static_cast<int64_t>(dim);
+    Value *zero = b.constant(IValue(0)), *one = b.constant(IValue(1));
+    TensorFacts facts = all->type()->tensor();
+    if (dim < facts.sizes.size()) facts.sizes[dim] = 1;
+    facts.strides = {};
+    return b.call(aten::slice, {all, b.constant(IValue(d)), zero, one, one}, tensorType(facts));
   }
 
   // Tensors that are written have places for tokens, or none.
@@ -104,16 +164,24 @@ class Widening {
     return isOrWrites(kind, kIndexCopy) || isOrWrites(kind, kIndexPut) || kind == aten::copy_;
   }
 
+  std::optional<int64_t> number(const Value* v) const {
+    const Node* n = v->node();
+    const bool isSum = n && n->kind() == aten::add && v->type()->is(TypeKind::Int);
+    if (!isSum) return facts_.integer(v);
+    const std::optional<int64_t> a = number(n->input(0)), b = number(n->input(1));
+    return a && b ? std::optional(*a + *b) : std::nullopt;
+  }
+
   // arange(1), arange(0, 1)
   bool visitCount(Node* n) {
     const Dims* sizes = sizesOf(n->output());
-    if (!sizes || *sizes != Dims{1}) return true;
+    if (!sizes || *sizes != Dims{from_}) return true;
     const bool hasStart = n->inputCount() > 5;
-    if (hasStart && facts_.integer(n->input(0)) != 0) return true;
+    if (hasStart && number(n->input(0)) != 0) return true;
     const size_t end = hasStart ? 1 : 0;
-    if (facts_.integer(n->input(end)) != 1) return true;
+    if (number(n->input(end)) != from_) return true;
     Builder b(graph_, n);
-    n->replaceInput(end, tokens(b));
+    n->replaceInput(end, count(b));
     return put(n->output(), 0);
   }
 
@@ -164,19 +232,25 @@ class Widening {
     const Dims *from = sizesOf(n->input(0)), *to = sizesOf(n->output());
     const std::optional<size_t> dim = dimOf(n->input(0));
     if (!from || !dim) return false;
-    auto run = [](const Dims& sizes, int64_t before) {
+    if (auto keys = keys_.find(n->input(0)); keys != keys_.end()) {
+      // Tables stay the last dimensions.
+      const size_t own = from->size(), all = to->size();
+      return all >= 2 && *dim + 2 == own && keys->second + 1 == own && setSize(n, all - 2, false) &&
+             setSize(n, all - 1, false) && put(n->output(), all - 2) && putKeys(n->output(), all - 1);
+    }
+    auto run = [this](const Dims& sizes, int64_t before) {
       std::vector<size_t> ones;
       int64_t seen = 1;
       for (size_t i = 0; i < sizes.size(); seen *= sizes[i++])
-        if (seen == before && sizes[i] == 1) ones.push_back(i);
+        if (seen == before && isOurs(sizes[i])) ones.push_back(i);
       return ones;
     };
     int64_t before = 1;
     for (size_t i = 0; i < *dim; ++i) before *= (*from)[i];
     const std::vector<size_t> own = run(*from, before), there = run(*to, before);
-    if (there.empty()) return keepSize(n, *dim);
+    if (there.empty()) return !texts_ && keepSize(n, *dim);
     size_t at = static_cast<size_t>(std::find(own.begin(), own.end(), *dim) - own.begin());
-    if (*dim == 0 && there.size() > own.size()) at = 1;  // behind the text, which gets a dimension again
+    if (!texts_ && *dim == 0 && there.size() > own.size()) at = 1;  // behind the text, which gets a dimension again
     const size_t chosen = there[std::min(at, there.size() - 1)];
     return setSize(n, chosen, false) && put(n->output(), chosen);
   }
@@ -186,7 +260,7 @@ class Widening {
     const Dims from = *sizesOf(n->input(0)), to = *sizesOf(n->output());
     if (!std::ranges::equal(std::span(from).subspan(dim + 1), std::span(to))) return false;
     Builder b(graph_, n);
-    std::vector<Value*> sizes{tokens(b)};
+    std::vector<Value*> sizes{count(b)};
     TensorFacts facts = n->output()->type()->tensor();
     facts.sizes = Dims{1};
     facts.strides = {};
@@ -202,21 +276,25 @@ class Widening {
   bool visitExpand(Node* n) {
     const std::optional<size_t> dim = dimOf(n->input(0));
     if (!dim) return false;
-    const size_t to = rank(n->output()) - rank(n->input(0)) + *dim;
-    return setSize(n, to, true) && put(n->output(), to);
+    const size_t more = rank(n->output()) - rank(n->input(0)), to = more + *dim;
+    if (!setSize(n, to, true) || !put(n->output(), to)) return false;
+    auto keys = keys_.find(n->input(0));
+    return keys == keys_.end() || (setSize(n, more + keys->second, true) && putKeys(n->output(), more + keys->second));
   }
 
-  // The list of sizes has that of tokens there, or -1 where that stands for what is there.
+  // The list of sizes has that number there, or -1 where that stands for what is there.
   bool setSize(Node* n, size_t dim, bool mayStay) {
     const std::optional<Dims> known = facts_.integers(n->input(1));
-    if (!known || dim >= known->size()) return false;
-    if ((*known)[dim] == -1) return true;
+    const Node* list = n->input(1)->node();
+    const bool isList = list && list->kind() == sym::ListConstruct;
+    if (dim >= (isList ? list->inputCount() : known ? known->size() : 0)) return false;
+    if (isList ? facts_.integer(list->input(dim)) == -1 : (*known)[dim] == -1) return true;
     Builder b(graph_, n);
     std::vector<Value*> sizes;
-    for (size_t i = 0; i < known->size(); ++i)
-      sizes.push_back(i != dim  ? b.constant(IValue((*known)[i]))
-                      : mayStay ? b.constant(IValue(int64_t{-1}))
-                                : tokens(b));
+    for (size_t i = 0; i < (isList ? list->inputCount() : known->size()); ++i)
+      sizes.push_back(i != dim  ? isList ? list->input(i) : b.constant(IValue((*known)[i]))
+                       : mayStay ? b.constant(IValue(int64_t{-1}))
+                                : count(b, (*sizesOf(n->output()))[dim]));
     n->replaceInput(1, b.list(sizes, types().integer));
     return true;
   }
@@ -230,39 +308,125 @@ class Widening {
     if (n->kind() == aten::select) return own == *dim || put(n->output(), *dim - (own < *dim));
     const bool isAll = GraphFacts::isNone(n->input(2)) || facts_.integer(n->input(2)) == 0;
     const std::optional<int64_t> end = facts_.integer(n->input(3));
-    const bool toEnd = GraphFacts::isNone(n->input(3)) || (end && *end > 1);
+    const bool toEnd = GraphFacts::isNone(n->input(3)) || (end && (texts_ ? *end >= texts_ : *end > 1));
     return own == *dim && !(isAll && toEnd) ? true : put(n->output(), *dim);
+  }
+
+  static bool isProduct(Symbol kind) { return kind == aten::matmul || kind == aten::bmm; }
+
+  // Scores of all tokens for all tokens, and what these are weights of.
+  bool visitScores(Node* n) {
+    const size_t a = rank(n->input(0)), b = rank(n->input(1)), all = rank(n->output());
+    const std::optional<size_t> rows = dimOf(n->input(0)), other = dimOf(n->input(1));
+    if (!rows || *rows + 2 != a || a != all || b != all) return false;
+    if (keys_.contains(n->input(0))) return *other + 2 == b && put(n->output(), all - 2);
+    return *other + 1 == b && put(n->output(), all - 2) && putKeys(n->output(), all - 1);
+  }
+  bool putKeys(const Value* v, size_t dim) {
+    const Dims* sizes = sizesOf(v);
+    if (!sizes || dim >= sizes->size() || (*sizes)[dim] != 1 || dim == dims_.at(v)) return false;
+    keys_[v] = dim;
+    return true;
+  }
+  // Whether there is something in each row of a table, in a dimension that stays.
+  bool isOverKeys(const Node* n) const {
+    auto keys = keys_.find(n->input(0));
+    if (keys == keys_.end() || n->kind() != kAny || n->inputCount() < 3) return false;
+    const std::optional<Dims> dims = facts_.integers(n->input(1));
+    const std::optional<int64_t> own =
+        dims && dims->size() == 1 ? std::optional((*dims)[0]) : facts_.integer(n->input(1));
+    const auto of = static_cast<int64_t>(rank(n->input(0)));
+    return own && rank(n->output()) == rank(n->input(0)) &&
+           static_cast<size_t>(*own < 0 ? *own + of : *own) == keys->second;
+  }
+  bool moveKeys(const Node* n) {
+    auto from = keys_.find(n->input(0));
+    if (from == keys_.end()) return true;
+    const std::optional<size_t> to = movedDim(n, from->second, rank(n->input(0)), rank(n->output()), facts_);
+    return to && putKeys(n->output(), *to);
   }
 
   // What is computed for each token by itself: dimensions are the same, counted from the last one, or from the first
   // one where the last ones are summed.
   bool visitAligned(Node* n) {
-    std::optional<size_t> dim;
+    std::optional<size_t> dim, keys;
     const size_t rank = this->rank(n->output());
+    const bool isAttention = n->kind().name().ends_with("scaled_dot_product_attention");
+    auto place = [&](const Value* v, size_t own) {
+      const size_t from = this->rank(v);
+      return from > rank ? own : rank - from + own;
+    };
     for (const Use& u : n->inputs()) {
       const std::optional<size_t> own = dimOf(u.value);
-      if (!own) continue;
-      const bool isOfKeys = (n->kind() == aten::matmul || n->kind() == aten::bmm) && u.index() == 1;
-      const bool isCache =
-          n->kind().name().ends_with("scaled_dot_product_attention") && (u.index() == 1 || u.index() == 2);
-      if (isOfKeys || isCache) return false;
-      const size_t from = this->rank(u.value);
-      const size_t to = from > rank ? *own : rank - from + *own;
-      if (dim && dim != to) return false;
-      dim = to;
+      if (!own || (isAttention && u.index() == 3)) continue;
+      const size_t to = place(u.value, *own);
+      if (auto more = keys_.find(u.value); more != keys_.end()) {
+        const size_t key = place(u.value, more->second);
+        if (keys && key != *keys) return false;
+        keys = key;
+      }
+      if (dim && dim != to) {
+        // Rows of tokens beside columns of them: a mask.
+        if (texts_ || isAttention || (keys && to != *keys && to != *dim)) return false;
+        keys = std::max(*dim, to);
+        dim = std::min(*dim, to);
+      } else {
+        dim = to;
+      }
     }
-    return dim && put(n->output(), *dim);
+    if (texts_ && dim) takeFirst(n, rank - *dim);
+    return dim && put(n->output(), *dim) && (!keys || putKeys(n->output(), *keys));
+  }
+  // What is the same for all texts (masks) is there for each.
+  void takeFirst(Node* n, size_t fromEnd) {
+    for (const Use& u : n->inputs()) {
+      const Dims* sizes = dimOf(u.value) ? nullptr : sizesOf(u.value);
+      if (!sizes || sizes->size() < fromEnd || (*sizes)[sizes->size() - fromEnd] != texts_) continue;
+      Builder b(graph_, n);
+      n->replaceInput(u.index(), firstOf(u.value, sizes->size() - fromEnd, b));
+    }
   }
 
   Graph& graph_;
   GraphFacts facts_;
+  const int64_t texts_, from_;
   Value* ids_ = nullptr;
+  std::vector<Value*> first_;                          // parts of tensors for the first text
   std::unordered_map<const Value*, size_t> listDims_;  // of what lists hold
-  std::unordered_map<const Value*, size_t> dims_;      // which dimension tokens are
+  std::unordered_map<const Value*, size_t> keys_;      // and of a table of tokens by tokens, its columns
+  std::unordered_map<const Value*, size_t> dims_;      // which dimension tokens, or texts, are
 };
 
 }  // namespace
 
-bool widenToTexts(Graph& graph, const OpRegistry& registry) { return Widening(graph, registry).run(); }
+bool widenToTexts(Graph& graph, const OpRegistry& registry) {
+  Value* logits = logitsOf(graph);
+  if (!logits) return false;
+  while (graph.outputs().size() > 0) graph.returnNode()->removeInput(graph.outputs().size() - 1);
+  graph.addOutput(logits);
+  Diagnostics ignored;
+  RewriteContext context(graph, registry, ignored);
+  removeDeadCode(graph, context);
+  return Resizing(graph, registry, 0).run();
+}
+
+void closeSizes(Graph& graph) {
+  auto close = [](Value* v) {
+    if (!v->type()->isTensor() || !v->type()->tensor().hasRank) return;
+    TensorFacts facts = v->type()->tensor();
+    for (int64_t& s : facts.sizes)
+      if (s < 0) s = 1;
+    facts.strides = {};
+    v->setType(tensorType(facts));
+  };
+  for (Value* v : graph.inputs()) close(v);
+  for (Node* n : graph.block()->nodes())
+    for (Value* v : n->outputs()) close(v);
+}
+
+bool narrowToOneText(Graph& graph, const OpRegistry& registry) {
+  const int64_t texts = fixedTexts(graph);
+  return texts != 0 && Resizing(graph, registry, texts).run();
+}
 
 }  // namespace tscompile

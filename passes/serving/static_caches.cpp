@@ -80,15 +80,29 @@ class WholeTexts {
   }
 
  private:
-  // What is written has the form of the result.
+  // What is written, or joined to, has the form of the result, and a stack that of its parts.
   static TypePtr formOf(const Value* v) {
-    if (v->type()->isTensor() && !hasKnownSizes(v))
-      for (const Use& u : v->uses()) {
-        const Symbol k = u.user->kind();
-        const bool writes = isOrWrites(k, kIndexCopy) || isOrWrites(k, kIndexPut);
-        if (writes && u.index() == 0 && hasKnownSizes(u.user->output())) return u.user->output()->type();
-      }
-    return v->type();
+    if (!v->type()->isTensor() || hasKnownSizes(v)) return v->type();
+    int64_t parts = 0;
+    const TensorFacts* part = nullptr;
+    for (const Use& u : v->uses()) {
+      const Symbol k = u.user->kind();
+      const Value* list = k == sym::ListConstruct ? u.user->output() : nullptr;
+      const Node* join = list && list->useCount() == 1 ? (*list->uses().begin()).user : nullptr;
+      if (join && join->kind() == aten::cat && grows(join->output())) return join->output()->type();
+      const bool writes = isOrWrites(k, kIndexCopy) || isOrWrites(k, kIndexPut);
+      if (writes && u.index() == 0 && hasKnownSizes(u.user->output())) return u.user->output()->type();
+      const IValue* dim = k == aten::select ? GraphFacts::constant(u.user->input(1)) : nullptr;
+      const IValue* at = dim ? GraphFacts::constant(u.user->input(2)) : nullptr;
+      if (!at || !at->isInt() || at->toInt() < 0 || dim->toInt() != 0 || !grows(u.user->output())) continue;
+      parts = std::max(parts, at->toInt() + 1);
+      part = factsOf(u.user->output());
+    }
+    if (!part) return v->type();
+    TensorFacts all = *part;
+    all.sizes.insert(0, parts);
+    all.strides = {};
+    return tensorType(all);
   }
 
   // Lists and tuples of tensors that are only taken apart become tensors, and so do stacks of which each is written.
@@ -143,7 +157,8 @@ class WholeTexts {
     for (Value* v : inputs_)
       if (!ids_ && !roleByName(v)) ids_ = v;
     for (Value* v : inputs_)
-      if (roleByName(v) == ServingInput::Mask && isOfPlaces(v)) masks_.push_back(v);
+      if (roleByName(v) == ServingInput::Mask)
+        if (isOfPlaces(v) || (hasOneToken() && isOfText(v))) masks_.push_back(v);
     for (Value* v : inputs_)
       if (roleByName(v) == ServingInput::Positions && (isRow(v) || (hasOneToken() && hasKnownSizes(v)))) places_ = v;
   }
@@ -157,9 +172,15 @@ class WholeTexts {
     return std::all_of(f->sizes.begin(), f->sizes.end() - 1, [](int64_t s) { return s < 0 || s == 1; });
   }
 
+  // [1, tokens], of the token and those before it.
+  static bool isOfText(const Value* v) {
+    const TensorFacts* f = factsOf(v);
+    return f->hasRank && f->sizes.size() == 2 && f->sizes[0] == 1 && f->sizes[1] < 0 && f->dtype != DType::Undefined;
+  }
+
   bool hasOneToken() const {
     const TensorFacts* f = ids_ ? factsOf(ids_) : nullptr;
-    return f && f->hasRank && f->sizes.size() == 2 && f->sizes[1] == 1;
+    return f && f->hasRank && ((f->sizes.size() == 2 && f->sizes[1] == 1) || f->sizes == Dims{1});
   }
 
   // Places of one dimension are those that a dimension of a tensor is written or read at.
@@ -199,7 +220,28 @@ class WholeTexts {
       if (v == ids_ || v == places_ || !hasKnownSizes(v) || std::ranges::find(masks_, v) != masks_.end()) continue;
       if (alias.isWritten(v) || isPlacedIn(v, alias)) given_.push_back(v);
     }
-    return !kept_.empty() || !attributes_.empty() || (places_ && (!given_.empty() || !hasOneToken()));
+    if (given_.empty() && hasOneToken()) takeStates();
+    return !kept_.empty() || !attributes_.empty() || areStates_ || areReplaced_ ||
+           (places_ && (!given_.empty() || !hasOneToken()));
+  }
+
+  // With a place for each token before, in one dimension.
+  static bool grows(const Value* v) {
+    const TensorFacts* f = factsOf(v);
+    return f && f->hasRank && f->dtype != DType::Undefined &&
+           std::ranges::count_if(f->sizes, [](int64_t s) { return s < 0; }) == 1;
+  }
+
+  // What is given beside the token, if the call returns as many tensors of the same forms.
+  void takeStates() {
+    for (Value* v : inputs_) {
+      if (v == ids_ || v == places_ || std::ranges::find(masks_, v) != masks_.end()) continue;
+      if (roleByName(v) || !(hasKnownSizes(v) || grows(v))) return given_.clear();
+      given_.push_back(v);
+    }
+    areStates_ = !given_.empty() && findReturned();
+    returned_.clear();
+    if (!areStates_) given_.clear();
   }
 
   // Whether new tokens are put at places of it, or of parts of it.
@@ -214,26 +256,39 @@ class WholeTexts {
     return false;
   }
 
-  // An attribute is read once, before it is written. False if it becomes another tensor.
+  // An attribute is read once, before it is written. Where it becomes another tensor, that one is read after it; false
+  // if some calls may leave it as it was, or if it is one for the next token, of a graph for one token.
   bool mergeReads() {
-    std::map<std::pair<const Value*, std::string>, Node*> first;
-    std::vector<Node*> reads;
-    bool areReplaced = false;
+    using Attribute = std::pair<const Value*, std::string>;
+    std::map<Attribute, Value*> now;
+    std::vector<Node*> all;
+    bool mayStay = false;
     forEachNode(graph_, [&](Node* n) {
-      areReplaced |= n->kind() == sym::SetAttr;
-      if (n->kind() == sym::GetAttr && n->inputCount() == 1 && n->attributeValue(sym::name)) reads.push_back(n);
+      const bool isAttribute = (n->kind() == sym::GetAttr || n->kind() == sym::SetAttr) && n->attributeValue(sym::name);
+      if (isAttribute) all.push_back(n);
+      mayStay |= n->kind() == sym::SetAttr && (!isAttribute || n->block() != graph_.block() || hasOneToken());
     });
-    if (areReplaced) return false;
-    for (Node* n : reads) {
-      auto [at, isNew] = first.try_emplace({n->input(0), std::string(n->attributeValue(sym::name)->toString())}, n);
-      if (isNew || at->second->block() != graph_.block()) continue;
-      n->output()->replaceAllUsesWith(at->second->output());
+    if (mayStay) return false;
+    for (Node* n : all) {
+      const Attribute attribute{n->input(0), std::string(n->attributeValue(sym::name)->toString())};
+      if (n->kind() == sym::SetAttr) {
+        now[attribute] = n->input(1);
+        areReplaced_ = true;
+        n->destroy();
+        continue;
+      }
+      auto [at, isNew] = now.try_emplace(attribute, n->output());
+      const Node* from = at->second->node();
+      if (isNew || (from && from->block() != graph_.block())) continue;
+      n->output()->replaceAllUsesWith(at->second);
       n->destroy();
     }
     return true;
   }
 
+  // Or a part of one.
   static bool isAttribute(const Value* v) {
+    while (v->node() && v->node()->kind() == aten::slice) v = v->node()->input(0);
     return v->node() && (v->node()->kind() == sym::GetAttr || v->node()->kind() == sym::Constant);
   }
 
@@ -287,12 +342,16 @@ class WholeTexts {
     for (const Use& u : n->inputs()) addTensors(u.value, out);
   }
   static bool hasFormOf(const Value* a, const Value* b) {
-    return hasKnownSizes(a) && factsOf(a)->dtype == factsOf(b)->dtype && factsOf(a)->sizes == factsOf(b)->sizes;
+    const TensorFacts *f = factsOf(a), *g = factsOf(b);
+    return f->hasRank && f->dtype == g->dtype &&
+           std::ranges::equal(f->sizes, g->sizes, [](int64_t x, int64_t y) { return x == y || (x < 0 && y < 0); });
   }
 
   void beginWithZeros(Value* input, Value* returned) {
     Builder b(graph_, graph_.block()->first());
-    Value* constant = b.constant(IValue(Tensor::zeros(factsOf(input)->dtype, factsOf(input)->sizes)));
+    Dims sizes = factsOf(input)->sizes;
+    for (int64_t& size : sizes) size = std::max<int64_t>(size, 0);
+    Value* constant = b.constant(IValue(Tensor::zeros(factsOf(input)->dtype, sizes)));
     Node* first = constant->node()->next();
     input->replaceAllUsesWith(constant);
     kept_.push_back({copyOf(constant, first), returned});
@@ -329,10 +388,10 @@ class WholeTexts {
     const bool isOfRows = rank > 2 || (rank == 2 && f.sizes[0] < 0);
     Value* own = isOfRows ? b.call(aten::unsqueeze, {places, number(b, 1)}, types().tensor)
                           : b.call(aten::select, {places, number(b, 0), number(b, -1)}, types().tensor);
-    Value* all =
-        b.call(aten::arange,
-               {number(b, f.sizes.back()), number(b, static_cast<int64_t>(DType::Int64)), none(b), none(b), none(b)},
-               types().tensor);
+    Value* count = f.sizes.back() < 0 ? sum(b.call(kNumberOf, {places}, types().integer), number(b, 1), b)
+                                      : number(b, f.sizes.back());
+    Value* all = b.call(aten::arange, {count, number(b, static_cast<int64_t>(DType::Int64)), none(b), none(b), none(b)},
+                        types().tensor);
     Value* out = b.call(aten::le, {all, own}, types().tensor);
     auto as = [&](Value* v) {
       Value* no = b.constant(IValue(false));
@@ -372,8 +431,10 @@ class WholeTexts {
     Value* place = turn->addParameter(types().tensor);
     ValueMap values;
     b.setPointAtEnd(turn);
+    const bool hasTexts = factsOf(ids_)->sizes.size() == 2;
     values[ids_] =
-        b.call(aten::slice, {ids_, number(b, 1), at, sum(at, number(b, 1), b), number(b, 1)}, types().tensor);
+        hasTexts ? b.call(aten::slice, {ids_, number(b, 1), at, sum(at, number(b, 1), b), number(b, 1)}, types().tensor)
+                 : b.call(aten::select, {ids_, number(b, 1), at}, types().tensor);
     if (places_) values[places_] = placeLike(place, b);
     for (Value* mask : masks_) values[mask] = maskLike(mask, place, b);
     for (Value* start : starts_) values[start] = b.call(kNumberOf, {place}, types().integer);
@@ -400,6 +461,9 @@ class WholeTexts {
     graph_.addOutput(all);
     for (size_t i = body.size(); i-- > 0;) body[i]->destroy();
     for (const Kept& cache : kept_) cache.copy->destroy();
+    TensorFacts ids = *factsOf(ids_);
+    ids.sizes = Dims{1, 1}, ids.strides = {};
+    if (!hasTexts) ids_->setType(tensorType(ids));
   }
 
   // [1], in the form of the input.
@@ -429,6 +493,8 @@ class WholeTexts {
   std::vector<Value*> starts_;          // numbers: places of the first of the tokens
   std::vector<Node*> attributes_;       // that are written
   std::vector<Value*> returned_;        // what becomes of those that are given
+  bool areReplaced_ = false;            // attributes become other tensors
+  bool areStates_ = false;              // what is given has no places for tokens
   std::vector<Kept> kept_;
 };
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Writes decoders into tests/data/language whose caches have a fixed length, and one whose positions count tokens that
-are no padding, exported for 4 texts at most; prints their greedy tokens, one token a call where there is a cache.
+"""Writes decoders into tests/data/language whose caches have a fixed length or grow, for one text or two, for all
+tokens or one, and one whose positions count tokens that are no padding, exported for 4 texts at most; prints their
+greedy tokens, one token a call where there is a cache.
 
     make_static_caches.py DIR
 
@@ -99,6 +100,65 @@ class Recurrent(Decoder):
         return self.head(self.state)[:, None]
 
 
+class Texts(Buffers):
+    """Two texts in each call."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("keys", torch.zeros(2, 2, LONGEST, 4))
+        self.register_buffer("values", torch.zeros(2, 2, LONGEST, 4))
+
+
+class Put(Buffers):
+    """Its trace has the sizes of its example where it puts tokens."""
+
+    def forward(self, ids: Tensor, input_pos: Tensor) -> Tensor:
+        x, q, k, v = self.heads(ids, input_pos)
+        self.keys[:, :, input_pos] = k
+        self.values[:, :, input_pos] = v
+        return self.logits(x, q, self.keys, self.values, self.seen[None, None, input_pos])
+
+
+class Grown(Decoder):
+    """Shows a token all that there is: right for one token a call."""
+
+    def forward(self, ids: Tensor, position_ids: Tensor, past: Tensor):
+        x, q, k, v = self.heads(ids, position_ids)
+        k, v = torch.cat((past[0], k), 2), torch.cat((past[1], v), 2)
+        y = F.scaled_dot_product_attention(q, k, v)
+        return self.head(x + self.o(y.transpose(1, 2).flatten(2))), torch.stack((k, v))
+
+
+class Replaced(Decoder):
+    """Its buffers become longer ones."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("keys", torch.zeros(1, 2, 0, 4))
+        self.register_buffer("values", torch.zeros(1, 2, 0, 4))
+
+    def forward(self, ids: Tensor) -> Tensor:
+        places = torch.arange(ids.size(1)) + self.keys.size(2)
+        x, q, k, v = self.heads(ids, places)
+        self.keys = torch.cat((self.keys, k), 2)
+        self.values = torch.cat((self.values, v), 2)
+        return self.logits(x, q, self.keys, self.values, self.seen[places][:, : self.keys.size(2)])
+
+
+class State(Decoder):
+    def forward(self, ids: Tensor, state: Tensor):
+        state = torch.tanh(self.words(ids)[:, 0] + self.o(state))
+        return self.head(state)[:, None], state
+
+
+class Bare(State):
+    """Its token and its logits have no dimension of texts and tokens, but one of both."""
+
+    def forward(self, ids: Tensor, state: Tensor):
+        logits, state = super().forward(ids[:, None], state)
+        return logits[:, 0], state
+
+
 class Padded(Decoder):
     def forward(self, ids: Tensor) -> Tensor:
         there = (ids != 12).long()
@@ -130,6 +190,9 @@ def main():
         program = torch.export.export(model, args, dynamic_shapes=shapes)
         write(program.run_decompositions() if decomposed else program, os.path.join(folder, name))
 
+    def trace(name, model, args):
+        torch.jit.save(torch.jit.trace(model, args, check_trace=False), os.path.join(folder, name))
+
     one, three, caches = torch.tensor([[5]]), torch.tensor([[5, 9, 2]]), [torch.zeros(1, 2, LONGEST, 4) for _ in "kv"]
     with torch.no_grad():
         torch.jit.save(torch.jit.script(made(Buffers)), os.path.join(folder, "static_buffers.pt"))
@@ -141,6 +204,19 @@ def main():
         export("static_masked.pt2", made(Masked), (three, torch.arange(3), mask), ({1: tokens}, {0: tokens}, {}))
         export("static_masked_one.pt2", made(Masked), (one, torch.arange(1), mask))
         export("recurrent_one.pt2", made(Recurrent), (one,), decomposed=True)
+        two, place, past = three.repeat(2, 1), torch.zeros(1, 1, dtype=torch.long), torch.zeros(2, 1, 2, 4, 4)
+        export("static_texts.pt2", made(Texts), (two, torch.arange(3)), ({1: tokens}, {0: tokens}))
+        export("static_texts_one.pt2", made(Texts), (two[:, :1], torch.arange(1)), decomposed=True)
+        trace("static_texts.pt", made(Texts), (two, torch.arange(3)))
+        trace("static_put_one.pt", made(Put), (one, torch.arange(1)))
+        grows = ({}, {}, {3: Dim("past", max=LONGEST - 1)})
+        export("grown_one.pt2", made(Grown), (one, place, past), grows)
+        export("grown_one_decomposed.pt2", made(Grown), (one, place, past), grows, decomposed=True)
+        trace("grown_unsaid.pt", made(Grown), (one, place, past))
+        torch.jit.save(torch.jit.script(made(Replaced)), os.path.join(folder, "replaced.pt"))
+        export("forgetful_one.pt2", made(Replaced), (one,))
+        export("state_one.pt2", made(State), (one, torch.zeros(1, 8)))
+        export("state_bare.pt2", made(Bare), (one[0], torch.zeros(1, 8)))
         export("padded_batch.pt2", made(Padded), (three.repeat(2, 1),), ({0: Dim("texts", max=4), 1: tokens},))
 
         def buffers():
@@ -151,8 +227,22 @@ def main():
             model = made(Recurrent)
             return lambda ids: model(torch.tensor([ids[-1:]]))
 
+        def grown():
+            model, past = made(Grown), [torch.zeros(2, 1, 2, 0, 4)]
+
+            def call(ids):
+                logits, past[0] = model(torch.tensor([ids[-1:]]), torch.tensor([[len(ids) - 1]]), past[0])
+                return logits
+
+            return call
+
+        def replaced():
+            model = made(Replaced)
+            return lambda ids: model(torch.tensor([ids[-1:]]))
+
         print("caches")
-        greedy(buffers)
+        for kind in (buffers, grown, replaced):
+            greedy(kind)
         print("state")
         greedy(recurrent)
         print("positions that count tokens that are no padding")

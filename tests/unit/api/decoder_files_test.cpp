@@ -129,9 +129,11 @@ TEST_F(DecoderFiles, ExportsSayHowLongTextsMayBe) {
 TEST_F(DecoderFiles, CachesOfAFixedLengthAreThoseOfTexts) {
   const std::vector<std::vector<TokenId>> tokens{
       {5, 6, 11, 0, 6, 0, 4, 6, 3}, {3, 6, 10, 5, 6, 3, 0, 6, 3}, {11, 0, 6, 11, 3, 5, 6, 4, 5}};
-  for (const auto& [name, longest] : {std::pair("static_buffers.pt", 24), std::pair("static_buffers.pt2", 23),
-                                      std::pair("static_one.pt2", 24), std::pair("static_given.pt2", 24),
-                                      std::pair("static_masked.pt2", 23), std::pair("static_masked_one.pt2", 24)}) {
+  for (const auto& [name, longest] :
+       {std::pair("static_buffers.pt", 24), std::pair("static_buffers.pt2", 23), std::pair("static_one.pt2", 24),
+        std::pair("static_given.pt2", 24), std::pair("static_masked.pt2", 23), std::pair("static_masked_one.pt2", 24),
+        std::pair("static_texts.pt2", 23), std::pair("static_texts_one.pt2", 24), std::pair("static_texts.pt", 24),
+        std::pair("static_put_one.pt", 24)}) {
     ASSERT_TRUE(buildsFile(std::string("language/") + name)) << name << "\n" << messages();
     Result<BuiltModel> built = readBuiltModel(folder_, diagnostics_);
     EXPECT_EQ(built->config.kvCacheType, KvCacheType::Paged) << name << "\n" << messages();
@@ -140,11 +142,34 @@ TEST_F(DecoderFiles, CachesOfAFixedLengthAreThoseOfTexts) {
   }
 }
 
+TEST_F(DecoderFiles, CachesThatGrowAreThoseOfTexts) {
+  const std::vector<std::vector<TokenId>> tokens{
+      {5, 6, 11, 0, 6, 0, 4, 6, 3}, {3, 6, 10, 5, 6, 3, 0, 6, 3}, {11, 0, 6, 11, 3, 5, 6, 4, 5}};
+  for (const auto& [name, kept] :
+       {std::pair("grown_one.pt2", KvCacheType::Paged), std::pair("replaced.pt", KvCacheType::Paged),
+        std::pair("grown_one_decomposed.pt2", KvCacheType::State)}) {
+    ASSERT_TRUE(buildsFile(std::string("language/") + name)) << name << "\n" << messages();
+    EXPECT_EQ(readBuiltModel(folder_, diagnostics_)->config.kvCacheType, kept) << name << messages();
+    EXPECT_EQ(served(9), tokens) << name;
+  }
+}
+
+TEST_F(DecoderFiles, WhatIsForOneTokenAndDoesNotSaySoIsRefused) {
+  EXPECT_FALSE(buildsFile("language/grown_unsaid.pt"));
+  EXPECT_NE(messages().find("it is for one token a call, and its file does not say so"), std::string::npos)
+      << messages();
+  EXPECT_FALSE(buildsFile("language/forgetful_one.pt2"));
+  EXPECT_NE(messages().find("forgets the tokens before it"), std::string::npos) << messages();
+}
+
 // Of a program that says only among its outputs what becomes of a buffer, PyTorch's module keeps that.
 TEST_F(DecoderFiles, WhatAProgramMakesOfItsBuffersGoesOn) {
-  ASSERT_TRUE(buildsFile("language/recurrent_one.pt2")) << messages();
-  EXPECT_EQ(served(9), (std::vector<std::vector<TokenId>>{
-                           {2, 1, 4, 3, 2, 5, 12, 2, 1}, {5, 12, 2, 1, 2, 1, 4, 3, 2}, {3, 2, 1, 6, 11, 1, 2, 1, 4}}));
+  for (const char* name : {"recurrent_one.pt2", "state_one.pt2", "state_bare.pt2"}) {
+    ASSERT_TRUE(buildsFile(std::string("language/") + name)) << messages();
+    EXPECT_EQ(served(9), (std::vector<std::vector<TokenId>>{
+                             {2, 1, 4, 3, 2, 5, 12, 2, 1}, {5, 12, 2, 1, 2, 1, 4, 3, 2}, {3, 2, 1, 6, 11, 1, 2, 1, 4}}))
+        << name;
+  }
 }
 
 // Ids that are padding take no row of the table of positions. A step has no more texts than the program takes.

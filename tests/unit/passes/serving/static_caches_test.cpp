@@ -4,7 +4,9 @@
 #include "frontend/text/parse.h"
 #include "ir/graph/printer.h"
 #include "ir/support/diagnostic_printer.h"
+#include "passes/serving/example_sizes.h"
 #include "passes/serving/one_token.h"
+#include "passes/serving/several_texts.h"
 #include "runtime/registry.h"
 
 #include <gtest/gtest.h>
@@ -49,11 +51,23 @@ TEST(StaticCaches, AGraphForOneTokenRunsForEach) {
   EXPECT_EQ(text.find("%input_pos"), std::string::npos) << text;
 }
 
+const std::string kReplaced =
+    "  %all : Tensor = aten::index_copy(%k, %1, %input_pos, %ids)\n"
+    "  %n : NoneType = prim::SetAttr[name=\"keys\"](%self, %all)\n"
+    "  %again : Tensor = prim::GetAttr[name=\"keys\"](%self)\n  %y : Tensor = aten::relu(%again)\n";
+
+TEST(StaticCaches, AttributesThatBecomeOtherTensorsAreReadAfterIt) {
+  std::unique_ptr<Graph> g = graphOfCaches(writingKeys("Tensor", kReplaced));
+  ASSERT_EQ(readWholeTexts(*g, allOps()), StaticCaches::WholeText);
+  const std::string text = graphText(*g);
+  EXPECT_EQ(text.find("prim::SetAttr"), std::string::npos) << text;
+  EXPECT_NE(text.find("aten::relu(%all)"), std::string::npos) << text;
+}
+
 TEST(StaticCaches, OtherGraphsStayAsTheyAre) {
-  for (const char* rest : {"  %y : Tensor = aten::add(%k, %ids, %1)\n",
-                           "  %y : Tensor = aten::index_copy_(%k, %1, %input_pos, %ids)\n  %n : NoneType = "
-                           "prim::SetAttr[name=\"keys\"](%self, %y)\n"}) {
-    std::unique_ptr<Graph> g = graphOfCaches(writingKeys("Tensor", rest));
+  for (const auto& [ids, rest] : {std::pair("Tensor", std::string("  %y : Tensor = aten::add(%k, %ids, %1)\n")),
+                                  std::pair("Long(1, 1)", kReplaced)}) {
+    std::unique_ptr<Graph> g = graphOfCaches(writingKeys(ids, rest));
     const std::string before = graphText(*g);
     EXPECT_EQ(readWholeTexts(*g, allOps()), StaticCaches::None) << rest;
     EXPECT_EQ(graphText(*g), before);
@@ -102,6 +116,57 @@ TEST(OneToken, SizesOfTokensBecomeOpen) {
   EXPECT_NE(text.find("%ids : Long(1, *)"), std::string::npos) << text;
   EXPECT_NE(text.find("%y : Float(1, 2, *, 4)"), std::string::npos) << text;
   EXPECT_FALSE(widenToTexts(*graphOfCaches("graph(%ids : Long(1, 3)):\n  return (%ids)\n"), allOps()));
+}
+
+// [3, tokens, 8] -> [3 * 2, tokens, 4] -> [3, tokens, 8]
+TEST(SeveralTexts, TheFirstOneIsLeft) {
+  const std::string text =
+      "graph(%ids : Long(3, *), %table : Float(9, 8)):\n"
+      "  %m1 : int = prim::Constant[value=-1]()\n  %no : bool = prim::Constant[value=0]()\n"
+      "  %apart : int[] = prim::Constant[value=[6, -1, 4]]()\n  %whole : int[] = prim::Constant[value=[3, -1, 8]]()\n"
+      "  %x : Float(3, *, 8) = aten::embedding(%table, %ids, %m1, %no, %no)\n"
+      "  %h : Float(6, *, 4) = aten::reshape(%x, %apart)\n  %r : Float(6, *, 4) = aten::relu(%h)\n"
+      "  %y : Float(3, *, 8) = aten::reshape(%r, %whole)\n  return (%y)\n";
+  std::unique_ptr<Graph> g = graphOfCaches(text);
+  EXPECT_EQ(fixedTexts(*g), 3);
+  ASSERT_TRUE(narrowToOneText(*g, allOps()));
+  EXPECT_NE(graphText(*g).find("%ids : Long(1, *)"), std::string::npos) << graphText(*g);
+  EXPECT_NE(graphText(*g).find("%r : Float(2, *, 4)"), std::string::npos) << graphText(*g);
+  EXPECT_NE(graphText(*g).find("%y : Float(1, *, 8)"), std::string::npos) << graphText(*g);
+
+  g = graphOfCaches(text);
+  ASSERT_TRUE(repeatText(*g));
+  EXPECT_EQ(fixedTexts(*g), 0);
+  EXPECT_NE(graphText(*g).find(" : Long(3, *) = aten::expand(%ids, "), std::string::npos) << graphText(*g);
+  EXPECT_NE(graphText(*g).find(" : Float(1, *, 8) = aten::slice(%y, "), std::string::npos) << graphText(*g);
+
+  g = graphOfCaches("graph(%ids : Long(1, *)):\n  return (%ids)\n");
+  EXPECT_EQ(fixedTexts(*g), 0);
+  EXPECT_FALSE(repeatText(*g));
+  EXPECT_FALSE(narrowToOneText(*g, allOps()));
+}
+
+TEST(ExampleSizes, AreThoseThatTheGraphRunsWith) {
+  const std::string text = "graph(%ids : Tensor, %pos : Tensor):\n  %y : Tensor = aten::relu(%ids)\n  return (%y)\n";
+  auto sized = [&](const std::function<bool(const Dims& ids, const Dims& positions)>& fits) {
+    std::unique_ptr<Graph> g = graphOfCaches(text);
+    auto runs = [&](const std::vector<IValue>& inputs) {
+      auto sizes = [&](size_t i) {
+        const Tensor t = inputs.at(i).toTensor();
+        return Dims(t.sizes().begin(), t.sizes().end());
+      };
+      return fits(sizes(0), sizes(1));
+    };
+    return findExampleSizes(*g, allOps(), {}, runs) ? graphText(*g) : "";
+  };
+  EXPECT_EQ(sized([](const Dims&, const Dims&) { return true; }), "");
+  EXPECT_EQ(sized([](const Dims&, const Dims&) { return false; }), "");
+  std::string one = sized([](const Dims& ids, const Dims& at) { return ids == Dims{1, 1} && at.empty(); });
+  EXPECT_NE(one.find("%ids : Long(1, 1),\n      %pos : Long()"), std::string::npos) << one;
+  one = sized([](const Dims& ids, const Dims& at) { return ids[0] == 4 && at == Dims{ids[1]}; });
+  EXPECT_NE(one.find("%ids : Long(4, *),\n      %pos : Long(*)"), std::string::npos) << one;
+  one = sized([](const Dims& ids, const Dims& at) { return ids[0] == 1 && at == Dims{ids[1]}; });
+  EXPECT_NE(one.find("%ids : Tensor,\n      %pos : Long(*)"), std::string::npos) << one;
 }
 
 }  // namespace

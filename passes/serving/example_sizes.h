@@ -1,0 +1,22 @@
+// Traces that run with the sizes of their example alone, which are in no file: what these were.
+#pragma once
+
+#include "ir/graph/graph.h"
+#include "ir/operators/op_registry.h"
+#include "ir/values/ivalue.h"
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace tscompile {
+
+// Of a graph whose inputs have no sizes, and which does not run with one text of any number of tokens: looks for a
+// number of texts, of any number of tokens or of one, that it runs with, and writes these sizes into the types of its
+// values. Of one that does run, positions that must be a row are told to be one. `attributes` are tensors by their
+// paths. False if there is nothing to do, or nothing fits; inputs have no sizes then.
+bool findExampleSizes(Graph& graph, const OpRegistry& registry, const std::map<std::string, Tensor>& attributes,
+                      const std::function<bool(const std::vector<IValue>& inputs)>& runs);
+
+}  // namespace tscompile
