@@ -10,10 +10,13 @@
 // these. A part that is all that is used of %b is copied first and takes its place. Traces of %b[%i] += %y copy what
 // was written to where it is already; these copies go.
 #include "ir/operators/view_twins.h"
+#include "ir/values/aten.h"
 #include "passes/rewrite/memory_order.h"
+#include "passes/rewrite/origins.h"
 #include "passes/rewrite/rewrite.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <unordered_map>
 #include <unordered_set>
@@ -39,6 +42,8 @@ class WriteScatterer {
       while (base->node() && !base->node()->hasBlocks() && writesFirst(base->node())) base = base->node()->input(0);
       if (std::find(bases.begin(), bases.end(), base) == bases.end()) bases.push_back(base);
     });
+    for (const Node* n : writers_)
+      if (writesFirst(n) && mayOverlapItself(n)) overlapping_.push_back(n);
     for (Value* base : bases) changed |= scatter(base);
     if (changed) facts_.refresh();
     return changed;
@@ -90,15 +95,97 @@ class WriteScatterer {
 
   // Whether two values are the same view of one memory, step by step.
   bool isSameView(const Value* a, const Value* b) {
-    for (; a != b; a = a->node()->input(0), b = b->node()->input(0)) {
-      if (!isPart(a) || !isPart(b) || a->node()->kind() != b->node()->kind()) return false;
-      if (a->node()->inputCount() != b->node()->inputCount()) return false;
-      for (size_t i = 1; i < a->node()->inputCount(); ++i) {
-        const Value *x = a->node()->input(i), *y = b->node()->input(i);
-        if (x != y && (!facts_.integer(x) || facts_.integer(x) != facts_.integer(y))) return false;
-      }
+    for (; a != b; a = a->node()->input(0), b = b->node()->input(0))
+      if (!isPart(a) || !isPart(b) || !isSameStep(a->node(), b->node())) return false;
+    return true;
+  }
+  bool isSameStep(const Node* a, const Node* b) {
+    if (a->kind() != b->kind() || a->inputCount() != b->inputCount()) return false;
+    for (size_t i = 1; i < a->inputCount(); ++i) {
+      const Value *x = a->input(i), *y = b->input(i);
+      if (x != y && (!facts_.integer(x) || facts_.integer(x) != facts_.integer(y))) return false;
     }
     return true;
+  }
+
+  // The views that lead from a value to a part of it, the first one at the end. What writes gives what it writes.
+  struct Part {
+    const Value* whole;
+    std::vector<const Node*> views;
+  };
+  Part partOf(const Value* v) {
+    Part out{v, {}};
+    while (const Node* n = out.whole->node()) {
+      if (n->hasBlocks()) break;
+      if (isPart(out.whole))
+        out.views.push_back(n);
+      else if (!writesFirst(n))
+        break;
+      out.whole = n->input(0);
+    }
+    return out;
+  }
+
+  // Where a view begins and ends in its dimension, as it says them: what is negative counts from the end.
+  struct Range {
+    const Value *from, *to;
+    std::optional<int64_t> start, end, step;
+  };
+  std::optional<Range> rangeOf(const Node* view) {
+    if (view->kind() == aten::select) {
+      std::optional<int64_t> at = facts_.integer(view->input(2));
+      if (!at) return std::nullopt;
+      return Range{nullptr, nullptr, at, *at == -1 ? kToEnd : *at + 1, 1};
+    }
+    if (view->kind() != aten::slice || view->inputCount() != 5) return std::nullopt;
+    auto numberOr = [this](const Value* v, int64_t none) -> std::optional<int64_t> {
+      return v->type()->is(TypeKind::None) ? none : facts_.integer(v);
+    };
+    return Range{view->input(2), view->input(3), numberOr(view->input(2), 0), numberOr(view->input(3), kToEnd),
+                 facts_.integer(view->input(4))};
+  }
+  // Whether one range ends where the other begins, or before it. Ends that count from the same side compare as they
+  // are.
+  static bool isBefore(const Range& a, const Range& b) {
+    if (a.to && a.to == b.from && !a.to->type()->is(TypeKind::None)) return true;
+    return a.end && b.start && *a.end != kToEnd && (*a.end < 0) == (*b.start < 0) && *a.end <= *b.start;
+  }
+  bool areApart(const Range& a, const Range& b) {
+    if (isBefore(a, b) || isBefore(b, a)) return true;
+    if (!a.start || !b.start || *a.start < 0 || *b.start < 0 || !a.step || a.step != b.step || *a.step < 1)
+      return false;
+    return (*a.start - *b.start) % *a.step != 0;
+  }
+
+  // Whether a value is new memory, and the other one is so too or the caller's.
+  bool isApartFrom(const Value* made, const Value* other) {
+    auto isMade = [this](const Value* v) { return v->node() && !v->node()->hasBlocks() && makesMemory(v->node()); };
+    return isMade(made) && (isMade(other) || (!other->node() && !other->block()->owner()));
+  }
+
+  // Whether two parts of one memory have no element in common, or are the same: others raise where they lie in memory
+  // without gaps, and depend on the order of elements where not.
+  bool areSameOrApart(const Value* a, const Value* b) {
+    auto [whole, x] = partOf(a);
+    auto [other, y] = partOf(b);
+    if (whole != other) return isApartFrom(whole, other) || isApartFrom(other, whole);
+    for (; !x.empty() && !y.empty(); x.pop_back(), y.pop_back()) {
+      if (isSameStep(x.back(), y.back())) continue;
+      if (x.back()->inputCount() < 3 || y.back()->inputCount() < 3) return false;
+      const std::optional<int64_t> dim = facts_.integer(x.back()->input(1));
+      if (!dim || dim != facts_.integer(y.back()->input(1))) return false;
+      const std::optional<Range> p = rangeOf(x.back()), q = rangeOf(y.back());
+      return p && q && areApart(*p, *q);
+    }
+    return x.empty() && y.empty();
+  }
+
+  // Whether a node writes a part of memory of which it reads another one that is neither the same nor apart.
+  bool mayOverlapItself(const Node* writer) {
+    const LocationSet memory = facts_.aliases().writes(writer);
+    for (size_t k = 1; k < writer->inputCount(); ++k)
+      if (const Value* v = writer->input(k); refersTo(v, memory) && !areSameOrApart(writer->input(0), v)) return true;
+    return false;
   }
 
   // %w = op_(%v, ...), %c = copy_(%u, %w) where %u and %v are the same view.
@@ -189,14 +276,14 @@ class WriteScatterer {
   }
 
   // Views of the whole, and what may be one (contiguous, reshape), become memory of their own where nobody can tell.
-  bool copyWhole(Value* base) {
+  bool copyWhole(Value* base, const LocationSet& memory) {
     Node* maker = base->node();
     if (maker->outputCount() != 1 || !(makesMemory(maker) || holdsAlone(maker))) return false;
     if (isContiguous(base)) {
       maker->setKind(clone_);
       return true;
     }
-    if (mayHaveGaps(base) && facts_.isAskedForStrides(base)) return false;  // a copy has none
+    if (mayHaveGaps(base) && showsGaps(base, memory)) return false;  // a copy has none
     copyBehind(maker);
     return true;
   }
@@ -218,6 +305,34 @@ class WriteScatterer {
   bool refersTo(const Value* v, const LocationSet& memory) {
     return AliasAnalysis::canRefer(v->type()) &&
            (!facts_.aliases().knows(v) || facts_.aliases().reachable(v).intersects(memory));
+  }
+
+  // Whether a tensor with gaps may be told from one without: by its strides, or as what is made of it by the order of
+  // its elements (contiguous, reshape) is a copy, which sees no later write, and would be a view.
+  bool showsGaps(const Value* tensor, const LocationSet& memory) {
+    if (facts_.isAskedForStrides(tensor)) return true;
+    std::vector<const Value*> todo{tensor};
+    std::unordered_set<const Value*> seen{tensor};
+    while (!todo.empty()) {
+      const Value* v = todo.back();
+      todo.pop_back();
+      for (const Use& u : v->uses()) {
+        const Node* n = u.user;
+        if (isViewByOrder(n) && isWrittenAfter(n, tensor->node()->block(), memory)) return true;
+        if (n->isReturn() || n->hasBlocks() || (facts_.isFresh(n) && !facts_.isStructural(n->kind()))) continue;
+        for (const Value* made : n->outputs())
+          if (AliasAnalysis::canRefer(made->type()) && seen.insert(made).second) todo.push_back(made);
+      }
+    }
+    return false;
+  }
+  bool isWrittenAfter(const Node* n, const Block* block, const LocationSet& memory) {
+    const Node* place = placeIn(block, n);
+    return std::ranges::any_of(writers_, [&](const Node* w) {
+      if (!facts_.aliases().writes(w).intersects(memory)) return false;
+      const Node* written = placeIn(block, w);
+      return !place || !written || written == place || !written->isBefore(place);
+    });
   }
 
   // The node in the block, or what holds it there; null if it is elsewhere.
@@ -270,13 +385,14 @@ class WriteScatterer {
 
   bool scatter(Value* base) {
     const Node* maker = base->node();
-    if (!maker || maker->hasBlocks() || maker->kind() == sym::Constant) return false;
-    if (!facts_.isFresh(maker)) return copyWhole(base);
-    if (!facts_.aliases().knows(base)) return false;
+    if (!maker || maker->hasBlocks() || maker->kind() == sym::Constant || !facts_.aliases().knows(base)) return false;
     const LocationSet memory = facts_.aliases().locations(base);
+    for (const Node* w : overlapping_)
+      if (facts_.aliases().writes(w).intersects(memory)) return false;
+    if (!facts_.isFresh(maker)) return copyWhole(base, memory);
     if (memory.empty() || memory.reachOutside()) return false;
     if (Node* part = solePart(base); part && part->block() == base->block()) {
-      if (facts_.isAskedForStrides(part->output())) return false;  // a copy has no gaps
+      if (showsGaps(part->output(), memory)) return false;  // a copy has none
       if (!facts_.isSeen(part->output()) || likeLiesInOrder(part->output(), facts_))
         part->setKind(*copyOf(part->kind(), registry_));
       else
@@ -358,9 +474,11 @@ class WriteScatterer {
   RewriteContext& context_;
   GraphFacts& facts_;
   const OpRegistry& registry_;
+  static constexpr int64_t kToEnd = std::numeric_limits<int64_t>::max();
   const Symbol narrow_ = Symbol::of("aten::narrow"), sliceScatter_ = Symbol::of("aten::slice_scatter"),
                clone_ = Symbol::of("aten::clone");
-  std::vector<Node*> writers_;  // and other nodes with effects
+  std::vector<Node*> writers_;            // and other nodes with effects
+  std::vector<const Node*> overlapping_;  // of them: what may read what it writes
 };
 
 }  // namespace

@@ -76,7 +76,7 @@ void Origins::throughParameter(const Value* v) {
 
 bool isViewByOrder(const Node* n) {
   using Kinds = std::unordered_set<Symbol>;
-  static const Kinds kinds{aten::reshape, aten::reshape_as, aten::flatten, aten::contiguous};
+  static const Kinds kinds{aten::reshape, aten::reshape_as, aten::flatten, aten::contiguous, Symbol::of("aten::ravel")};
   return kinds.contains(n->kind()) && n->outputCount() == 1;
 }
 
