@@ -473,14 +473,36 @@ class Tracer : private OperatorTracer {
       return toKernel(c, infer, call);
     }
     network_->writes |= c.trains;
+    if (traced_.hasWrites_ && showsConjugates(op) && isComplex(infer.inferred(0).tensor.dtype))
+      refuse(Reason::Aliasing, fmt::format("{} shows what others write", op.fullName()));
     // A network whose memory is written is computed node by node.
     if (traced_.hasWrites_ || !def.convert) return toKernel(c, infer, call);
     if (def.hasSessionConverter()) return convertBySession(call, results);
     if (native_ && !c.quantized && computesInFloats(op, c.arguments, infer)) return computeInFloats(c, infer, results);
     native_&& c.isForConverter() ? def.convert(call) : toKernel(c, infer, call);
-    for (size_t i = 0; i < c.resultCount; ++i)
+    for (size_t i = 0; i < c.resultCount; ++i) {
       if (results[i].isNone())
         refuse(Reason::Limit, fmt::format("the converter of {} left output {} unset", op.fullName(), i + 1));
+      const bool isNew = !givesViews && !op.has(Trait::MayShare) && depth_ == 0;
+      if (isNew && sharesArgument(call, i, results[i]) && mayBeGivenAway(i)) results[i] = copyOf(results[i]);
+    }
+  }
+
+  // Whether it gives conjugates that the interpreter keeps equal to what they are of (runtime/reference/conjugates.h).
+  static bool showsConjugates(const Operator& op) {
+    static constexpr std::string_view kNames[] = {"conj", "_conj", "adjoint", "mH", "matrix_H"};
+    return std::ranges::find(kNames, op.kind().name()) != std::end(kNames);
+  }
+
+  // Whether output `i` of the node, or a view of it, may leave the engine, where somebody may write to it. Inside of
+  // engines nobody does.
+  bool mayBeGivenAway(size_t i) const {
+    if (i >= node()->outputCount()) return true;
+    for (const Use& u : node()->output(i)->uses()) {
+      const Operator* op = u.user->isReturn() || u.user->hasBlocks() ? nullptr : traced_.registry_->resolve(*u.user);
+      if (!op || op->has(Trait::MayShare) || mayGiveViews(*op)) return true;
+    }
+    return false;
   }
 
   // With layers of f32, which round what is of 16 bits (half_tensors.h).

@@ -170,7 +170,7 @@ void registerStorageOps(OpRegistry& ops) {
   auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel, TraitSet traits = {}) {
     ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kMovedTypes, .traits = traits});
   };
-  constexpr TraitSet kInPlace{Trait::ChangesGeometry};
+  constexpr TraitSet kInPlace{Trait::ChangesGeometry, Trait::MindsStrides};  // keeps elements as they lie
   add("aten::as_strided", inferStrided, asStridedKernel, {Trait::MindsStrides});
   add("aten::as_strided_", nullptr, asStridedInPlaceKernel, kInPlace);
   add("aten::as_strided_scatter", inferAsStridedScatter, asStridedScatterKernel);
