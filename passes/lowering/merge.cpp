@@ -7,11 +7,14 @@
 namespace tscompile {
 namespace {
 
-// Which values are written, and which memory the caller gets to see: sharing may not become visible.
+// Which values are written, and which memory the caller gets to see, or the graph compares: sharing may not become
+// visible.
 class Visibility {
  public:
   Visibility(Graph& graph, GraphFacts& facts) : facts_(facts), escapes_(graph) {
     forEachNode(graph, [this](Node* n) {
+      if (facts_.asksForIdentity(n) && !hasNone(n))
+        for (const Use& u : n->inputs()) escape(u.value);
       if (!mayWrite(n)) return;
       writes_ = true;
       if (mayKeep(n))
@@ -41,6 +44,9 @@ class Visibility {
   }
 
  private:
+  static bool hasNone(const Node* n) {
+    return std::ranges::any_of(n->inputs(), [](const Use& u) { return u.value->type()->is(TypeKind::None); });
+  }
   bool mayWrite(Node* n) {
     if (n->hasBlocks() || facts_.isPure(n)) return false;
     if (n->kind() == sym::RaiseException) return false;
