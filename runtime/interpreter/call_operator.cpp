@@ -3,9 +3,14 @@
 #include "runtime/call/argument_check.h"
 #include "runtime/call/quantized_arguments.h"
 #include "runtime/call/session_functions.h"
+#include "runtime/reference/conjugates.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/pytorch_words.h"
 #include "runtime/reference/resized_memory.h"
+
+#include <algorithm>
+#include <optional>
+#include <vector>
 
 namespace tscompile {
 namespace {
@@ -103,6 +108,29 @@ void copyInto(const IValue& target, const IValue& value) {
   copyTensor(to, from);
 }
 
+// The arguments of a sum or product that goes into a tensor: where none is given, its dtype is that of the tensor.
+class IntoArguments {
+ public:
+  IntoArguments(const Operator& op, const IValue* const* arguments, size_t count) {
+    static constexpr std::string_view kSums[] = {"sum", "prod", "cumsum", "cumprod"};
+    if (op.outCount() != 1 || std::ranges::find(kSums, op.kind().name()) == std::end(kSums)) return;
+    const std::optional<size_t> at = op.schema().argumentIndex("dtype");
+    if (!at || *at >= count || !arguments[*at]->isNone() || !arguments[count]->isTensor()) return;
+    const TensorImpl* target = arguments[count]->tensorImpl();
+    if (!target) return;
+    dtype_ = IValue(static_cast<int64_t>(target->dtype()));
+    changed_.assign(arguments, arguments + count + 1);
+    changed_[*at] = &dtype_;
+  }
+  const IValue* const* orGiven(const IValue* const* arguments) const {
+    return changed_.empty() ? arguments : changed_.data();
+  }
+
+ private:
+  IValue dtype_;
+  std::vector<const IValue*> changed_;
+};
+
 // Its record computes the whole result; of in-place variants too.
 void callQuantized(const Operator& op, const IValue* const* arguments, size_t count, IValue* results,
                    size_t resultCount, RunContext& context) {
@@ -118,6 +146,14 @@ void callQuantized(const Operator& op, const IValue* const* arguments, size_t co
   results[0] = *arguments[0];
 }
 
+// What an operator has written may be seen through conjugates.
+void tellWrites(const Operator& op, const IValue* const* arguments) {
+  const Schema& schema = op.schema();
+  for (size_t i = 0; i < schema.arguments.size(); ++i)
+    if (schema.arguments[i].isWritten() && arguments[i]->isTensor() && arguments[i]->tensorImpl())
+      followWrites(arguments[i]->toTensor());
+}
+
 // Of an operator on tensors.
 void callKernel(const Operator& op, const IValue* const* arguments, size_t count, IValue* results, size_t resultCount,
                 RunContext& context) {
@@ -129,6 +165,8 @@ void callKernel(const Operator& op, const IValue* const* arguments, size_t count
 
   size_t outs = op.outCount();
   count -= outs;
+  const IntoArguments into(op, arguments, count);
+  arguments = into.orGiven(arguments);
   InferCall infer(op, arguments, count);
   if (def.infer) def.infer(infer);
   const InferCall* inferred = def.infer ? &infer : nullptr;
@@ -161,6 +199,8 @@ void callOperator(const Operator& op, const IValue* const* arguments, size_t cou
   if (op.def().scalar) return op.def().scalar(arguments, results[0]);
   try {
     callKernel(op, arguments, count, results, resultCount, context);
+    if (hasShownConjugates()) [[unlikely]]
+      tellWrites(op, arguments);
   } catch (const DTypeRefused& refused) {
     throw ExecutionError(refused.kind(), refusalWords(op.kind().name(), refused.dtype()));
   }

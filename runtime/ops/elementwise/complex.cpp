@@ -1,7 +1,9 @@
 // Complex tensors: made from parts, taken apart, seen as real ones, conjugated.
 #include "runtime/ops/elementwise/complex_parts.h"
 #include "runtime/ops/ops.h"
+#include "runtime/reference/conjugates.h"
 #include "runtime/reference/elementwise.h"
+#include "runtime/reference/loops/copy.h"
 #include "runtime/reference/loops/numbers.h"
 
 namespace tscompile {
@@ -99,13 +101,21 @@ void viewAsComplexKernel(KernelCall& call) {
 
 // ---- conjugation ----
 
-// Real tensors are their own conjugates. Complex ones are computed: there are no lazily conjugated views.
-void conjKernel(KernelCall& call) {
+// Real tensors are their own conjugates.
+void conjPhysicalKernel(KernelCall& call) {
   if (!isComplex(call.tensor(0).dtype())) return call.setResult(call.argument(0));
   mapInputs<kC128, 1>(call, [](C128 x) { return std::conj(x); });
 }
+void conjKernel(KernelCall& call) {
+  conjPhysicalKernel(call);
+  if (isComplex(call.tensor(0).dtype())) call.setResult(shownConjugate(call.out(), call.tensor(0)));
+}
 
 void selfKernel(KernelCall& call) { call.setResult(call.argument(0)); }
+void resolveConjKernel(KernelCall& call) {
+  if (isShownConjugate(call.tensor(0))) return call.setResult(cloneTensor(call.tensor(0)));
+  selfKernel(call);
+}
 
 }  // namespace
 
@@ -139,19 +149,19 @@ void registerComplexOps(OpRegistry& ops) {
   constexpr TraitSet kMaySelf{Trait::MayShare, Trait::GivesViews};
   ops.add({.schema = "aten::_conj_physical",
            .infer = inferSameAsSelf,
-           .kernel = conjKernel,
+           .kernel = conjPhysicalKernel,
            .convert = convertConjugate,
            .dtypes = kAllTypes,
            .traits = kMaySelf});
   ops.add({.schema = "aten::conj_physical",
            .infer = inferSameAsSelf,
-           .kernel = conjKernel,
+           .kernel = conjPhysicalKernel,
            .convert = convertConjugate,
            .dtypes = kAllTypes,
            .inplace = InPlace::Direct,
            .traits = kMaySelf});
-  addAliases(ops, {"aten::resolve_conj", "aten::resolve_neg"},
-             {.infer = inferSameAsSelf, .kernel = selfKernel, .dtypes = kAllTypes});
+  ops.add({.schema = "aten::resolve_conj", .infer = inferSameAsSelf, .kernel = resolveConjKernel, .dtypes = kAllTypes});
+  ops.add({.schema = "aten::resolve_neg", .infer = inferSameAsSelf, .kernel = selfKernel, .dtypes = kAllTypes});
 }
 
 }  // namespace tscompile

@@ -230,15 +230,9 @@ T sqrtOf(T x) {
   return std::sqrt(x);
 }
 
-// Of infinities and zeros by the school formula, which gives NaN.
 template <class T>
 T inverse(T x) {
-  if constexpr (std::is_same_v<T, C128>) {
-    bool isPlain = std::isfinite(x.real()) && std::isfinite(x.imag()) && x != C128(0);
-    return isPlain ? quotient(T(1), x) : T{x.real() / std::norm(x), -x.imag() / std::norm(x)};
-  } else {
-    return T(1) / x;
-  }
+  return quotient(T(1), x);
 }
 
 // Of small complex numbers the real part is that of |1 + x|^2 - 1, which keeps the digits of a small x.

@@ -1,6 +1,8 @@
 // Sums, means, products, counts, any and all: reductions over some or all dimensions.
 #include "runtime/engine/layers/reduction_layer.h"
+#include "runtime/ops/call_op.h"
 #include "runtime/ops/ops.h"
+#include "runtime/ops/tensor_math.h"
 #include "runtime/reference/extrema.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/loops/numbers.h"
@@ -305,7 +307,27 @@ void logSumExp(const Tensor& in, const Dims& dims, const Tensor& out) {
   copyTensor(out, sums);
 }
 
+// Of complex numbers: log(sum(exp(x - most))) + most, where that is the largest real part if it is finite.
+Tensor complexLogSumExp(const KernelCall& call) {
+  const Tensor x = call.tensor(0);
+  const IValue dims = call.argument(1), keeps = call.argument(2);
+  TensorMath math(call);
+  auto logOfSum = [&](const Tensor& t) {
+    Tensor exps = invokeTensor(call, "aten::exp", {t});
+    return invokeTensor(call, "aten::log",
+                        {invokeTensor(call, "aten::sum.dim_IntList", {exps, dims, keeps, IValue()})});
+  };
+  if (x.numel() == 0) return logOfSum(x);
+  const Tensor real = invokeTensor(call, "aten::real", {x});
+  auto finite = [&](const IValue& keepsDims) {
+    Tensor most = invokeTensor(call, "aten::amax", {real, dims, keepsDims});
+    return invokeTensor(call, "aten::masked_fill.Scalar", {most, invokeTensor(call, "aten::isinf", {most}), 0.0});
+  };
+  return math.add(logOfSum(math.sub(x, finite(true))), finite(keeps));
+}
+
 void logSumExpKernel(KernelCall& call) {
+  if (isComplex(call.tensor(0).dtype())) return call.setResult(complexLogSumExp(call));
   ReductionCall r(call);
   if (r.out.dtype() == DType::Float64)
     logSumExp<double>(r.in, r.dims, r.out);
@@ -388,6 +410,7 @@ void registerReductionOps(OpRegistry& ops) {
              .infer = inferLogSumExp,
              .kernel = logSumExpKernel,
              .convert = convertLogSumExp,
+             .dtypes = kAllTypes,
              .traits = {Trait::RoundsOnce},
              .cost = Cost::Reduction});
 }

@@ -3,6 +3,7 @@
 #include "ir/values/size_expression.h"
 #include "runtime/ops/moved_types.h"
 #include "runtime/ops/ops.h"
+#include "runtime/reference/conjugates.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/tensor_options.h"
 #include "runtime/reference/views.h"
@@ -151,7 +152,10 @@ Tensor conjugated(const Tensor& t) {
   out.dtype() == DType::Complex64 ? negate(out.data<float>()) : negate(out.data<double>());
   return out;
 }
-void adjointKernel(KernelCall& call) { call.setResult(conjugated(matrixTransposed(call.tensor(0)))); }
+void adjointKernel(KernelCall& call) {
+  const Tensor t = matrixTransposed(call.tensor(0));
+  call.setResult(isComplex(t.dtype()) ? shownConjugate(conjugated(t), t) : t);
+}
 
 void inferReversed(InferCall& call) {
   std::optional<TensorInfo> t = rankedSelf(call);

@@ -1,0 +1,71 @@
+#include "runtime/reference/conjugates.h"
+
+#include "runtime/reference/linalg.h"
+#include "runtime/reference/loops/copy.h"
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace tscompile {
+namespace {
+
+struct Shown {
+  Tensor computed, of;
+  const Storage* storage = nullptr;  // that borrows what was computed
+};
+
+std::mutex mutex;
+std::vector<Shown*> all;  // of all runs; a storage is in few of them
+std::atomic<size_t> count{0};
+
+void forget(void* context) {
+  std::unique_ptr<Shown> shown(static_cast<Shown*>(context));
+  std::lock_guard lock(mutex);
+  std::erase(all, shown.get());
+  count = all.size();
+}
+
+}  // namespace
+
+Tensor shownConjugate(Tensor computed, Tensor of) {
+  auto shown = std::make_unique<Shown>(Shown{std::move(computed), std::move(of)});
+  const Tensor& t = shown->computed;
+  const bool readOnly = shown->of.storage()->readOnly();
+  std::lock_guard lock(mutex);
+  all.reserve(all.size() + 1);
+  Ref<Storage> storage = Storage::borrow(t.storage()->data(), t.storage()->bytes(), forget, shown.get(), readOnly);
+  Shown* made = shown.release();
+  made->storage = storage.get();
+  all.push_back(made);
+  count = all.size();
+  return Tensor::view(t.dtype(), std::move(storage), t.sizes(), t.strides(), t.offset());
+}
+
+bool hasShownConjugates() { return count.load(std::memory_order_relaxed) != 0; }
+
+bool isShownConjugate(const Tensor& t) {
+  if (!hasShownConjugates()) return false;
+  std::lock_guard lock(mutex);
+  return std::ranges::any_of(all, [&](const Shown* s) { return s->storage == t.storage().get(); });
+}
+
+void followWrites(const Tensor& written) {
+  std::lock_guard lock(mutex);
+  std::vector<const Storage*> changed{written.storage().get()};
+  std::vector<const Shown*> done;
+  for (size_t i = 0; i < changed.size(); ++i)
+    for (const Shown* s : all) {
+      const bool isShown = s->storage == changed[i];
+      if (!isShown && s->of.storage().get() != changed[i]) continue;
+      if (std::ranges::find(done, s) != done.end()) continue;
+      done.push_back(s);
+      const Tensor &from = isShown ? s->computed : s->of, &to = isShown ? s->of : s->computed;
+      copyTensor(to, conjugated(from));
+      changed.push_back(isShown ? s->of.storage().get() : s->storage);
+    }
+}
+
+}  // namespace tscompile
