@@ -26,6 +26,7 @@ inline constexpr int64_t kConvertChunk = 128;
 struct LoadF16 {
   using Stored = hwy::float16_t;
   static constexpr int kGroup = 1;
+  static constexpr bool kIsScaled = false;  // by its column
   template <int kRow, class D>
   HWY_INLINE hn::Vec<D> load(D d, const void* panel, int64_t at, int lane) const {
     const auto* p = static_cast<const hwy::float16_t*>(panel) + (at + kRow) * kBlock + lane;
@@ -36,6 +37,7 @@ struct LoadF16 {
 struct LoadBF16 {
   using Stored = uint16_t;
   static constexpr int kGroup = 2;
+  static constexpr bool kIsScaled = false;
   template <int kRow, class D>
   HWY_INLINE hn::Vec<D> load(D d, const void* panel, int64_t at, int lane) const {
     const auto* p = static_cast<const uint16_t*>(panel) + at * kBlock + lane * 2;
@@ -48,6 +50,7 @@ struct LoadBF16 {
 struct LoadI8 {
   using Stored = int8_t;
   static constexpr int kGroup = 4;
+  static constexpr bool kIsScaled = true;
   template <int kRow, class D>
   HWY_INLINE hn::Vec<D> load(D d, const void* panel, int64_t at, int lane) const {
     const hn::Rebind<int32_t, D> d32;
@@ -111,17 +114,28 @@ inline void convertWeights(const void* panel, WeightStorage storage, const float
 }
 
 // A few rows times kWidePanels panels of stored weights, over all of the depth: weights go from memory to registers.
+// Without scales, sums are added up from bias and residual on as tiles add them up.
 inline constexpr int kStoredRows = 4;
 template <int kRows, class Load>
 void storedKernel(const Product& p, const RowTile& tile, int64_t panel) {
   constexpr int kSums = kWidePanels * kVectors;
   const hn::CappedTag<float, kBlock> d;
   using V = hn::Vec<decltype(d)>;
+  const Epilogue& e = p.epilogue;
+  auto columnOf = [&](int v) { return (panel + v / kVectors) * kBlock + (v % kVectors) * kLanes; };
+  auto placeOf = [&](int r, int v) {
+    return tile.c + r * p.cRow + (panel + v / kVectors) * p.cPanel + (v % kVectors) * kLanes;
+  };
   V sum[kRows][kSums];
 #pragma GCC unroll 16
-  for (int r = 0; r < kRows; ++r)
+  for (int v = 0; v < kSums; ++v) {
+    const V first = e.bias && !Load::kIsScaled ? hn::LoadU(d, e.bias + columnOf(v)) : hn::Zero(d);
 #pragma GCC unroll 16
-    for (int v = 0; v < kSums; ++v) sum[r][v] = hn::Zero(d);
+    for (int r = 0; r < kRows; ++r) {
+      sum[r][v] = first;
+      if (e.residual && !Load::kIsScaled) sum[r][v] = hn::Add(first, hn::LoadU(d, e.residual + placeOf(r, v)));
+    }
+  }
   const int64_t distance = panelBytes(p.depthOf(), p.storage);
   const auto* b = static_cast<const char*>(p.b) + panel * distance;
   int64_t at = 0;  // of the panel's rows
@@ -140,19 +154,19 @@ void storedKernel(const Product& p, const RowTile& tile, int64_t panel) {
       });
     }
   }
-  const Epilogue& e = p.epilogue;
 #pragma GCC unroll 16
   for (int v = 0; v < kSums; ++v) {
-    const int64_t column = (panel + v / kVectors) * kBlock + (v % kVectors) * kLanes;
-    const V scale = p.scales ? hn::LoadU(d, p.scales + column) : hn::Set(d, 1.0f);
-    const V bias = e.bias ? hn::LoadU(d, e.bias + column) : hn::Zero(d);
+    const V scale = Load::kIsScaled ? hn::LoadU(d, p.scales + columnOf(v)) : hn::Zero(d);
+    const V bias = e.bias ? hn::LoadU(d, e.bias + columnOf(v)) : hn::Zero(d);
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
-      const int64_t at = tile.c + r * p.cRow + (panel + v / kVectors) * p.cPanel + (v % kVectors) * kLanes;
-      V result = hn::MulAdd(sum[r][v], scale, bias);
-      if (e.residual) result = hn::Add(result, hn::LoadU(d, e.residual + at));
+      V result = sum[r][v];
+      if (Load::kIsScaled) {
+        result = hn::MulAdd(result, scale, bias);
+        if (e.residual) result = hn::Add(result, hn::LoadU(d, e.residual + placeOf(r, v)));
+      }
       if (isClamp(e.activation)) result = atMost(d, clampHigh(e), atLeast(d, clampLow(e), result));
-      hn::StoreU(result, d, p.c + at);
+      hn::StoreU(result, d, p.c + placeOf(r, v));
     }
   }
 }
