@@ -5,10 +5,12 @@
 #include "ir/operators/nearest_overload.h"
 #include "ir/support/text.h"
 #include "ir/values/aten.h"
+#include "ir/values/error.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <exception>
 #include <new>
 
 namespace tscompile {
@@ -32,22 +34,6 @@ std::string placeOf(const Value* v) {
 
 bool saysAll(TypePtr type) {
   return !type->isTensor() || (type->tensor().dtype != DType::Undefined && type->tensor().hasAllSizes());
-}
-
-// Why code of a rewrite made nothing: what it threw. That a run is over, or that there is no memory, is thrown on.
-std::string thrownText() {
-  try {
-    throw;
-  } catch (const ExecutionError& e) {
-    if (e.kind() == ErrorKind::Interrupted || e.kind() == ErrorKind::Limit) throw;
-    return std::string("it throws: ") + e.what();
-  } catch (const std::bad_alloc&) {
-    throw;
-  } catch (const std::exception& e) {
-    return std::string("it throws: ") + e.what();
-  } catch (...) {
-    return "it throws";
-  }
 }
 
 // "cuda" may be "cuda:0".
@@ -105,6 +91,22 @@ TypePtr mergedType(TypePtr before, TypePtr after) {
   return tensorType(merged);
 }
 
+std::string failureOf(const std::function<void()>& run) {
+  try {
+    run();
+    return "";
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const ExecutionError& e) {
+    if (e.kind() == ErrorKind::Limit || e.kind() == ErrorKind::Interrupted) throw;
+    return "it throws: " + e.message();
+  } catch (const std::exception& e) {
+    return std::string("it throws: ") + e.what();
+  } catch (...) {
+    return "it throws";
+  }
+}
+
 bool RewriteApplier::apply(const NodeRewrite& rewrite, Node* node) {
   size_t start = log_.position();
   mayHaveEffects_ = !context_.facts.isPure(node);
@@ -112,17 +114,13 @@ bool RewriteApplier::apply(const NodeRewrite& rewrite, Node* node) {
   std::string before = describe ? std::string(trim(nodeText(*node))) : "";
   bool hadPlace = hasPlace(node);
   Replacement r;
-  std::string problem;
-  try {
-    r = rewrite.apply(node, context_);
-  } catch (...) {
-    problem = thrownText();
-  }
-  if (r.kind() == Replacement::Kind::None && problem.empty()) {
+  if (std::string thrown = failureOf([&] { r = rewrite.apply(node, context_); }); !thrown.empty())
+    return fail(rewrite, node, start, std::move(thrown));
+  if (r.kind() == Replacement::Kind::None) {
     if (log_.position() != start) takeBack(start);
     return false;
   }
-  if (problem.empty()) problem = perform(rewrite, node, r, start);
+  std::string problem = perform(rewrite, node, r, start);
   if (problem.empty() && log_.position() == start) return false;
   if (problem.empty() && provenance != Provenance::Off) problem = checkPlaces(rewrite, hadPlace, start);
   if (problem.empty() && veto) problem = veto(rewrite, node, r);
@@ -130,6 +128,10 @@ bool RewriteApplier::apply(const NodeRewrite& rewrite, Node* node) {
     if (describe && r.kind() == Replacement::Kind::Done) described_ = {" changes " + before};
     return true;
   }
+  return fail(rewrite, node, start, std::move(problem));
+}
+
+bool RewriteApplier::fail(const NodeRewrite& rewrite, Node* node, size_t start, std::string problem) {
   takeBack(start);
   if (problem != "unchanged") report(rewrite, node, std::move(problem));
   return false;

@@ -27,6 +27,9 @@ void pruneUnused(std::vector<Node*> nodes, GraphFacts& facts);
 // The type of a value that takes the place of another: what is known of either, or null if they contradict each other.
 TypePtr mergedType(TypePtr before, TypePtr after);
 
+// Runs what may be a user's function: "", or what it threw in words. Limits and interrupts pass.
+std::string failureOf(const std::function<void()>& run);
+
 class RewriteApplier {
  public:
   // `log` is attached to the graph of the context.
@@ -51,6 +54,7 @@ class RewriteApplier {
 
  private:
   void takeBack(size_t start);
+  bool fail(const NodeRewrite& rewrite, Node* node, size_t start, std::string problem);
   std::string perform(const NodeRewrite& rewrite, Node* node, const Replacement& r, size_t start);
   std::string pairUp(Node* node, const Replacement& r);
   std::string replaceOne(Value* from, Value* to, size_t start);

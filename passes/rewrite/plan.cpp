@@ -220,7 +220,15 @@ class PlanRunner {
   }
 
   bool graph(const GraphRewrite& r) {
-    bool changed = r.apply(context_.graph, context_);
+    const size_t start = log_.position();
+    bool changed = false;
+    if (std::string thrown = failureOf([&] { changed = r.apply(context_.graph, context_); }); !thrown.empty()) {
+      context_.diagnostics.error(SourceRange{}, fmt::format("rewrite '{}' was taken back: {}", r.name, thrown));
+      log_.moveTo(start);
+      context_.facts.refresh();
+      outcome_.failed = true;
+      return false;
+    }
     if (changed) {
       context_.facts.refresh();
       if (settings_.applied) settings_.applied(r.name);

@@ -12,6 +12,8 @@
 
 #include <gtest/gtest.h>
 
+#include <stdexcept>
+
 namespace tscompile::test {
 namespace {
 
@@ -76,6 +78,26 @@ TEST(Rewrite, NodesOfSeveralOutputs) {
       patternRewrite("r", patternOf("graph(%x):\n  %a, %b = test::split(%x)\n  %y = test::f(%a)\n  return (%y, %b)\n"),
                      patternOf(shortGraph("%x: h(%x), k(%x)")));
   EXPECT_EQ(walk(*g, consumer).text, "h(x), k(x)");
+}
+
+TEST(Rewrite, WhatAFunctionThrowsIsAnError) {
+  expectRefused("%x: f(%x)", onF([](Node* n, RewriteContext& c) -> Replacement {
+                  c.before(n).constant(IValue(1));
+                  throw std::runtime_error("no luck");
+                }),
+                "it failed: no luck");
+  expectRefused("%x: f(%x)", onF([](Node*, RewriteContext&) -> Replacement { throw 7; }),
+                "it failed with an exception of an unknown type");
+  std::unique_ptr<Graph> g = shortly("%x: g(f(%x))");
+  const std::string before = graphText(*g);
+  GraphRewrite whole{"whole", [](Graph& graph, RewriteContext& c) -> bool {
+                       c.before(graph.returnNode()).constant(IValue(1));
+                       throw std::runtime_error("no luck");
+                     }};
+  PlanResult r = runPlan(*g, Plan::of(whole));
+  EXPECT_TRUE(r.outcome.failed);
+  EXPECT_EQ(graphText(*g), before);
+  EXPECT_NE(r.messages.find("rewrite 'whole' was taken back: it failed: no luck"), std::string::npos) << r.messages;
 }
 
 TEST(Rewrite, TypesMustFit) {
