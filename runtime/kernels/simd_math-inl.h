@@ -326,7 +326,7 @@ HWY_INLINE V erf(D d, V x) {
 }
 
 // max(x, 0) - |x| / 2 * erfc(|x| / sqrt(2)), where the last is 2^P(|x| / 2), and 0 from 5.7 on: what cancels for
-// negative x is never there.
+// negative x is never there. The result has the sign of x, zero too.
 template <class D, class V>
 HWY_INLINE V gelu(D d, V x) {
   constexpr float kNothingLeft = 2.85f;
@@ -337,7 +337,8 @@ HWY_INLINE V gelu(D d, V x) {
   const V power =
       polynomialOf(d, r, 1.32764038e-3f, 9.67554096e-3f, 5.55071346e-2f, 2.40221202e-1f, 6.93146944e-1f, 1.00000012f);
   const V rest = hn::Mul(hn::Mul(power, t), powerOfTwo(d, n));
-  return hn::Sub(hn::Add(half, h), hn::IfThenZeroElse(hn::Ge(h, hn::Set(d, kNothingLeft)), rest));
+  return hn::CopySignToAbs(
+      hn::Abs(hn::Sub(hn::Add(half, h), hn::IfThenZeroElse(hn::Ge(h, hn::Set(d, kNothingLeft)), rest))), x);
 }
 
 // x / 2 * (1 + tanh(y)) = x * sigmoid(2 y)

@@ -3,6 +3,8 @@
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
 
+#include <algorithm>
+
 namespace tscompile {
 namespace {
 
@@ -49,12 +51,10 @@ void allcloseKernel(KernelCall& call) {
 
 void equalKernel(KernelCall& call) {
   Tensor a = call.tensor(0), b = call.tensor(1);
-  bool comparable =
-      a.dtype() == b.dtype() && std::equal(a.sizes().begin(), a.sizes().end(), b.sizes().begin(), b.sizes().end());
-  if (!comparable) return call.setResult(false);
+  if (!std::ranges::equal(a.sizes(), b.sizes())) return call.setResult(false);
   Tensor same = Tensor::empty(DType::Bool, a.sizes());
   mapTensors<kNumbers>(
-      a.dtype(), [](auto x, auto y) { return x == y; }, same, a, b);
+      promotedDType(call, 2), [](auto x, auto y) { return x == y; }, same, a, b);
   call.setResult(allTrue(same));
 }
 

@@ -47,9 +47,9 @@ void inferFloatLoss(InferCall& call) {
 
 // ---- kernels ----
 
-// f of the elements of tensors, broadcast, in `dtype`; then reduced.
+// f of the elements of tensors, broadcast, in `dtype`; as `result`, then reduced.
 template <TypeSet kTypes, class F, std::same_as<Tensor>... In>
-void setLoss(KernelCall& call, size_t reduction, DType dtype, const F& f, const In&... in) {
+void setLossAs(DType result, KernelCall& call, size_t reduction, DType dtype, const F& f, const In&... in) {
   Dims sizes;
   auto widen = [&](DimSpan more) {
     const Dims before = sizes;
@@ -57,9 +57,13 @@ void setLoss(KernelCall& call, size_t reduction, DType dtype, const F& f, const 
   };
   (widen(in.sizes()), ...);
   const Tensor* tensors[] = {&in...};
-  Tensor losses = Tensor::emptyStrided(dtype, sizes, elementwiseStrides(sizes, tensors));
+  Tensor losses = Tensor::emptyStrided(result, sizes, elementwiseStrides(sizes, tensors));
   mapTensors<kTypes>(dtype, f, losses, in...);
   call.setResult(reducedLoss(call, losses, lossReduction(call, reduction)));
+}
+template <TypeSet kTypes, class F, std::same_as<Tensor>... In>
+void setLoss(KernelCall& call, size_t reduction, DType dtype, const F& f, const In&... in) {
+  setLossAs<kTypes>(dtype, call, reduction, dtype, f, in...);
 }
 
 void mseKernel(KernelCall& call) {
@@ -95,11 +99,19 @@ void smoothL1Kernel(KernelCall& call) {
       call.tensor(0), call.tensor(1));
 }
 
+// It has the dtype of the input, whatever that of the target.
+void inferHuber(InferCall& call) {
+  const DType input = call.tensor(0).dtype, promoted = promotedDType(call, 2);
+  call.require(isFloating(input) || input == DType::Undefined || promoted == DType::Undefined,
+               "result type {} can't be cast to the desired output type {}",
+               graphName(isFloating(promoted) ? promoted : DType::Float32), graphName(input));
+  resultLossOf(call, input, lossReduction(call, 2), 2);
+}
 void huberKernel(KernelCall& call) {
   double delta = call.number(3);
   call.require(delta > 0, "huber_loss does not support non-positive values for delta, got {}", delta);
-  setLoss<kFloats>(
-      call, 2, promotedDType(call, 2),
+  setLossAs<kFloats>(
+      call.tensor(0).dtype(), call, 2, promotedDType(call, 2),
       [=](auto a, auto b) {
         using T = decltype(a);
         T z = std::fabs(a - b);
@@ -404,7 +416,7 @@ void registerLossOps(OpRegistry& ops) {
   add("aten::mse_loss", inferFloatLoss<2>, mseKernel);
   add("aten::l1_loss", inferL1, l1Kernel, kAllTypes);
   add("aten::smooth_l1_loss", inferFloatLoss<2>, smoothL1Kernel);
-  add("aten::huber_loss", inferFloatLoss<2>, huberKernel);
+  add("aten::huber_loss", inferHuber, huberKernel);
   add("aten::kl_div", inferKlDiv, klDivKernel);
   add("aten::binary_cross_entropy", inferBce, bceKernel, kFloatingTypes);
   add("aten::binary_cross_entropy_with_logits", inferBceLogits, bceLogitsKernel, kFloatingTypes);

@@ -41,6 +41,7 @@ void inferDiff(InferCall& call) {
   TensorInfo t = call.rankedTensor(0);
   call.require(t.rank() > 0, "diff expects input to be at least one-dimensional");
   int64_t n = call.integer(1), dim = call.dim(2, t.rank());
+  call.require(n >= 0, "order must be non-negative but got {}", n);
   checkJoined(call, t, 3, dim);
   checkJoined(call, t, 4, dim);
   if (n == 0) return call.result(t);  // not even joined
@@ -52,7 +53,7 @@ void inferDiff(InferCall& call) {
     dtype.add(part);
     if (i) sizes[dim] = (SizeExpression::ofSize(sizes[dim]) + SizeExpression::ofSize(part.sizes[dim])).size();
   }
-  sizes[dim] = greatest(SizeExpression::ofSize(sizes[dim]) - std::max<int64_t>(n, 0), 0).size();
+  sizes[dim] = greatest(SizeExpression::ofSize(sizes[dim]) - n, 0).size();
   call.result(dtype.get(), sizes);
 }
 
@@ -64,7 +65,7 @@ void diffKernel(KernelCall& call) {
   for (size_t i : {3, 0, 4})
     if (!call.isNone(i)) parts.push_back(call.tensor(i));
   if (parts.size() > 1) t = TensorMath(call).cat(parts, dim);
-  n = std::clamp<int64_t>(n, 0, t.sizes()[dim]);
+  n = std::min(n, t.sizes()[dim]);
   if (n == 0) t = cloneTensor(t);
   for (; n > 0; --n) {
     Tensor later = sliced(t, dim, 1), earlier = sliced(t, dim, 0, -1);

@@ -141,14 +141,16 @@ enum class Search {
 template <class T>
 class Bins {
  public:
-  Bins(const Tensor& edges, Search search) : edges_(edges.data<T>()), count_(edges.numel()), search_(search) {}
+  // Of elements in 16 bits, each step of the search is rounded to them.
+  Bins(const Tensor& edges, Search search, DType dtype)
+      : edges_(edges.data<T>()), count_(edges.numel()), search_(search), dtype_(dtype) {}
   // The bin of an element; -1 if it is in none, as NaN is.
   int64_t of(T v) const {
     T low = edges_[0], high = edges_[count_ - 1];
     if (!(v >= low && v <= high)) return -1;
     int64_t from = 0, to = count_, bin = 0;
     if (search_ != Search::Edges) {
-      auto position = (v - low) / (high - low) * static_cast<T>(count_ - 1);
+      auto position = rounded(rounded(rounded(v - low) * rounded(static_cast<T>(count_ - 1))) / rounded(high - low));
       bin = position >= 0 ? std::min(static_cast<int64_t>(position), count_ - 1) : 0;
       from = std::max<int64_t>(bin - 1, 0), to = std::min(bin + 2, count_);
     }
@@ -157,9 +159,15 @@ class Bins {
   }
 
  private:
+  T rounded(T v) const {
+    if (dtype_ == DType::Float16) return static_cast<T>(static_cast<float>(Half(static_cast<float>(v))));
+    return dtype_ == DType::BFloat16 ? static_cast<T>(static_cast<float>(BFloat16(static_cast<float>(v)))) : v;
+  }
+
   const T* edges_;
   int64_t count_;
   Search search_;
+  DType dtype_;
 };
 
 // Counts the points, the rows of a matrix, or sums up their weights.
@@ -167,13 +175,15 @@ Tensor counted(const KernelCall& call, const Tensor& points, const Tensor& weigh
                Search search) {
   Dims sizes;
   for (const Tensor& e : edges) sizes.push_back(e.numel() - 1);
-  Tensor rows = contiguous(points), counts = Tensor::zeros(points.dtype(), sizes);
+  Tensor rows = denseTensor(points), counts = Tensor::zeros(rows.dtype(), sizes);
   int64_t n = rows.sizes()[0], dims = rows.sizes()[1];
   if (dims == 0) return counts;
-  withFloating(points.dtype(), [&](auto sample) {
+  withFloating(rows.dtype(), [&](auto sample) {
     using T = decltype(sample);
     std::vector<Bins<T>> bins;
-    for (const Tensor& e : edges) bins.emplace_back(e, search);
+    std::vector<Tensor> dense;
+    for (const Tensor& e : edges) dense.push_back(denseTensor(e));
+    for (const Tensor& e : dense) bins.emplace_back(e, search, points.dtype());
     const T* p = rows.data<T>();
     const T* w = weights.defined() ? weights.data<T>() : nullptr;
     for (int64_t i = 0; i < n; ++i) {
@@ -245,8 +255,9 @@ void histcKernel(KernelCall& call) {
                interval.low, interval.high);
   call.require(interval.low < interval.high, "max must be larger than min, but got min {} max {}", interval.low,
                interval.high);
-  call.setResult(
-      counted(call, points, Tensor(), {evenEdges(call, interval, call.integer(1), points.dtype())}, Search::Width));
+  call.setResult(convertTensor(
+      counted(call, points, Tensor(), {evenEdges(call, interval, call.integer(1), points.dtype())}, Search::Width),
+      points.dtype()));
 }
 
 // ---- histogram, histogramdd ----
@@ -292,7 +303,7 @@ void registerHistogramsOps(OpRegistry& ops) {
   constexpr DTypeSet kTypes{DType::Float32, DType::Float64};
   constexpr TraitSet kAsks{Trait::DependsOnElements};
   ops.add({.schema = "aten::bincount", .kernel = bincountKernel, .dtypes = kIntegerTypes, .traits = kAsks});
-  ops.add({.schema = "aten::histc", .infer = inferHistc, .kernel = histcKernel, .dtypes = kTypes});
+  ops.add({.schema = "aten::histc", .infer = inferHistc, .kernel = histcKernel, .dtypes = kFloatingTypes});
   auto add = [&](std::string_view schema, KernelFunction kernel, TraitSet traits = {}) {
     ops.add({.schema = schema, .kernel = kernel, .dtypes = kTypes, .traits = traits});
   };

@@ -136,7 +136,7 @@ void uniqueSlices(KernelCall& call, int64_t dimArgument, bool sorted) {
     Tensor values = Tensor::empty(slices.dtype(), sizes);
     for (size_t i = 0; i < groups.items.size(); ++i)
       std::copy_n(p + groups.items[i] * length, length, values.data<T>() + static_cast<int64_t>(i) * length);
-    call.setResult(0, contiguous(convertTensor(values.permuted(back), in.dtype())));
+    call.setResult(0, convertTensor(values, in.dtype()).permuted(back));
     call.setResult(1, groups.of);
     call.setResult(2, groups.countTensor());
   });
@@ -152,12 +152,12 @@ void uniqueConsecutiveKernel(KernelCall& call) {
 }  // namespace
 
 void registerUniqueOps(OpRegistry& ops) {
-  constexpr TraitSet kAsks{Trait::DependsOnElements};
+  constexpr TraitSet kAsks{Trait::DependsOnElements}, kMoves{Trait::DependsOnElements, Trait::OwnStrides};
   ops.add({.schema = "aten::_unique", .kernel = uniqueKernel, .traits = kAsks});
   ops.add({.schema = "aten::_unique2", .kernel = unique2Kernel, .traits = kAsks});
-  ops.add({.schema = "aten::unique_dim", .kernel = uniqueDimKernel, .traits = kAsks});
-  ops.add({.schema = "aten::unique_dim_consecutive", .kernel = uniqueDimConsecutiveKernel, .traits = kAsks});
-  ops.add({.schema = "aten::unique_consecutive", .kernel = uniqueConsecutiveKernel, .traits = kAsks});
+  ops.add({.schema = "aten::unique_dim", .kernel = uniqueDimKernel, .traits = kMoves});
+  ops.add({.schema = "aten::unique_dim_consecutive", .kernel = uniqueDimConsecutiveKernel, .traits = kMoves});
+  ops.add({.schema = "aten::unique_consecutive", .kernel = uniqueConsecutiveKernel, .traits = kMoves});
 }
 
 }  // namespace tscompile
