@@ -121,9 +121,10 @@ void checkNewMemory(const Operator& op, const InferCall& inferred, std::span<con
     for (const Tensor& t : made) {
       auto isShared = [&](const Tensor& o) { return o.storage() == t.storage() && boundsOverlap(o, t); };
       if (!returns[i].alias && std::ranges::any_of(others, isShared))
-        inferred.fail("its kernel gave memory of an argument or of another result as result {}, which the schema says "
-                      "is new: return a clone",
-                      i + 1);
+        inferred.fail(
+            "its kernel gave memory of an argument or of another result as result {}, which the schema says "
+            "is new: return a clone",
+            i + 1);
       others.push_back(t);
     }
   }

@@ -414,9 +414,8 @@ class Inspector {
   }
 
   void exportedProgram(const std::string& path) {
-    Result<ExportFile> file =
-        readExportFile(path, session_.operators(), session_.diagnostics, session_.common.limits,
-                       UnknownOperators::Kept);
+    Result<ExportFile> file = readExportFile(path, session_.operators(), session_.diagnostics, session_.common.limits,
+                                             UnknownOperators::Kept);
     if (!file) return;
     uint64_t bytes = 0;
     for (const auto& [name, t] : file->tensors) bytes += static_cast<uint64_t>(t.numel()) * itemSize(t.dtype());

@@ -31,9 +31,8 @@ bool RewritingSetup::addRuleFiles() {
   for (const std::string& path : command_.rules) {
     Result<std::string> text = session_.read(path);
     if (!text) return false;
-    Result<std::vector<Rule>> rules =
-        readRules(SourceFile::make(path == "-" ? "<stdin>" : path, std::move(*text)), session_.diagnostics,
-                  &session_.operators());
+    Result<std::vector<Rule>> rules = readRules(SourceFile::make(path == "-" ? "<stdin>" : path, std::move(*text)),
+                                                session_.diagnostics, &session_.operators());
     if (!rules) return false;
     std::vector<std::string> names;
     for (const Rule& r : *rules) names.push_back(r.name);

@@ -29,8 +29,8 @@ struct CommonOptions {
   ColorMode color = ColorMode::Auto;
   size_t maxErrors = 20;
   bool quiet = false;
-  bool verbose = false;              // tell what plugins log
-  bool verifyPlugins = false;        // observe every run of a plugin
+  bool verbose = false;                         // tell what plugins log
+  bool verifyPlugins = false;                   // observe every run of a plugin
   std::vector<std::string> plugins, libraries;  // libraries with plugins, with operators and converters
   Limits limits;
   std::optional<uint64_t> memoryLimit;                // bytes; none: 80 % of what there is

@@ -433,12 +433,13 @@ InBoth runInBoth(UserOperator op, const char* graph, const std::function<std::ve
 // Nothing uses what it gives, as it gives nothing.
 TEST(Extensions, OperatorsWithoutResultsStay) {
   int calls = 0;
-  InBoth both = runInBoth({.schema = "mine::count(Tensor self) -> ()",
-                           .infer = [](InferCall&) {},
-                           .kernel = [&](KernelCall&) { ++calls; }},
-                          "graph(%x : Tensor):\n  %y : Tensor = aten::relu(%x)\n   = mine::count(%y)\n"
-                          "  %z : Tensor = aten::neg(%y)\n  return (%z)\n",
-                          [] { return std::vector<IValue>{sample({2, 3})}; });
+  InBoth both = runInBoth(
+      {.schema = "mine::count(Tensor self) -> ()", .infer = [](InferCall&) {}, .kernel = [&](KernelCall&) { ++calls; }},
+      "graph(%x : Tensor):\n  %y : Tensor = aten::relu(%x)\n   = mine::count(%y)\n"
+      "  %z : Tensor = aten::neg(%y)\n  return (%z)\n",
+      [] {
+        return std::vector<IValue>{sample({2, 3})};
+      });
   EXPECT_EQ(calls, 2) << both.messages;
 }
 
@@ -470,7 +471,9 @@ TEST(Extensions, KernelsThatSetNothingFailInEngines) {
                            .kernel = [](KernelCall&) {}},
                           "graph(%x : Tensor):\n  %y : Tensor = mine::f(%x)\n  %z : Tensor = aten::neg(%y)\n"
                           "  return (%z)\n",
-                          [] { return std::vector<IValue>{sample({2, 3})}; });
+                          [] {
+                            return std::vector<IValue>{sample({2, 3})};
+                          });
   EXPECT_TRUE(both.interpreted.empty());
   EXPECT_TRUE(both.compiled.empty());
 }

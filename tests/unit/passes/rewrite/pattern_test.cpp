@@ -466,10 +466,10 @@ TEST(Pattern, TellsThatAMatchIsLeftAlone) {
   EXPECT_NE(why("  %w : Tensor = aten::relu_(%a)\n").find("some node writes memory"), std::string::npos);
   // One node may go where its result is written, if new memory takes its place.
   auto whyNeg = [&](const char* replacement) {
-    NodeRewrite single = patternRewrite("r", patternOf("graph(%x):\n  %p = aten::neg(%x)\n  return (%p)\n"),
-                                        patternOf(replacement));
-    std::unique_ptr<Graph> g = graphOf(
-        "graph(%a : Tensor):\n  %p : Tensor = aten::neg(%a)\n  %w : Tensor = aten::relu_(%p)\n  return (%p)\n");
+    NodeRewrite single =
+        patternRewrite("r", patternOf("graph(%x):\n  %p = aten::neg(%x)\n  return (%p)\n"), patternOf(replacement));
+    std::unique_ptr<Graph> g =
+        graphOf("graph(%a : Tensor):\n  %p : Tensor = aten::neg(%a)\n  %w : Tensor = aten::relu_(%p)\n  return (%p)\n");
     const std::string before = graphText(*g);
     Diagnostics diagnostics;
     RewriteContext context(*g, testOps(), diagnostics);

@@ -125,9 +125,8 @@ TEST(Rewrite, TypesMustFitWhereTheyFollow) {
     EXPECT_EQ(graphText(*g), before);
     return renderDiagnostics(diagnostics, "t");
   };
-  NodeRewrite mulOne = patternRewrite(
-      "mul_one", patternOf("graph(%x, %a):\n  %m = aten::mul(%x, %a)\n  return (%m)\n"),
-      patternOf("graph(%x, %a):\n  return (%x)\n"));
+  NodeRewrite mulOne = patternRewrite("mul_one", patternOf("graph(%x, %a):\n  %m = aten::mul(%x, %a)\n  return (%m)\n"),
+                                      patternOf("graph(%x, %a):\n  return (%x)\n"));
   std::string told = messages(
       "graph(%x : Bool(3)):\n  %one : int = prim::Constant[value=1]()\n  %m : Tensor = aten::mul(%x, %one)\n"
       "  return (%m)\n",
@@ -154,8 +153,8 @@ TEST(Rewrite, WhatTheyThrowIsToldAndTakenBack) {
 
 TEST(Rewrite, WhatCannotBeComparedIsTold) {
   std::unique_ptr<Evaluator> evaluator = makeEvaluator(allOps());
-  std::unique_ptr<Graph> g = graphOf(
-      "graph(%x : Float(2, 3), %d : Dict(str, int)):\n  %y : Float(2, 3) = aten::sigmoid(%x)\n  return (%y)\n");
+  std::unique_ptr<Graph> g =
+      graphOf("graph(%x : Float(2, 3), %d : Dict(str, int)):\n  %y : Float(2, 3) = aten::sigmoid(%x)\n  return (%y)\n");
   NodeRewrite r = patternRewrite("r", patternOf("graph(%x):\n  %y = aten::sigmoid(%x)\n  return (%y)\n"),
                                  patternOf("graph(%x):\n  %y = aten::tanh(%x)\n  return (%y)\n"));
   Diagnostics diagnostics;
