@@ -4,6 +4,7 @@
 #include "ir/support/text.h"
 #include "ir/values/literal.h"
 #include "ir/values/shape.h"
+#include "passes/rewrite/samples.h"
 
 #include <fmt/core.h>
 
@@ -14,90 +15,6 @@
 
 namespace tscompile {
 namespace {
-
-// Numbers that look random and are the same everywhere.
-class Numbers {
- public:
-  explicit Numbers(uint64_t seed) : state_(seed * 0x9e3779b97f4a7c15 + 1) {}
-  uint64_t next() {
-    state_ ^= state_ << 13;
-    state_ ^= state_ >> 7;
-    state_ ^= state_ << 17;
-    return state_;
-  }
-  double between(double low, double high) { return low + (high - low) * (static_cast<double>(next() >> 11) * 0x1p-53); }
-
- private:
-  uint64_t state_;
-};
-
-double sampleNumber(Numbers& numbers, int sample, bool floating) {
-  if (!floating || sample == 1) return std::floor(numbers.between(-3, 4));
-  if (sample == 2 && numbers.next() % 5 == 0) {
-    constexpr double kInfinity = std::numeric_limits<double>::infinity();
-    const double kSpecial[] = {kInfinity, -kInfinity, std::nan(""), 0.0, -0.0, 1e30, -1e30};
-    return kSpecial[numbers.next() % std::size(kSpecial)];
-  }
-  return numbers.between(-2, 2);
-}
-
-void setElement(Tensor& t, int64_t i, double v) {
-  visitDType(t.dtype(), [&]<class T>(T) {
-    if constexpr (std::is_arithmetic_v<T>)
-      t.data<T>()[i] = static_cast<T>(v);
-    else
-      t.data<T>()[i] = T(static_cast<float>(v));
-  });
-}
-
-Tensor sampleTensor(const TensorFacts& facts, Numbers& numbers, int sample) {
-  Dims sizes = facts.sizes;
-  if (!facts.hasRank) sizes = {2, 3};
-  int64_t unknown = 2;
-  for (int64_t& s : sizes)
-    if (s < 0) s = unknown++;
-  DType dtype = facts.dtype == DType::Undefined ? DType::Float32 : facts.dtype;
-  constexpr int64_t kMost = 1 << 20;
-  std::optional<int64_t> count = knownNumel(sizes);
-  if (!count || *count > kMost) return {};
-  Tensor t = Tensor::empty(dtype, sizes);
-  bool floating = kFloatingTypes.contains(dtype) || kComplexTypes.contains(dtype);
-  for (int64_t i = 0; i < t.numel(); ++i) {
-    double v = sampleNumber(numbers, sample, floating);
-    if (dtype == DType::Bool || dtype == DType::UInt8) v = std::abs(v);
-    setElement(t, i, v);
-  }
-  return t;
-}
-
-std::optional<IValue> sampleValue(TypePtr type, Numbers& numbers, int sample) {
-  switch (type->kind()) {
-    case TypeKind::Tensor: {
-      Tensor t = sampleTensor(type->tensor(), numbers, sample);
-      return t.defined() ? std::optional<IValue>(t) : std::nullopt;
-    }
-    case TypeKind::Int:
-      return IValue(static_cast<int64_t>(numbers.next() % 4));
-    case TypeKind::Float:
-    case TypeKind::Number:
-      return IValue(sampleNumber(numbers, sample, true));
-    case TypeKind::Bool:
-      return IValue(numbers.next() % 2 == 0);
-    case TypeKind::Optional:
-      return numbers.next() % 3 == 0 ? IValue() : sampleValue(type->element(), numbers, sample);
-    case TypeKind::List: {
-      std::vector<IValue> items;
-      for (int i = 0; i < 2; ++i) {
-        std::optional<IValue> item = sampleValue(type->element(), numbers, sample);
-        if (!item) return std::nullopt;
-        items.push_back(std::move(*item));
-      }
-      return IValue(Ref<ListValue>::make(type->element(), std::move(items)));
-    }
-    default:
-      return std::nullopt;
-  }
-}
 
 struct Statistics {
   double most = 0, mean = 0, median = 0, deviation = 0;
@@ -129,7 +46,20 @@ std::string positionText(int64_t flat, DimSpan sizes) {
   return dimsText(index);
 }
 
-std::optional<RewriteMismatch> compareTensors(const Tensor& a, const Tensor& b, double relative, double absolute) {
+// How far apart, relatively, two numbers may be that differ in their last bit, where that is more than other steps of
+// the same computation in f32 make of it.
+double lastBit(DType dtype) {
+  switch (dtype) {
+    case DType::Float16:
+      return 0x1p-10;
+    case DType::BFloat16:
+      return 0x1p-7;
+    default:
+      return 0;
+  }
+}
+
+std::optional<RewriteMismatch> compareTensors(const Tensor& a, const Tensor& b, const Comparison& how) {
   RewriteMismatch m;
   m.before = describe(IValue(a));
   m.after = describe(IValue(b));
@@ -137,20 +67,22 @@ std::optional<RewriteMismatch> compareTensors(const Tensor& a, const Tensor& b, 
   if (!a.defined()) return std::nullopt;
   if (a.dtype() != b.dtype() || Dims(a.sizes()) != Dims(b.sizes())) return m;
   bool floating = kFloatingTypes.contains(a.dtype()) || kComplexTypes.contains(a.dtype());
+  const double relative = std::max(how.relative, lastBit(a.dtype()));
   std::vector<double> absolutes, relatives;
   bool bad = false;
   double worst = -1;
   for (int64_t i = 0; i < a.numel(); ++i) {
     std::complex<double> x = a.complex(i), y = b.complex(i);
     auto isNaN = [](std::complex<double> c) { return std::isnan(c.real()) || std::isnan(c.imag()); };
-    if ((isNaN(x) && isNaN(y)) || x == y) {
+    auto isFinite = [](std::complex<double> c) { return std::isfinite(c.real()) && std::isfinite(c.imag()); };
+    if ((isNaN(x) && isNaN(y)) || x == y || (how.assumesFinite && !isFinite(x))) {
       absolutes.push_back(0);
       relatives.push_back(0);
       continue;
     }
     double difference = std::abs(x - y), scale = std::max(std::abs(x), std::abs(y));
     bool finite = std::isfinite(difference) && std::isfinite(scale);
-    bool close = finite && floating && difference <= absolute + relative * scale;
+    bool close = finite && floating && difference <= how.absolute + relative * scale;
     bad |= !close;
     if (finite) {
       absolutes.push_back(difference);
@@ -176,7 +108,7 @@ std::optional<RewriteMismatch> compareTensors(const Tensor& a, const Tensor& b, 
   return m;
 }
 
-std::optional<RewriteMismatch> compareValues(const IValue& a, const IValue& b, double relative, double absolute) {
+std::optional<RewriteMismatch> compareValues(const IValue& a, const IValue& b, const Comparison& how) {
   std::vector<std::pair<const IValue*, const IValue*>> todo{{&a, &b}};
   while (!todo.empty()) {
     auto [x, y] = todo.back();
@@ -186,7 +118,7 @@ std::optional<RewriteMismatch> compareValues(const IValue& a, const IValue& b, d
     m.after = describe(*y);
     if (x->tag() != y->tag()) return m;
     if (x->isTensor()) {
-      if (auto found = compareTensors(x->toTensor(), y->toTensor(), relative, absolute)) return found;
+      if (auto found = compareTensors(x->toTensor(), y->toTensor(), how)) return found;
     } else if (x->isList() || x->isTuple()) {
       const auto& p = x->isList() ? x->toList().items : x->toTuple().items;
       const auto& q = y->isList() ? y->toList().items : y->toTuple().items;
@@ -201,10 +133,13 @@ std::optional<RewriteMismatch> compareValues(const IValue& a, const IValue& b, d
         if (!valuesEqual(*p[i].first, *q[i].first)) return m;
         todo.emplace_back(p[i].second, q[i].second);
       }
+    } else if (x->isObject()) {
+      for (const auto& [name, value] : x->toObject().attributes)
+        if (const IValue* other = y->toObject().find(name)) todo.emplace_back(&value, other);
     } else if (x->isFloat()) {
       double u = x->toFloat(), v = y->toFloat();
-      bool same = u == v || (std::isnan(u) && std::isnan(v)) ||
-                  std::abs(u - v) <= absolute + relative * std::max(std::abs(u), std::abs(v));
+      bool same = u == v || (std::isnan(u) && std::isnan(v)) || (how.assumesFinite && !std::isfinite(u)) ||
+                  std::abs(u - v) <= how.absolute + how.relative * std::max(std::abs(u), std::abs(v));
       if (!same) return m;
     } else if (!valuesEqual(*x, *y)) {
       return m;
@@ -225,46 +160,52 @@ std::string RewriteMismatch::text() const {
                    maxRelative, meanRelative, medianRelative, deviationRelative);
 }
 
-std::optional<std::vector<IValue>> sampleInputs(const Graph& graph, int sample) {
-  Numbers numbers(static_cast<uint64_t>(sample) + 1);
-  std::vector<IValue> inputs;
-  for (const Value* v : graph.inputs()) {
-    std::optional<IValue> value = sampleValue(v->type(), numbers, sample);
-    if (!value) return std::nullopt;
-    inputs.push_back(std::move(*value));
-  }
-  return inputs;
-}
-
 std::optional<RewriteMismatch> compareResults(const std::vector<IValue>& before, const std::vector<IValue>& after,
-                                              double relative, double absolute) {
+                                              const Comparison& how) {
   for (size_t i = 0; i < before.size() && i < after.size(); ++i)
-    if (auto m = compareValues(before[i], after[i], relative, absolute)) {
+    if (auto m = compareValues(before[i], after[i], how)) {
       m->output = i;
       return m;
     }
   return std::nullopt;
 }
 
+std::optional<RewriteMismatch> compareResults(const std::vector<IValue>& before, const std::vector<IValue>& after,
+                                              double relative, double absolute) {
+  return compareResults(before, after, Comparison{.relative = relative, .absolute = absolute});
+}
+
 std::optional<RewriteMismatch> compareGraphs(const Graph& before, const Graph& after, Evaluator& evaluator,
-                                             double relative, double absolute, size_t* compared) {
-  constexpr int kSamples = 3;
+                                             const Comparison& how, size_t* compared) {
+  // Each graph gets arguments of its own: it may write to them, and what it wrote is compared too.
+  SampledGraph first(before, how.self, before), second(after, how.self, before);
+  std::vector<SampleForm> forms = first.forms();
+  constexpr int kSamples = 4, kSpecial = 2;
   for (int sample = 0; sample < kSamples; ++sample) {
-    // Each graph gets arguments of its own: it may write to them, and what it wrote is compared too.
-    std::optional<std::vector<IValue>> first = sampleInputs(before, sample), second = sampleInputs(after, sample);
-    if (!first || !second || first->size() != second->size()) return std::nullopt;
-    std::optional<std::vector<IValue>> a = evaluator.run(before, *first);
-    if (!a) continue;
+    if (sample == kSpecial && how.assumesFinite) continue;
+    std::optional<std::vector<IValue>> a, b;
+    auto fits = [&](const SampleForm& form) {
+      if (!first.fill(sample, form) || !second.fill(sample, form)) return false;
+      if (first.arguments().size() != second.arguments().size()) return false;
+      a = evaluator.run(first.graph(), first.arguments());
+      return a.has_value();
+    };
+    auto form = std::find_if(forms.begin(), forms.end(), fits);
+    if (form == forms.end()) {
+      if (!sample) return std::nullopt;
+      continue;
+    }
+    forms = {form, forms.end()};  // what did not fit fits no other sample
     if (compared) ++*compared;
-    std::optional<std::vector<IValue>> b = evaluator.run(after, *second);
+    b = evaluator.run(second.graph(), second.arguments());
     if (!b) {
       RewriteMismatch m;
       m.before = "a result";
       m.after = "a failure";
       return m;
     }
-    if (auto m = compareResults(*a, *b, relative, absolute)) return m;
-    if (auto m = compareResults(*first, *second, relative, absolute)) {
+    if (auto m = compareResults(*a, *b, how)) return m;
+    if (auto m = compareResults(first.arguments(), second.arguments(), how)) {
       m->before = "argument " + m->before;
       return m;
     }

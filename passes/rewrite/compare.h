@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tscompile {
@@ -21,18 +22,25 @@ struct RewriteMismatch {
   std::string text() const;
 };
 
-// Arguments for a graph from the types of its inputs: small tensors, where sizes are not known 2, 3, 4 ...; `sample`
-// selects which: 0 ordinary numbers, 1 small integers with zeros and repeats, 2 with infinities and NaN among them.
-// Nothing if an input is of a type that has no samples.
-std::optional<std::vector<IValue>> sampleInputs(const Graph& graph, int sample);
+// The argument of rewriting that is the object behind %self: what is known of it is what samples take.
+inline constexpr std::string_view kSampledModule = "sampled_module";
 
-// Nothing if the results agree: exactly what is not floating, else within the tolerances, NaN equal to NaN.
+// How results are compared.
+struct Comparison {
+  double relative = 1e-5, absolute = 1e-6;
+  bool assumesFinite = false;         // what is not finite before may be anything after
+  const ObjectValue* self = nullptr;  // of the module, what is known of it; attributes that it has not get samples
+};
+
+// Nothing if the results agree: exactly what is not floating, else within the tolerances, NaN equal to NaN. Numbers of
+// 16 bits may differ in the last one.
+std::optional<RewriteMismatch> compareResults(const std::vector<IValue>& before, const std::vector<IValue>& after,
+                                              const Comparison& how);
 std::optional<RewriteMismatch> compareResults(const std::vector<IValue>& before, const std::vector<IValue>& after,
                                               double relative, double absolute);
 
-// Both graphs on a few samples; samples on which the first one fails say nothing. `compared`: how many did.
+// Both graphs on a few samples; samples on which the first one fails say nothing. `compared`: how many did not.
 std::optional<RewriteMismatch> compareGraphs(const Graph& before, const Graph& after, Evaluator& evaluator,
-                                             double relative = 1e-5, double absolute = 1e-6,
-                                             size_t* compared = nullptr);
+                                             const Comparison& how = {}, size_t* compared = nullptr);
 
 }  // namespace tscompile

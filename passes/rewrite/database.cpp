@@ -228,6 +228,7 @@ Result<void> RewriteDatabase::add(std::string name, Object object, EntryOptions 
   e.object = std::move(object);
   if (auto* node = std::get_if<NodeRewrite>(&e.object)) {
     node->name = e.name;
+    node->assumesFinite |= e.tags.contains("fast_math");
     if (e.benefit) node->benefit = e.benefit;
   } else if (auto* graph = std::get_if<GraphRewrite>(&e.object)) {
     graph->name = e.name;

@@ -91,7 +91,7 @@ class PlanRunner {
     applier_.provenance = settings.provenance;
     applier_.describe = settings.trace != nullptr;
     if (settings.compare && context.evaluator)
-      applier_.veto = [this](const NodeRewrite& r, Node*, const Replacement&) { return difference(r.tolerance); };
+      applier_.veto = [this](const NodeRewrite& r, Node*, const Replacement&) { return difference(r); };
   }
 
   // Sequences are opened here, so that their nesting costs no stack.
@@ -124,6 +124,7 @@ class PlanRunner {
       }
       if (body) continue;
       if (settings_.profile) *settings_.profile = std::move(root);
+      tellUncompared();
       return std::move(outcome_);
     }
   }
@@ -156,18 +157,17 @@ class PlanRunner {
   }
 
   // What rewriting would do to the results on sample inputs; "": nothing that shows.
-  std::string difference(double tolerance) {
-    constexpr double kAbsolute = 1e-6;
+  std::string difference(const NodeRewrite& rewrite) {
     size_t now = log_.position();
     log_.moveTo(rewriteStart_);
     std::unique_ptr<Graph> before = cloneGraph(context_.graph);
     log_.moveTo(now);
+    Comparison how{.relative = rewrite.tolerance, .assumesFinite = rewrite.assumesFinite};
+    if (auto self = context_.arguments.find(kSampledModule); self != context_.arguments.end())
+      how.self = &self->second.toObject();
     size_t compared = 0;
-    std::optional<RewriteMismatch> m =
-        compareGraphs(*before, context_.graph, *context_.evaluator, tolerance, kAbsolute, &compared);
-    if (!compared && !std::exchange(toldUncompared_, true))
-      context_.diagnostics.warning(SourceRange{}, "rewrites of this graph are not compared: it does not run on samples")
-          .note("samples are made of the types of its inputs, and need the values of all attributes");
+    std::optional<RewriteMismatch> m = compareGraphs(*before, context_.graph, *context_.evaluator, how, &compared);
+    if (!compared) uncompared_.add(rewrite.name);
     return m ? m->text() + madeText() : "";
   }
 
@@ -454,6 +454,15 @@ class PlanRunner {
     }
   }
 
+  void tellUncompared() {
+    if (!uncompared_.total) return;
+    Diagnostic& d = context_.diagnostics.warning(
+        SourceRange{},
+        fmt::format("{} not compared: the graph does not run on samples",
+                    uncompared_.total == 1 ? "1 rewriting was" : fmt::format("{} rewritings were", uncompared_.total)));
+    d.note("of " + join(uncompared_.names(), ", ", [](const std::string& s) { return s; }));
+  }
+
   void stop(const std::string& name, const std::vector<std::string>& rewrites) {
     outcome_.converged = false;
     outcome_.stoppedBy = join(rewrites, ", ", [](const std::string& s) { return s; });
@@ -471,7 +480,7 @@ class PlanRunner {
   Profile* profile_ = nullptr;  // of the entry that is running
   size_t rewriteStart_ = 0;
   const uint64_t mostNodes_;
-  bool toldUncompared_ = false;
+  Uses uncompared_;          // rewrites whose effect on results no sample has shown
   NodeTable<bool> leftOut_;  // of the nodes that were there at first: those that rewrites are not asked about
 };
 

@@ -95,6 +95,7 @@ struct NodeRewrite {
   bool autoCast = false;  // values of another dtype than what they replace are converted; else they are refused
   // Of patterns: why nothing in the graph matches, told of the place that comes nearest; "" if something does.
   std::function<std::string(RewriteContext&)> whyNot = nullptr;
+  bool assumesFinite = false;  // of those with the tag fast_math: results that are not finite may become others
 };
 
 // Whether a kind is the wanted one, or of the name space that a wanted "aten::*" means.

@@ -6,6 +6,7 @@
 #include "api/value_text.h"
 #include "ir/graph/clone.h"
 #include "passes/rewrite/compare.h"
+#include "passes/rewrite/samples.h"
 #include "runtime/interpreter/program.h"
 #include "runtime/reference/loops/copy.h"
 #include "tests/support/analysis_checks.h"
