@@ -97,7 +97,7 @@ std::optional<size_t> unpackPlugins(Graph& graph, const OpRegistry& registry, Di
     Result<std::unique_ptr<Graph>> made = parseGraph(text, own, options);
     size_t present = 0;
     for (int place : arguments.places) present += place >= 0;
-    std::string why = made ? problemOfDecomposition(**made) : own.list().at(0).message;
+    std::string why = made ? problemOfDecomposition(**made, allOps()) : own.list().at(0).message;
     if (why.empty() && ((*made)->inputs().size() != present || (*made)->outputs().size() != n->outputCount()))
       why = "it has other inputs or outputs";
     if (why.empty())

@@ -3,11 +3,14 @@
 #include "frontend/text/parse.h"
 #include "ir/graph/graph.h"
 #include "ir/values/random.h"
+#include "runtime/plugin/plugin_composite.h"
 #include "runtime/plugin/plugin_operators.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
+#include <complex>
 #include <cstring>
 #include <malloc.h>
 #include <system_error>
@@ -62,6 +65,7 @@ class Checker {
     check("formats", [&] { formats(); });
     check("saved fields", [&] { savedFields(); });
     check("runs", [&] { runs(); });
+    check("decomposition", [&] { decomposition(); });
     check("workspace", [&] { workspace(); });
     check("parts", [&] { parts(); });
     check("threads", [&] { threads(); });
@@ -288,6 +292,54 @@ class Checker {
       ~Verifying() { PluginInstance::verifyRuns(before); }
     } verifying;
     for (uint64_t seed = 1; seed <= 3; ++seed) computed(seed);
+  }
+
+  // What stands for the plugin where it is unpacked must compute the same, but for rounding in other places.
+  void decomposition() {
+    if (!creator_->table().run) return;
+    const std::string text = plugin_->decomposition(inputs_);
+    if (text.empty()) return;
+    std::string problem;
+    std::shared_ptr<const PluginComposite> composite = PluginComposite::make(text, operators_, problem);
+    if (!composite) fail(problem);
+    if (!plugin_->isDeterministic()) return;
+    for (uint64_t seed = 1; seed <= 3; ++seed) {
+      PluginTensors in = sample(seed), out = room(in), given = sample(seed), made = room(given), present;
+      std::vector<int64_t> rows;
+      plugin_->run(in, out, nullptr, 1, &rows);
+      for (const Tensor& t : given)
+        if (t.defined()) present.push_back(t);
+      PluginRun run;
+      run.rows.assign(made.size(), -1);
+      composite->run(present, made, run);
+      for (size_t o = 0; o < out.size(); ++o) {
+        auto rowsOf = [&](const std::vector<int64_t>& told, const Tensor& t) {
+          return told[o] < 0 && t.rank() ? t.size(0) : told[o];
+        };
+        const std::string_view name = tsc::view(creator_->outputs()[o].name);
+        if (rowsOf(rows, out[o]) != rowsOf(run.rows, made[o]))
+          fail(fmt::format("what it decomposes into gives the output {} another number of rows", name));
+        compare(out[o], made[o], rowsOf(rows, out[o]), name);
+      }
+    }
+  }
+
+  // The first `rows` of two tensors of one shape. Sums of numbers of few bits are rounded at each step or once.
+  static void compare(const Tensor& ours, const Tensor& theirs, int64_t rows, std::string_view name) {
+    const int64_t count = ours.rank() && ours.size(0) ? ours.numel() / ours.size(0) * rows : ours.numel();
+    double largest = 0;
+    for (int64_t i = 0; i < count; ++i) largest = std::max(largest, std::abs(ours.complex(i)));
+    const bool isFloating = kFloatingTypes.contains(ours.dtype());
+    const double relative = itemSize(ours.dtype()) < sizeof(float) ? 3e-2 : 1e-3;
+    const double allowed = isFloating ? relative * std::max(largest, 1e-3) : itemSize(ours.dtype()) == 1 ? 1 : 0;
+    for (int64_t i = 0; i < count; ++i) {
+      const std::complex<double> a = ours.complex(i), b = theirs.complex(i);
+      if (a == b || (std::isnan(a.real()) && std::isnan(b.real())) || std::abs(a - b) <= allowed) continue;
+      fail(
+          fmt::format("what it decomposes into is another function: element {} of the output {} is {} of its run and "
+                      "{} of the decomposition",
+                      i, name, a.real(), b.real()));
+    }
   }
 
   // Smaller tensors must not need more.

@@ -1,6 +1,7 @@
 #include "runtime/plugin/plugin_composite.h"
 
 #include "frontend/text/parse.h"
+#include "ir/operators/nearest_overload.h"
 #include "ir/support/text.h"
 #include "ir/values/error.h"
 #include "runtime/call/run_context.h"
@@ -47,12 +48,21 @@ int64_t take(const Tensor& output, const IValue& result) {
 
 }  // namespace
 
-std::string problemOfDecomposition(const Graph& graph) {
+std::string problemOfDecomposition(const Graph& graph, const OpRegistry& operators) {
   std::string problem;
   forEachNode(graph, [&](const Node* n) {
-    std::string_view ns = n->kind().nameSpace();
-    if (ns != "aten" && ns != "prim" && problem.empty())
-      problem = fmt::format("its decomposition has a node {}: only aten and prim may stand there", n->kind().text());
+    if (!problem.empty()) return;
+    const std::string kind(n->kind().text());
+    const std::string_view ns = n->kind().nameSpace();
+    if (ns != "aten" && ns != "prim") {
+      problem = fmt::format("its decomposition has a node {}: only aten and prim may stand there", kind);
+    } else if (ns == "aten" && !operators.isKnown(n->kind())) {
+      const std::string nearest = operators.nearestKind(kind);
+      problem = fmt::format("its decomposition has a node {}: there is no such operator{}", kind,
+                            nearest.empty() ? "" : ", did you mean " + nearest + "?");
+    } else if (ns == "aten" && !operators.resolve(*n)) {
+      problem = fmt::format("its decomposition has a node {}: {}", kind, nearestOverload(*n, operators).problem);
+    }
   });
   return problem;
 }
@@ -64,7 +74,7 @@ std::shared_ptr<const PluginComposite> PluginComposite::make(std::string_view te
   ParseOptions options;
   options.registry = &operators;
   Result<std::unique_ptr<Graph>> graph = parseGraph(text, diagnostics, options);
-  if (graph) problem = problemOfDecomposition(**graph);
+  if (graph) problem = problemOfDecomposition(**graph, operators);
   if (graph && !problem.empty()) return nullptr;
   if (graph) {
     made->graph_ = std::move(*graph);

@@ -12,8 +12,8 @@
 
 namespace tscompile {
 
-// Why a graph cannot stand for a plugin; "" if it can.
-std::string problemOfDecomposition(const Graph& graph);
+// Why a graph cannot stand for a plugin; "" if it can. `operators`: that it may consist of.
+std::string problemOfDecomposition(const Graph& graph, const OpRegistry& operators);
 
 class PluginComposite {
  public:

@@ -155,6 +155,8 @@ class DescribedPlugin {
     PortEntry& optional() { return flag(TSC_PORT_OPTIONAL); }
     // Shapes depend on its elements.
     PortEntry& host() { return flag(TSC_PORT_HOST); }
+    // An output that may have fewer rows than its shape says: run() tells how many with setRows.
+    PortEntry& fewerRows() { return flag(TSC_PORT_FEWER_ROWS); }
     PortEntry& sameTypeAs(std::string_view input) {
       port_.same_type_as = d_.known(input);
       return *this;

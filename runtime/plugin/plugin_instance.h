@@ -34,6 +34,8 @@ class PluginInstance {
   size_t outputs() const { return aliases_.size(); }
   // The input that an output may be written over, or -1.
   int alias(size_t output) const { return aliases_[output]; }
+  // Whether its first size is a bound, and run() tells it.
+  bool mayHaveFewerRows(size_t output) const { return creator_->outputs()[output].flags & TSC_PORT_FEWER_ROWS; }
   bool isDeterministic() const { return creator_->table().flags & TSC_DETERMINISTIC; }
 
   // What is known of an input: dtype TSC_NONE if it is absent.

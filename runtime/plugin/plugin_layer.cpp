@@ -37,13 +37,7 @@ class PluginLayer : public Layer, public TunedLayer {
     PluginTensors out = plugin_->outputsFor(in, inPlace_, [&](size_t) { return frame.tensor(outputs[next++]); });
     checkElements(in, out);
     if (untimed_) timed_.call([&] { time(in, out, frame); });
-    std::vector<int64_t> rows;
-    plugin_->run(in, out, &frame.context(), frame.threads(), &rows, tactic_);
-    // What an engine makes has the sizes that it was planned for. The interpreter takes over, unless the engine has
-    // written an input.
-    for (size_t o = 0; o < rows.size(); ++o)
-      if (rows[o] >= 0 && rows[o] != out[o].size(0))
-        throw ExecutionError(ErrorKind::Unsupported, "how many rows a result has only a run tells");
+    plugin_->run(in, out, &frame.context(), frame.threads(), nullptr, tactic_);
   }
 
   void tune(const Network& network, const EngineOptions& options, int threads) override {
@@ -154,6 +148,7 @@ void convertToPluginLayer(ConvertCall& call, std::shared_ptr<const PluginInstanc
   const PluginInstance& p = *plugin;
   auto isPresent = [&](int argument) { return argument >= 0 && !call.isNone(static_cast<size_t>(argument)); };
   for (size_t o = 0; o < p.outputs(); ++o) {
+    if (p.mayHaveFewerRows(o)) call.refuse(Reason::DataDependent, "how many rows a result has only a run tells");
     int32_t alias = p.alias(o);
     if (!inPlace || alias < 0 || !isPresent(inputs[static_cast<size_t>(alias)])) continue;
     auto argument = static_cast<size_t>(inputs[static_cast<size_t>(alias)]);

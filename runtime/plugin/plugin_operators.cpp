@@ -61,6 +61,13 @@ std::string keyOf(const Node& node) {
   return key + std::to_string(node.outputCount());
 }
 
+TraitSet traitsOf(const PluginInstance& plugin) {
+  TraitSet traits = plugin.isDeterministic() ? TraitSet{} : TraitSet{Trait::Random};
+  for (size_t o = 0; o < plugin.outputs(); ++o)
+    if (plugin.mayHaveFewerRows(o)) traits = traits | TraitSet{Trait::DependsOnElements};
+  return traits;
+}
+
 int threadsOf(const RunContext& context) {
   return context.options().threads > 0 ? context.options().threads : defaultThreads();
 }
@@ -168,7 +175,7 @@ std::shared_ptr<PluginOperators::Bound> PluginOperators::make(const Node& node, 
                 .kernel = computeBySession,
                 .convert = convertBySession,
                 .dtypes = kAllTypes,
-                .traits = bound->instance->isDeterministic() ? TraitSet{} : TraitSet{Trait::Random},
+                .traits = traitsOf(*bound->instance),
                 .session = &bound->functions};
   bound->op = Operator::make(bound->def, operators_);
   return bound;
@@ -236,8 +243,23 @@ std::vector<PluginInstance::Input> PluginOperators::Bound::describe(const InferC
   return out;
 }
 
+std::vector<PluginInstance::Input> PluginOperators::Bound::described(const PluginTensors& given) const {
+  std::vector<PluginInstance::Input> out(given.size());
+  for (size_t i = 0; i < given.size(); ++i) {
+    if (!given[i].defined()) continue;
+    out[i] = {static_cast<int32_t>(given[i].dtype()), Dims(given[i].sizes()), {}, false};
+    if (instance->creator().inputs()[i].flags & TSC_PORT_HOST)
+      out[i].elementsKnown = readElements(given[i], out[i].elements);
+  }
+  return out;
+}
+
 void PluginOperators::Bound::infer(InferCall& call) const {
-  for (const TensorSpec& spec : instance->infer(describe(call))) call.result(spec.dtype, spec.sizes);
+  std::vector<TensorSpec> specs = instance->infer(describe(call));
+  for (size_t o = 0; o < specs.size(); ++o) {
+    if (instance->mayHaveFewerRows(o) && !specs[o].sizes.empty()) specs[o].sizes[0] = kUnknownSize;
+    call.result(specs[o].dtype, specs[o].sizes);
+  }
 }
 
 void PluginOperators::Bound::run(KernelCall& call) const {
@@ -255,13 +277,18 @@ void PluginOperators::Bound::run(KernelCall& call) const {
                 tsc::view(instance->creator().inputs()[base].name));
     call.setResult(o, given);
   }
-  PluginTensors out = instance->outputsFor(in, inPlace, [&](size_t o) { return call.out(o); });
+  auto boundOf = [&](size_t o) {
+    const TensorSpec spec = instance->infer(described(in))[o];
+    return Tensor::empty(spec.dtype, spec.sizes);
+  };
+  PluginTensors out = instance->outputsFor(
+      in, inPlace, [&](size_t o) { return instance->mayHaveFewerRows(o) ? boundOf(o) : call.out(o); });
   std::vector<int64_t> rows;
   instance->run(in, out, &call.context(), threadsOf(call.context()), &rows);
   for (size_t o = 0; o < rows.size(); ++o) {
-    if (rows[o] < 0 || rows[o] == out[o].size(0)) continue;
+    if (!instance->mayHaveFewerRows(o)) continue;
     Dims sizes(out[o].sizes());
-    sizes[0] = rows[o];
+    if (rows[o] >= 0) sizes[0] = rows[o];
     call.setResult(o, out[o].withGeometry(sizes, contiguousStrides(sizes), out[o].offset()));
   }
 }

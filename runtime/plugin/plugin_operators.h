@@ -49,6 +49,7 @@ class PluginOperators : public ConfiguredOperators {
     std::unique_ptr<Operator> op;
 
     std::vector<PluginInstance::Input> describe(const InferCall& call) const;
+    std::vector<PluginInstance::Input> described(const PluginTensors& given) const;
     void infer(InferCall& call) const;
     void run(KernelCall& call) const;
   };

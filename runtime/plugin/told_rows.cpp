@@ -16,6 +16,11 @@ void checkRows(const PluginCreator& creator, const PluginTensors& outputs, const
       throw ExecutionError(
           ErrorKind::Model,
           fmt::format("it says that the output {} has {} rows, more than its shape told", name, rows[i]));
+    if (rows[i] >= 0 && rows[i] != outputs[i].size(0) && !(creator.outputs()[i].flags & TSC_PORT_FEWER_ROWS))
+      throw ExecutionError(ErrorKind::Model,
+                           fmt::format("it says that the output {} has {} of {} rows, which its description must allow "
+                                       "with fewerRows()",
+                                       name, rows[i], outputs[i].size(0)));
   }
 }
 

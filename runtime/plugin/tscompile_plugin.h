@@ -97,8 +97,9 @@ typedef enum tsc_dtype {
 } tsc_dtype;
 #define TSC_DTYPE_BIT(dtype) (1u << (unsigned)(dtype))
 
-#define TSC_PORT_OPTIONAL 1u /* an input that may be absent */
-#define TSC_PORT_HOST 2u     /* an input whose elements the shapes depend on: small, integers */
+#define TSC_PORT_OPTIONAL 1u   /* an input that may be absent */
+#define TSC_PORT_HOST 2u       /* an input whose elements the shapes depend on: small, integers */
+#define TSC_PORT_FEWER_ROWS 4u /* an output whose first size `shapes` only bounds: a run tells it by set_rows */
 
 /* One row of a plugin's table of inputs or of outputs. Everything in it is static. */
 typedef struct tsc_port {
@@ -168,7 +169,7 @@ typedef struct tsc_host {
    * when all are done. The parts do not depend on the number of threads. */
   void (*parallel_for)(void* run, size_t n, size_t grain, tsc_task task, void* user);
   int (*cancelled)(void* run);
-  /* An output whose first size only a run tells (its shape said the upper bound): it has `rows` rows. */
+  /* An output with TSC_PORT_FEWER_ROWS, whose first size only a run tells: it has `rows` rows. */
   void (*set_rows)(void* run, size_t output, int64_t rows);
 
   /* Things that instances share by name: made by the first who asks, dropped when the last one releases it. */

@@ -83,6 +83,7 @@ void showPorts(Session& session, const char* title, std::span<const tsc_port> po
     if (p.same_type_as >= 0) what = fmt::format("as {}", tsc::view(inputs[static_cast<size_t>(p.same_type_as)].name));
     if (p.flags & TSC_PORT_OPTIONAL) what += ", optional";
     if (p.flags & TSC_PORT_HOST) what += ", sizes depend on it";
+    if (p.flags & TSC_PORT_FEWER_ROWS) what += ", a run tells how many rows there are";
     if (p.alias >= 0)
       what += fmt::format(", may be written over {}", tsc::view(inputs[static_cast<size_t>(p.alias)].name));
     session.out << fmt::format("    {:<{}}  {} ({})\n", tsc::view(p.name), width, tsc::view(p.doc), what);

@@ -19,7 +19,7 @@ struct CpSplit {
     d.input("input_ids", tsc::kI32, "[tokens] packed prompts");
     d.input("host_request_types", tsc::kI32, "[requests] must be 0: prompts").optional();
     d.input("host_context_lengths", tsc::kI32, "[requests]");
-    d.output("output_ids", tsc::kI32, "[up to tokens] of this rank");
+    d.output("output_ids", tsc::kI32, "[up to tokens] of this rank").fewerRows();
     d.output("join_index", tsc::kI32, "[tokens] where each token is among the results of all ranks");
   }
   static std::string_view example() {

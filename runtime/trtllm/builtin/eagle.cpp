@@ -226,9 +226,10 @@ struct EaglePrepareDrafterInputs {
     d.input("paths", tsc::kI32, "[requests, paths, length]");
     d.input("draft_lens", tsc::kI32, "[requests] draft tokens that the model has seen: it has a row more of each");
     d.input("sequence_lengths", tsc::kI32, "[requests] tokens up to the root, included");
-    d.output("output_ids", tsc::kI32, "[up to requests * length]");
-    d.output("position_ids", tsc::kI32, "[up to requests * length]");
-    d.output("hidden_states_indices", tsc::kI32, "[up to requests * length] rows of the model's hidden states");
+    d.output("output_ids", tsc::kI32, "[up to requests * length]").fewerRows();
+    d.output("position_ids", tsc::kI32, "[up to requests * length]").fewerRows();
+    d.output("hidden_states_indices", tsc::kI32, "[up to requests * length] rows of the model's hidden states")
+        .fewerRows();
     d.output("next_sequence_lengths", tsc::kI32, "[requests] with the accepted tokens");
   }
   static std::string_view example() {

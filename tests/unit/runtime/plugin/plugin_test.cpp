@@ -119,7 +119,7 @@ struct Positive {
   static void describe(tsc::Description<Positive>& d) {
     d.key("test", "Positive", "1", "the positive elements of x");
     d.input("x", tsc::kF32, "[n]");
-    d.output("y", tsc::kF32, "[up to n]");
+    d.output("y", tsc::kF32, "[up to n]").fewerRows();
   }
   void shapes(tsc::Shapes& s) const { s.output(0, s.input(0)); }
   void run(tsc::Run& r) const {
@@ -408,6 +408,55 @@ TEST_F(PluginGraph, RowsThatOnlyARunTells) {
   EXPECT_EQ(values(out->at(0)), (std::vector<float>{1, 3}));
 }
 
+TEST_F(PluginGraph, NobodyTakesBoundsForNumbersOfRows) {
+  auto module = load(
+      "graph(%x : Float(4)):\n"
+      "  %0 : int = prim::Constant[value=0]()\n"
+      "  %y : Tensor = test::Positive(%x)\n"
+      "  %z : Tensor = aten::relu(%y)\n"
+      "  %n : int = aten::size(%z, %0)\n"
+      "  return (%y, %n)\n");
+  ASSERT_TRUE(module);
+  CompileSpec spec;
+  spec.minBlockSize = 1;
+  auto compiled = compile(*module, spec, diagnostics);
+  ASSERT_TRUE(compiled) << firstError();
+  bool found = false;
+  for (const Node* n : compiled->graph()->block()->nodes()) found |= n->kind() == Symbol::of("test::Positive");
+  EXPECT_TRUE(found) << graphText(*compiled->graph());
+  auto out = compiled->forward(std::vector<IValue>{tensor({1, -2, 3, -4})}, diagnostics);
+  ASSERT_TRUE(out) << firstError();
+  EXPECT_EQ(values(out->at(0)), (std::vector<float>{1, 3}));
+  EXPECT_EQ(out->at(1).toInt(), 2);
+  for (const Diagnostic& d : diagnostics.list()) ADD_FAILURE() << d.message;
+}
+
+// Whoever tells fewer rows must have said so.
+TEST(PluginRows, AreToldOfOutputsThatMayHaveFewer) {
+  struct Untold : Positive {
+    static void describe(tsc::Description<Untold>& d) {
+      d.key("test", "Untold", "1", "");
+      d.input("x", tsc::kF32, "[n]");
+      d.output("y", tsc::kF32, "[up to n]");
+    }
+  };
+  tsc::host() = &pluginHost();
+  PluginRegistry registry;
+  ASSERT_TRUE(registry.add(*tsc::Definition<Untold>::table()));
+  std::string problem;
+  auto made = PluginInstance::create(registry.find("test", "Untold"), {}, allOps(), TSC_BUILDING, "", problem);
+  ASSERT_TRUE(made) << problem;
+  Tensor x = Tensor::of<float>(Dims{2}, std::vector<float>{1, -2}), y = Tensor::empty(DType::Float32, Dims{2});
+  try {
+    made->run({x}, {y}, nullptr, 1);
+    ADD_FAILURE();
+  } catch (const ExecutionError& e) {
+    EXPECT_NE(e.message().find("the output y has 1 of 2 rows, which its description must allow with fewerRows()"),
+              std::string::npos)
+        << e.message();
+  }
+}
+
 // ---- sizes of GPTAttention, known and not ----
 
 TEST(GptAttentionPlugin, TellsSizesAndWhatDoesNotFit) {
@@ -690,7 +739,21 @@ TEST_F(PluginGraph, PrintsAndReadsBack) {
 // ---- checks for third parties ----
 
 // What a plugin may do wrong, one thing each.
-enum class Fault { None, Parts, WritesInput, Workspace, Unwritten, Shapes, Throws, Random, Leaks, Threads, Prefix };
+enum class Fault {
+  None,
+  Parts,
+  WritesInput,
+  Workspace,
+  Unwritten,
+  Shapes,
+  Throws,
+  Random,
+  Leaks,
+  Threads,
+  Prefix,
+  Function,
+  Operator
+};
 
 template <Fault kFault>
 struct Faulty {
@@ -717,6 +780,11 @@ struct Faulty {
     s.output(0, x);
   }
   size_t workspace(const tsc::Tensors&) const { return 16; }
+  std::string decompose(const tsc::Tensors&) const {
+    return std::string("graph(%x : Tensor):\n  %c : int = prim::Constant[value=") +
+           (kFault == Fault::Function ? "3" : "2") +
+           "]()\n  %y : Tensor = aten::" + (kFault == Fault::Operator ? "mulx" : "mul") + "(%x, %c)\n  return (%y)\n";
+  }
   void run(tsc::Run& r) const {
     auto x = r.input(0).values<float>();
     auto y = r.output(0).values<float>();
@@ -766,7 +834,7 @@ TEST(PluginCheck, PassesWhatIsRight) {
   PluginReport report = reportOf<Fault::None>();
   for (const PluginFinding& f : report.findings) ADD_FAILURE() << f.check << ": " << f.problem;
   EXPECT_EQ(report.plugins, 1u);
-  EXPECT_EQ(report.checks, 10u);
+  EXPECT_EQ(report.checks, 11u);
   for (const PluginCreatorPtr& builtin : allPlugins().list()) {
     PluginReport own;
     checkPlugin(builtin, allOps(), own);
@@ -784,6 +852,10 @@ TEST(PluginCheck, FindsPlantedFaults) {
   expectFinding<Fault::Random>("runs", "two runs on the same inputs give other values");
   expectFinding<Fault::Threads>("threads", "disturb each other");
   expectFinding<Fault::Parts>("parts", "the parts of its parallel_for");
+  expectFinding<Fault::Function>("decomposition",
+                                 "what it decomposes into is another function: element 0 of the output y is");
+  expectFinding<Fault::Operator>(
+      "decomposition", "its decomposition has a node aten::mulx: there is no such operator, did you mean aten::mul?");
   expectFinding<Fault::Prefix>("formats", "depends on tensors after it");
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   expectFinding<Fault::Leaks>("leaks", "leaves about");
