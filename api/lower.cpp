@@ -10,11 +10,13 @@
 #include "partition/stitch.h"
 #include "passes/lowering/assumed_weights.h"
 #include "passes/lowering/kept_state.h"
+#include "passes/rewrite/compare.h"
 #include "runtime/interpreter/evaluator.h"
 #include "runtime/interpreter/machine.h"
 
 #include <algorithm>
 #include <optional>
+#include <unordered_set>
 
 namespace tscompile {
 namespace {
@@ -114,34 +116,46 @@ void assumeShapes(Graph& graph, const std::vector<InputRange>& ranges) {
 class Recorder {
  public:
   Recorder(Graph& graph, const OpRegistry& registry, const std::vector<std::string>& kinds)
-      : log_(graph), records_(log_) {
+      : registry_(registry), log_(graph), records_(log_) {
     for (const std::string& kind : kinds) records_.request(kind);
-    forEachNode(graph, [&](Node* n) {
-      if (!records_.requestFor(n->kind().text())) return;
-      const Operator* op = registry.resolve(*n);
-      CallArguments arguments;
-      for (size_t i = 0; i < n->inputCount(); ++i) {
-        bool named = op && i < op->schema().arguments.size();
-        arguments.emplace_back(named ? op->schema().arguments[i].name : std::to_string(i), n->input(i));
-      }
-      records_.add(std::string(n->kind().text()), std::move(arguments), {n->outputs().begin(), n->outputs().end()},
-                   {n});
-    });
+    forEachNode(graph, [&](Node* n) { record(n); });
   }
 
   CallRecords& records() { return records_; }
 
   void inlined(const CallSite& call) {
+    // Those inside of blocks are what is left where a branch is known.
+    std::vector<Node*> nodes;
+    for (Node* n : call.nodes) {
+      nodes.push_back(n);
+      for (Block* b : n->blocks()) forEachNode(b, [&](Node* inner) { nodes.push_back(inner); });
+    }
+    for (Node* n : nodes) record(n);
     const std::string* kind = records_.requestFor(call.callee);
     if (!kind) return;
     CallArguments arguments;
     for (const auto& [name, value] : call.arguments) arguments.emplace_back(name, value);
-    records_.add(*kind, std::move(arguments), call.outputs, call.nodes);
+    records_.add(*kind, std::move(arguments), call.outputs, std::move(nodes));
   }
 
  private:
+  // Once, though it is part of several calls.
+  void record(Node* n) {
+    const std::string* kind = records_.requestFor(n->kind().text());
+    if (!kind || !recorded_.insert(n).second) return;
+    const Operator* op = registry_.resolve(*n);
+    CallArguments arguments;
+    for (size_t i = 0; i < n->inputCount(); ++i) {
+      bool named = op && i < op->schema().arguments.size();
+      arguments.emplace_back(named ? op->schema().arguments[i].name : std::to_string(i), n->input(i));
+    }
+    records_.add(*kind, std::move(arguments), {n->outputs().begin(), n->outputs().end()}, {n});
+  }
+
+  const OpRegistry& registry_;
   EditLog log_;
   CallRecords records_;
+  std::unordered_set<const Node*> recorded_;
 };
 
 // Runs the plan that the options ask for; false if something was reported. `takesInOrder` is set if the graph now
@@ -155,6 +169,7 @@ bool runPlan(Graph& graph, const OpRegistry& registry, const CallTargets& target
   context.evaluator = evaluator.get();
   context.arguments = options.arguments;
   if (options.keepsState) context.arguments.emplace(kKeptState, true);
+  if (options.settings.compare && targets.self) context.arguments.emplace(kSampledModule, targets.self);
   if (recorder) context.records = &recorder->records();
   if (options.arguments.contains(kAnyOrder)) context.facts.takeInputsAnyhow();
   const RewriteDatabase& database = options.database ? *options.database : loweringDatabase();

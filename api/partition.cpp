@@ -233,6 +233,13 @@ Result<Prepared> prepareForPartition(const Graph& graph, const OpRegistry& regis
   return out;
 }
 
+std::vector<Unmatched> unmatchedForces(const Module& module, const PartitionSpec& spec,
+                                       const RewriteArguments& reports) {
+  const Graph* entry = module.graph(spec.lowering.method);
+  if (!entry) return {};
+  return MatchCheck(module.text().module.get(), *entry, reports).check(spec);
+}
+
 bool reportUnmatched(const Prepared& prepared, Diagnostics& diagnostics) {
   for (const Unmatched& u : prepared.unmatched) {
     Diagnostic& d = diagnostics.error(u.message, ErrorKind::Input);

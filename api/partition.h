@@ -52,6 +52,10 @@ Result<Prepared> prepareForPartition(const Module& module, const PartitionSpec& 
 // The same of a graph that is taken as it is. The registry must outlive the result.
 Result<Prepared> prepareForPartition(const Graph& graph, const OpRegistry& registry, const PartitionSpec& spec,
                                      Diagnostics& diagnostics);
+// What of the spec's nodes and modules matched nothing in a graph that was lowered by its `lowering`, which reported
+// so.
+std::vector<Unmatched> unmatchedForces(const Module& module, const PartitionSpec& spec,
+                                       const RewriteArguments& reports);
 // Reports the names that match nothing; whether there were none.
 bool reportUnmatched(const Prepared& prepared, Diagnostics& diagnostics);
 

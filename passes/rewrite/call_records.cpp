@@ -191,6 +191,13 @@ CallRecord* CallRecords::find(const Node* node) const {
   return all.empty() ? nullptr : all.front();
 }
 
+std::vector<const CallRecord*> CallRecords::everOfKind(std::string_view kind) const {
+  std::vector<const CallRecord*> out;
+  for (const auto& r : records_)
+    if (r->kind_ == kind && !r->nodes_.empty()) out.push_back(r.get());
+  return out;
+}
+
 std::vector<CallRecord*> CallRecords::ofKind(std::string_view kind) const {
   std::vector<CallRecord*> out;
   for (const auto& r : records_)

@@ -101,6 +101,8 @@ class CallRecords : public EditObserver {
   std::vector<CallRecord*> findAll(const Node* node) const;
   // Live ones in the order in which they were added.
   std::vector<CallRecord*> ofKind(std::string_view kind) const;
+  // Those that have lost all their nodes, too.
+  std::vector<const CallRecord*> everOfKind(std::string_view kind) const;
   size_t size() const;
 
   // In the record only, lists and tuples included: how often.

@@ -1,5 +1,6 @@
 // `tscompile lower`: one graph of a method and all that it calls, lowered.
 #include "api/lower.h"
+#include "api/partition.h"
 #include "api/value_text.h"
 #include "ir/graph/printer.h"
 #include "ir/support/text.h"
@@ -40,15 +41,65 @@ std::string argumentText(const CallArgument& a) {
   return a.items()->isTuple ? "(" + out + ")" : "[" + out + "]";
 }
 
-// One line for each: "relu(x=%x, inplace=False) -> %y: 2 nodes".
-void describeRecords(const CallRecords& records, const std::vector<std::string>& kinds, Session& session) {
-  for (const std::string& kind : kinds)
-    for (const CallRecord* r : records.ofKind(kind))
+// What calls and nodes of a module may be recorded by.
+std::string nearestKind(const std::string& kind, const Module& module) {
+  NearestName nearest(kind);
+  std::string ending;
+  auto consider = [&](const std::string& name) {
+    if (ending.empty() && (name.ends_with("::" + kind) || name.ends_with("." + kind))) ending = name;
+    nearest.consider(name);
+  };
+  auto considerNodes = [&](const Graph& graph) {
+    forEachNode(graph, [&](const Node* n) { consider(std::string(n->kind().text())); });
+  };
+  const ParsedText& text = module.text();
+  for (const auto& graph : text.graphs) considerNodes(*graph);
+  if (text.module) {
+    for (const DumpedModule& m : text.module->modules)
+      for (const DumpedMethod& method : m.methods) {
+        consider(m.className + "." + method.name);
+        if (method.graph) considerNodes(*method.graph);
+      }
+    for (const DumpedMethod& f : text.module->functions) {
+      consider(f.name);
+      if (f.graph) considerNodes(*f.graph);
+    }
+  }
+  return ending.empty() ? nearest.name() : ending;
+}
+
+// One line for each: "relu(x=%x, inplace=False) -> %y: 2 nodes". A kind of which there was none is a mistake.
+void describeRecords(const CallRecords& records, const std::vector<std::string>& kinds, const Module& module,
+                     Session& session) {
+  for (const std::string& kind : kinds) {
+    std::vector<const CallRecord*> all = records.everOfKind(kind);
+    if (all.empty()) {
+      UsageError error{"--record: nothing that is called, and no node, is '" + abbreviate(kind, 80) + "'"};
+      std::string nearest = nearestKind(kind, module);
+      if (!nearest.empty() && nearest != kind) error.notes.push_back("did you mean '" + nearest + "'?");
+      throw error;
+    }
+    for (const CallRecord* r : all)
       session.note(kind + "(" +
                    join(r->arguments(), ", ", [](const auto& a) { return a.first + "=" + argumentText(a.second); }) +
                    ") -> " +
                    join(r->outputs(), ", ", [](const Value* v) { return v ? "%" + v->name() : std::string("gone"); }) +
-                   ": " + counted(r->nodes().size(), "node"));
+                   ": " + (r->isAlive() ? counted(r->nodes().size(), "node") : "none of its nodes is left"));
+  }
+}
+
+// Names of --fall-back that match nothing are mistakes.
+void checkFallBack(const std::vector<std::string>& given, const Module& module, const std::string& method,
+                   const RewriteArguments& reports) {
+  PartitionSpec spec;
+  spec.lowering.method = method;
+  for (const std::string& name : given)
+    (name[0] == '%' ? spec.torchExecutedNodes : spec.torchExecutedModules).push_back(name);
+  for (const Unmatched& u : unmatchedForces(module, spec, reports)) {
+    UsageError error{"--fall-back: " + u.message};
+    if (!u.note.empty()) error.notes.push_back(u.note);
+    throw error;
+  }
 }
 
 int print(const Graph& graph, Session& session) {
@@ -84,9 +135,12 @@ static int runLower(const Options& options, Session& session) {
   setFallBack(lowering.arguments, command.fallBack);
   lowering.unpackPlugins = command.unpackPlugins;
   lowering.records = command.records;
-  lowering.onRecords = [&](const CallRecords& records) { describeRecords(records, command.records, session); };
+  lowering.onRecords = [&](const CallRecords& records) { describeRecords(records, command.records, *module, session); };
+  RewriteArguments reports;
+  lowering.onReports = [&](const RewriteArguments& all) { reports = all; };
   Result<Module> lowered = module->lowered(lowering, session.diagnostics);
   if (!lowered) return session.finish();
+  checkFallBack(command.fallBack, *module, command.method, reports);
   session.noteUnusedWeights(module->unusedWeights());
   session.report();
   setup->finish();
