@@ -65,17 +65,27 @@ struct Arguments {
   Known second = std::nullopt;
 };
 
+DType toldDType(const Value* v, RewriteContext& c) {
+  return v->type()->isTensor() ? c.facts.told(v).dtype : DType::Undefined;
+}
+std::optional<Dims> toldSizes(const Value* v, RewriteContext& c) {
+  if (!v->type()->isTensor()) return std::nullopt;
+  TensorFacts t = c.facts.told(v);
+  return t.hasRank && t.hasAllSizes() ? std::optional(t.sizes) : std::nullopt;
+}
+
 Known dtypeOf(const Arguments& a, RewriteContext& c) {
-  DType d = c.facts.dtype(a.value);
+  DType d = toldDType(a.value, c);
   return d == DType::Undefined ? Known() : IValue(shortName(d));
 }
 Known rankOf(const Arguments& a, RewriteContext& c) {
-  std::optional<size_t> r = c.facts.rank(a.value);
-  return r ? IValue(static_cast<int64_t>(*r)) : Known();
+  if (!a.value->type()->isTensor()) return std::nullopt;
+  const TensorFacts t = c.facts.told(a.value);
+  return t.hasRank ? IValue(static_cast<int64_t>(t.sizes.size())) : Known();
 }
 Known inSet(const Arguments& a, RewriteContext& c, DTypeSet set) {
   if (!a.value->type()->isTensor()) return std::nullopt;
-  DType d = c.facts.dtype(a.value);
+  DType d = toldDType(a.value, c);
   return d == DType::Undefined ? Known() : IValue(set.contains(d));
 }
 Known isFloating(const Arguments& a, RewriteContext& c) { return inSet(a, c, kFloatingTypes); }
@@ -85,7 +95,7 @@ Known isConstant(const Arguments& a, RewriteContext&) { return IValue(GraphFacts
 Known isNone(const Arguments& a, RewriteContext&) { return IValue(GraphFacts::isNone(a.value)); }
 Known useCount(const Arguments& a, RewriteContext&) { return IValue(static_cast<int64_t>(a.value->useCount())); }
 Known numelOf(const Arguments& a, RewriteContext& c) {
-  std::optional<Dims> sizes = c.facts.sizes(a.value);
+  std::optional<Dims> sizes = toldSizes(a.value, c);
   std::optional<int64_t> count = sizes ? knownNumel(*sizes) : std::nullopt;
   return count ? IValue(*count) : Known();
 }
@@ -99,11 +109,8 @@ Known lengthOf(const Arguments& a, RewriteContext& c) {
 }
 
 Known sameShape(const Arguments& a, RewriteContext& c) {
-  std::optional<Dims> x = c.facts.sizes(a.value);
-  if (!x) return std::nullopt;
-  Dims first = *x;  // the next question may move what it points to
-  std::optional<Dims> y = c.facts.sizes(a.other);
-  return y ? IValue(first == *y) : Known();
+  std::optional<Dims> x = toldSizes(a.value, c), y = x ? toldSizes(a.other, c) : std::nullopt;
+  return y ? IValue(*x == *y) : Known();
 }
 
 // Whether the node behind a value was made in a part of the model: names between dots, one after the other.
@@ -119,7 +126,8 @@ Known isInOrder(const Arguments& a, RewriteContext& c) { return IValue(liesInOrd
 Known mayReplace(const Arguments& a, RewriteContext& c) { return IValue(c.facts.mayReplace(a.other, a.value)); }
 
 Known sizeOf(const Arguments& a, RewriteContext& c) {
-  const TensorFacts& t = c.facts.tensor(a.value);
+  if (!a.value->type()->isTensor()) return std::nullopt;
+  const TensorFacts t = c.facts.told(a.value);
   if (!t.hasRank || !a.second || !a.second->isInt()) return std::nullopt;
   int64_t i = a.second->toInt(), rank = static_cast<int64_t>(t.sizes.size());
   if (i < 0) i += rank;

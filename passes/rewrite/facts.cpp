@@ -87,6 +87,21 @@ const SymbolicValue& GraphFacts::symbolic(const Value* value) {
   return shapes_->extend(value);
 }
 
+TensorFacts GraphFacts::told(const Value* value) {
+  TensorFacts facts = tensor(value);
+  if (!value->type()->isTensor() || (graphHasWrites() && isWritten(value))) return facts;
+  const TensorFacts& said = value->type()->tensor();
+  if (facts.dtype == DType::Undefined) facts.dtype = said.dtype;
+  if (!said.hasRank) return facts;
+  if (!facts.hasRank) {
+    facts.hasRank = true;
+    facts.sizes = said.sizes;
+  }
+  for (size_t i = 0; i < facts.sizes.size() && facts.sizes.size() == said.sizes.size(); ++i)
+    if (facts.sizes[i] < 0 && said.sizes[i] >= 0) facts.sizes[i] = said.sizes[i];
+  return facts;
+}
+
 std::optional<size_t> GraphFacts::rank(const Value* value) {
   const TensorFacts& t = tensor(value);
   return t.hasRank ? std::optional(t.sizes.size()) : std::nullopt;

@@ -33,6 +33,8 @@ class GraphFacts {
   // What is known of a value without running anything.
   const SymbolicValue& symbolic(const Value* value);
   const TensorFacts& tensor(const Value* value) { return symbolic(value).type->tensor(); }
+  // The same, and where nothing is known what the text says: for rules, which take it at its word.
+  TensorFacts told(const Value* value);
   DType dtype(const Value* value) { return tensor(value).dtype; }
   std::optional<size_t> rank(const Value* value);
   // All sizes, if every one is known.

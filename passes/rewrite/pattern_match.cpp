@@ -56,7 +56,7 @@ bool meets(const Value* value, TypePtr wanted, GraphFacts& facts) {
   if (!value->type()->isTensor()) return false;
   const TensorFacts& w = wanted->tensor();
   if (w.dtype == DType::Undefined && !w.hasRank) return true;
-  const TensorFacts& t = facts.tensor(value);
+  const TensorFacts t = facts.told(value);
   if (w.dtype != DType::Undefined && w.dtype != t.dtype) return false;
   if (!w.hasRank) return true;
   if (!t.hasRank || t.sizes.size() != w.sizes.size()) return false;
@@ -185,8 +185,10 @@ class Matcher {
                   [&] { return named(wanted) + " is " + named(bound) + " already, not " + named(g.value); }) &&
              solve(at + 1);
     if (!fits(meets(g.value, wanted->type(), context_.facts), [&] {
+          TypePtr known = g.value->type()->isTensor() ? tensorType(context_.facts.told(g.value))
+                                                      : context_.facts.symbolic(g.value).type;
           return named(wanted) + " is to be " + typeText(wanted->type()) + ", but " + named(g.value) + " is " +
-                 typeText(context_.facts.symbolic(g.value).type);
+                 typeText(known);
         }))
       return false;
     for (const auto& [index, predicate] : source_.valuePredicates_)

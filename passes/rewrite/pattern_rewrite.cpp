@@ -104,6 +104,7 @@ NodeRewrite patternRewrite(std::string name, Pattern from,
     return fmt::format("the pattern matches, but {}", problem);
   };
   rewrite.seeds = rarestOf(rewrite.kinds, !from.isAssociative());
+  if (calls) rewrite.kinds.insert(rewrite.kinds.end(), {sym::CallMethod, sym::CallFunction});
   rewrite.apply = [from = std::move(from), make = std::move(make)](Node* n, RewriteContext& c) -> Replacement {
     std::optional<Match> m = from.match(n, c);
     std::string_view ignored;

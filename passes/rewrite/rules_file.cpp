@@ -427,6 +427,22 @@ std::vector<Rule> readRulesLater(SourcePtr text) {
   return RulesReader(std::move(text), diagnostics, nullptr).readLater();
 }
 
+namespace {
+
+// Calls that a rule looks for are gone where they have been inlined before.
+void warnOfGoneCalls(const RewriteDatabase& database, const Rule& r, Diagnostics& diagnostics) {
+  auto isCall = [](Symbol kind) { return kind == sym::CallMethod || kind == sym::CallFunction; };
+  if (!std::ranges::any_of(r.rewrite.kinds, isCall)) return;
+  const RewriteDatabase::Entry* inlining = database.find("inline_calls");
+  if (!inlining || !r.options.position || *r.options.position < inlining->position) return;
+  diagnostics
+      .warning(r.range,
+               fmt::format("rule '{}' looks for calls at {}, where none are left", r.name, *r.options.position))
+      .note(fmt::format("calls are inlined at {}: give it a position before that", inlining->position));
+}
+
+}  // namespace
+
 Result<void> addRules(RewriteDatabase& database, std::vector<Rule> rules, Diagnostics& diagnostics) {
   // Groups in the order of their first rule.
   std::vector<std::pair<std::string, std::vector<Rule*>>> groups;
@@ -438,6 +454,7 @@ Result<void> addRules(RewriteDatabase& database, std::vector<Rule> rules, Diagno
       r.group = "own_rules";
       r.options.position = kPosition;
     }
+    warnOfGoneCalls(database, r, diagnostics);
     if (r.group.empty()) {
       good &= database.add(r.name, std::move(r.rewrite), std::move(r.options), diagnostics).ok();
       continue;
