@@ -1,7 +1,10 @@
 #include "tools/reports/lint.h"
 
+#include "ir/analysis/node_form.h"
+#include "ir/analysis/shape_propagation.h"
 #include "ir/graph/text_graphs.h"
 #include "ir/support/text.h"
+#include "passes/rewrite/apply.h"
 #include "passes/rewrite/facts.h"
 #include "tools/reports/op_status.h"
 
@@ -26,6 +29,7 @@ class Linter {
       operators(*n);
       unused(*n);
     });
+    shapes(g);
     if (!holdsData_) constants(g);
   }
 
@@ -97,6 +101,56 @@ class Linter {
     constexpr size_t kMost = 4;
     for (size_t i = 0; i < list.size() && i < kMost; ++i) d.note("candidate: " + schemaText(list[i]->schema()));
     if (list.size() > kMost) d.note("and " + std::to_string(list.size() - kMost) + " more");
+  }
+
+  // What shows without running: sizes that do not go together, dimensions that are not there, and types that are not
+  // what operators give.
+  void shapes(const Graph& g) {
+    bool formed = true;
+    forEachNode(g, [&](const Node* n) { formed = formed && isFormed(*n); });
+    if (!formed) return;  // the verifier tells what is wrong
+    const ShapePropagation shapes(g, allOps());
+    std::unordered_set<const Node*> wrong;
+    for (const ShapeConflict& c : shapes.conflicts()) {
+      if (!wrong.insert(c.node).second || isInBranch(c.node)) continue;
+      diagnostics_.warning(c.node->range, std::string(c.node->kind().text()) + " cannot run: " + c.message);
+    }
+    forEachNode(g, [&](const Node* n) {
+      if (n->kind() == sym::ListConstruct && n->outputCount() == 1) items(*n);
+      if (wrong.contains(n) || n->hasBlocks() || n->kind() == sym::Constant) return;
+      for (const Value* v : n->outputs()) {
+        const TypePtr made = shapes.of(v).type;
+        if (!v->type()->isTensor() || !made->isTensor() || mergedType(v->type(), made)) continue;
+        diagnostics_.warning(n->range, "%" + v->name() + " is " + typeText(made) + ", not " + typeText(v->type()));
+      }
+    });
+  }
+
+  // Such a node may not be meant to run for the values that are there.
+  static bool isInBranch(const Node* n) {
+    for (const Node* around = n->block()->owner(); around; around = around->block()->owner())
+      if (around->kind() == sym::If) return true;
+    return false;
+  }
+
+  // Whether it has as many values and blocks as its kind, and its blocks as many as it.
+  static bool isFormed(const Node& n) {
+    if (!formProblem(n).empty()) return false;
+    const size_t more = n.kind() == sym::Loop;  // results: whether to go on; parameters: the number of the turn
+    if (n.kind() != sym::If && n.kind() != sym::Loop) return true;
+    return std::ranges::all_of(n.blocks(), [&](const Block* b) {
+      const size_t parameters = n.kind() == sym::Loop ? n.inputCount() - 1 : 0;
+      return b->results().size() == n.outputCount() + more && b->parameters().size() == parameters;
+    });
+  }
+
+  void items(const Node& list) {
+    const TypePtr type = list.output()->type();
+    if (!type->is(TypeKind::List)) return;
+    for (const Use& u : list.inputs())
+      if (!isSubtype(withoutRefinement(u.value->type()), withoutRefinement(type->element())))
+        diagnostics_.warning(list.range, "%" + u.value->name() + " is " + typeText(withoutRefinement(u.value->type())) +
+                                             ", which is no item of " + typeText(type));
   }
 
   // What inlining leaves of calls of modules without parameters, in PyTorch's texts too.

@@ -9,8 +9,8 @@
 
 namespace tscompile {
 
-// Errors: types that have no type's name. Warnings: operators that cannot run, results that nothing uses. Notes: inputs
-// that nothing uses, constants whose data the text does not hold.
+// Errors: types that have no type's name. Warnings: operators that cannot run, types that are not what operators give,
+// results that nothing uses. Notes: inputs that nothing uses, constants whose data the text does not hold.
 // `holdsData`: of a file that has the data beside the text, which is not told.
 void lint(const ParsedText& text, const OpRegistry& operators, Diagnostics& diagnostics, bool holdsData = false);
 
