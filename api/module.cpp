@@ -76,6 +76,22 @@ const OpRegistry& registryOf(const LoadOptions& options) {
   return options.extensions ? options.extensions->registry() : options.registry ? *options.registry : allOps();
 }
 
+bool addTensors(ModuleState& state, const std::string& path, ExportFile& file, Diagnostics& diagnostics) {
+  for (auto& [name, tensor] : file.tensors)
+    if (!state.weights.add(name, std::move(tensor))) {
+      diagnostics.fileError(path, {}, "the file has '" + abbreviate(name, 80) + "' twice");
+      return false;
+    }
+  return true;
+}
+
+// The weights of an exported program, for a text that was made of it.
+bool addExported(ModuleState& state, const std::string& path, const LoadOptions& options, Diagnostics& diagnostics) {
+  Result<ExportFile> file =
+      readExportFile(path, registryOf(options), diagnostics, options.limits, UnknownOperators::Kept);
+  return file && addTensors(state, path, *file, diagnostics);
+}
+
 }  // namespace
 
 Result<Module> Module::loadArchive(const std::string& path, const LoadOptions& options, Diagnostics& diagnostics) {
@@ -109,11 +125,7 @@ Result<Module> Module::loadExport(const std::string& path, const LoadOptions& op
   Result<ExportFile> file = readExportFile(path, registryOf(options), diagnostics, options.limits);
   if (!file) return Failed{};
   auto state = std::make_shared<ModuleState>();
-  for (auto& [name, tensor] : file->tensors)
-    if (!state->weights.add(name, std::move(tensor))) {
-      diagnostics.fileError(path, {}, "the file has '" + abbreviate(name, 80) + "' twice");
-      return Failed{};
-    }
+  if (!addTensors(*state, path, *file, diagnostics)) return Failed{};
   for (ExportFile::Program& p : file->programs) {
     state->inputSizes.push_back(std::move(p.program.inputs));
     if (file->programs.size() > 1) state->graphNames.push_back(p.name);
@@ -131,7 +143,9 @@ Result<Module> Module::parsed(SourcePtr source, std::shared_ptr<ModuleState> sta
   parse.limits = options.limits;
   Result<ParsedText> text = parseText(std::move(source), diagnostics, parse);
   bool good = text.ok();
-  for (const std::string& file : options.weights) good &= state->weights.addFile(file, diagnostics, options.limits);
+  for (const std::string& file : options.weights)
+    good &= isExportFile(file) ? addExported(*state, file, options, diagnostics)
+                               : state->weights.addFile(file, diagnostics, options.limits);
   for (const auto& [name, tensor] : options.tensors)
     if (!state->weights.add(name, tensor)) {
       diagnostics.error("weight '" + abbreviate(name, 80) + "' is given twice", ErrorKind::Input);

@@ -11,6 +11,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <span>
@@ -119,8 +120,14 @@ static int runConvert(const Options& options, Session& session) {
   if (!inlined->write(model, session.diagnostics, session.common.limits)) return session.finish();
   const std::string inputs = command.folder + "/inputs.txt";
   const std::vector<ValueInfo> wanted = textInputsOf(*inlined->graph());
-  const ConvertedInputs lines(wanted,
-                              exportedInputs(options.arguments[0], command.method, wanted, session.common.limits));
+  std::map<std::string, IValue> known =
+      exportedInputs(options.arguments[0], command.method, wanted, session.common.limits);
+  for (const auto& [name, value] : inlined->defaults()) {
+    // Archives say "x" of an input that a text may call "x.1".
+    auto isMeant = [&](const ValueInfo& v) { return v.name == name || v.name.substr(0, v.name.rfind('.')) == name; };
+    if (auto input = std::ranges::find_if(wanted, isMeant); input != wanted.end()) known.emplace(input->name, value);
+  }
+  const ConvertedInputs lines(wanted, known);
   if (!lines.tensors.empty() &&
       !writeSafetensors(command.folder + "/" + std::string(kInputValues), lines.tensors, session.diagnostics))
     return session.finish();

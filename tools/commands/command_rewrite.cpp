@@ -1,4 +1,6 @@
 // `tscompile rewrite`: applies a user's own rules. `tscompile passes`: lists what lowering consists of.
+#include "api/lower.h"
+#include "api/model_file.h"
 #include "frontend/files/file_io.h"
 #include "ir/graph/printer.h"
 #include "ir/graph/text_graphs.h"
@@ -81,6 +83,31 @@ void explain(const RewriteDatabase& database, const std::string& rule, const Par
     std::string why = rewrite->whyNot ? rewrite->whyNot(context) : whyCodeDoesNotApply(*rewrite, context);
     session.out << rule << ": " << (why.empty() ? "it matches" : why) << '\n';
   }
+}
+
+// An exported program, with its weights beside the text: how many places were rewritten; nothing after a report.
+std::optional<size_t> rewriteExported(const std::string& path, const RewritingSetup& setup, const std::string& output,
+                                      Session& session) {
+  Result<Module> module = session.loadModule(path, {});
+  if (!module) return std::nullopt;
+  size_t applied = 0;
+  LowerOptions options;
+  options.database = &setup.database;
+  options.query = setup.query;
+  options.settings = setup.settings;
+  options.settings.applied = [&applied, tell = setup.settings.applied](const std::string& name) {
+    ++applied;
+    if (tell) tell(name);
+  };
+  options.limits = session.common.limits;
+  options.keepsState = true;
+  Result<Module> rewritten = module->lowered(options, session.diagnostics);
+  if (!rewritten || !rewritten->write(output, session.diagnostics, session.common.limits)) return std::nullopt;
+  return applied;
+}
+
+void notePlaces(size_t applied, Session& session) {
+  session.note(fmt::format("{} rewritten", applied == 1 ? "1 place was" : std::to_string(applied) + " places were"));
 }
 
 // ---- passes ----
@@ -195,6 +222,15 @@ static int runRewrite(const Options& options, Session& session) {
     explain(setup->database, options.rewrite.why, *text, session);
     return session.finish();
   }
+  const bool toFile = !options.rewrite.output.empty() && options.rewrite.output != "-";
+  if (toFile && text->graphs.size() == 1 && modelFileOf(options.arguments[0]) == ModelFile::Export) {
+    std::optional<size_t> places = rewriteExported(options.arguments[0], *setup, options.rewrite.output, session);
+    if (!places) return session.finish();
+    session.report();
+    setup->finish();
+    session.common.json ? setup->writeApplied(nullptr) : notePlaces(*places, session);
+    return session.finish();
+  }
   std::unique_ptr<Evaluator> evaluator = makeEvaluator(session.operators());
   size_t applied = 0;
   for (const Graph* g : topGraphs(*text)) {
@@ -206,14 +242,12 @@ static int runRewrite(const Options& options, Session& session) {
   session.report();
   setup->finish();
   if (session.common.json) {
-    bool toFile = !options.rewrite.output.empty() && options.rewrite.output != "-";
     if (toFile) writeText(*text, options.rewrite.output, session);
     auto print = [&](const TextSink& sink) { return printAll(*text, sink, session); };
     setup->writeApplied(toFile ? std::function<bool(const TextSink&)>() : print);
     return session.finish();
   }
-  session.note(fmt::format("{} rewritten", applied == 1 ? "1 place was" : std::to_string(applied) + " places were"));
-
+  notePlaces(applied, session);
   writeText(*text, options.rewrite.output, session);
   return session.finish();
 }
@@ -241,7 +275,9 @@ OptionSpecs rewriteOptions() {
   return OptionSpecs{
              {"--why", "RULE", "tell why this rule does not apply: where it fits best, and what does not fit there",
               [](Options& o, const std::string& v) { o.rewrite.why = v; }},
-             {"-o,--output", "FILE", "write there instead of to standard output",
+             {"-o,--output", "FILE",
+              "write there instead of to standard output; of a .pt2, the tensors to FILE with .safetensors in place of "
+              ".ir",
               [](Options& o, const std::string& v) { o.rewrite.output = v; }},
          } +
          rewritingOptions();

@@ -526,5 +526,37 @@ TEST(Refit, KeepsWhatAProgramWasExportedFor) {
   EXPECT_EQ(after[exported][0].text, before[exported][0].text);
 }
 
+TEST(Convert, WritesWhatInputsAreByDefault) {
+  TemporaryFolder folder;
+  const std::string text = folder / "text";
+  ASSERT_EQ(runCli({"convert", TSCOMPILE_TESTS_DIR "/data/archives/source/MHolds.pt", "-o", text, "-q"}).code, 0);
+  const std::string inputs = readText(text + "/inputs.txt");
+  EXPECT_NE(inputs.find("scale=0.5\n"), std::string::npos) << inputs;
+  EXPECT_NE(inputs.find("sizes=None\n"), std::string::npos) << inputs;
+}
+
+// The text that is made of a program finds its weights beside it, and in the program.
+TEST(Rewrite, AProgramKeepsItsWeights) {
+  TemporaryFolder folder;
+  const std::string program = TSCOMPILE_TESTS_DIR "/data/exports/net.pt2", text = folder / "net.ir";
+  const std::string rules = folder.write("a.rules",
+                                         "rule a\nmatch:\ngraph(%x):\n  %y = aten::relu(%x)\n  return (%y)\n"
+                                         "replace:\ngraph(%x):\n  %z : int = prim::Constant[value=0]()\n"
+                                         "  %y = aten::clamp_min(%x, %z)\n  return (%y)\n");
+  const CliResult rewritten = runCli({"rewrite", program, "--rules", rules, "-o", text});
+  ASSERT_EQ(rewritten.code, 0) << rewritten.err;
+  EXPECT_NE(readText(text).find("aten::clamp_min"), std::string::npos) << rewritten.err;
+  EXPECT_EQ(readText(text).find("aten::relu"), std::string::npos);
+  auto run = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"run", "--print", "--input", "0=2x1x3x3:f32:randn(seed=1)"});
+    const CliResult r = runCli(more);
+    EXPECT_EQ(r.code, 0) << r.err;
+    return r.out;
+  };
+  const std::string wanted = run({program});
+  EXPECT_EQ(run({text, "--weights", folder / "net.safetensors"}), wanted);
+  EXPECT_EQ(run({text, "--weights", program}), wanted);
+}
+
 }  // namespace
 }  // namespace tscompile::test
