@@ -319,14 +319,14 @@ class LanguageModelBuild {
   std::unique_ptr<Graph> withSizes(const Module& flat) const {
     std::unique_ptr<Graph> graph = cloneGraph(*flat.graph());
     Diagnostics ignored;
-    const Result<std::map<std::string, Tensor>> attributes = lowered_->tensors(ignored);
+    const Result<ModuleValues> attributes = lowered_->values(ignored);
     if (&flat != &*lowered_ || !attributes) return graph;
     auto runs = [this](const std::vector<IValue>& inputs) {
       Diagnostics failure;
       return given_.forward(inputs, failure).ok();
     };
-    return findExampleSizes(*graph, given_.registry(), *attributes, runs) ? std::move(graph)
-                                                                          : cloneGraph(*flat.graph());
+    return findExampleSizes(*graph, given_.registry(), attributes->tensors, runs) ? std::move(graph)
+                                                                                  : cloneGraph(*flat.graph());
   }
 
   // A graph for several texts may be one for one of them, and one for one token one for any number of them, as a cache
