@@ -99,7 +99,10 @@ class Explainer {
     for (const Group& g : groups_) {
       if (g.nodes.empty()) continue;
       small |= g.reason == Reason::SmallBlock;
-      if (canChange(g)) largest.push_back(&g);
+      if (isMissing(g))
+        missing(g);
+      else if (canChange(g))
+        largest.push_back(&g);
     }
     std::stable_sort(largest.begin(), largest.end(), [](const Group* a, const Group* b) {
       return a->nodes.size() + a->followers.size() > b->nodes.size() + b->followers.size();
@@ -145,6 +148,18 @@ class Explainer {
       if (reason != Reason::Ok)
         codes += fmt::format("{}{} ×{}", codes.empty() ? "   " : ", ", reasonCode(reason), count);
     out_ += codes + "\n";
+  }
+
+  // Whether nothing can run the nodes, neither an engine nor the interpreter.
+  static bool isMissing(const Group& g) {
+    return g.reason == Reason::NoOp &&
+           (g.remedy.kind == Remedy::Kind::RegisterKernel || g.remedy.kind == Remedy::Kind::NearestName ||
+            g.remedy.kind == Remedy::Kind::WriteOtherwise);
+  }
+  void missing(const Group& g) {
+    out_ += fmt::format(" {:<8}{}: the graph cannot be run without\n", missing_ ? "" : "missing",
+                        someOf(g.nodes, kMostValues, placeName));
+    missing_ = true;
   }
 
   // Whether somebody who is told what it would be like without can do something about it.
@@ -242,7 +257,7 @@ class Explainer {
   std::vector<Group> groups_;
   std::map<std::pair<Reason, std::string>, size_t> groupOf_;
   std::string out_;
-  bool hinted_ = false;
+  bool missing_ = false, hinted_ = false;
 };
 
 }  // namespace

@@ -14,26 +14,52 @@
 namespace tscompile {
 namespace {
 
-// The node that sets the attribute which this one reads, by its name.
-const Node* setterOf(const Node& node) {
+// Calls f with the nodes of a kind that are of the same attribute by its name, until it gives true.
+template <class F>
+const Node* findOfAttribute(const Node& node, Symbol kind, F&& f) {
   const IValue* name = node.attributeValue(sym::name);
   if (!name || !name->isString()) return nullptr;
-  for (const Node* n : node.graph()->nodesOf([](Symbol kind) { return kind == sym::SetAttr; })) {
-    const IValue* set = n->attributeValue(sym::name);
-    if (set && set->isString() && set->toString() == name->toString()) return n;
+  for (const Node* n : node.graph()->nodesOf([&](Symbol k) { return k == kind; })) {
+    const IValue* other = n->attributeValue(sym::name);
+    if (other && other->isString() && other->toString() == name->toString())
+      if (const Node* found = f(*n)) return found;
   }
   return nullptr;
 }
 
-Verdict ofStructure(const Node& node) {
+// The node that sets the attribute which this one reads.
+const Node* setterOf(const Node& node) {
+  return findOfAttribute(node, sym::SetAttr, [](const Node& n) { return &n; });
+}
+
+// The node that writes to the list or the tensor that the attribute is.
+const Node* writerOf(const Node& node, OverloadCache& overloads) {
+  return findOfAttribute(node, sym::GetAttr, [&](const Node& read) -> const Node* {
+    for (const Use& use : read.output()->uses()) {
+      const Operator* op = use.user->hasBlocks() ? nullptr : overloads.resolve(*use.user);
+      const size_t at = use.index();
+      if (op && at < op->schema().arguments.size() && op->schema().arguments[at].isWritten()) return use.user;
+    }
+    return nullptr;
+  });
+}
+
+// What helps where an attribute changes.
+constexpr std::string_view kState = "such state can be an input and an output of the graph instead";
+
+Verdict ofStructure(const Node& node, OverloadCache& overloads) {
   std::string_view kind = node.kind().text();
   if (StructureRunner::runs(node.kind())) return {};
   if (node.kind() == sym::GetAttr && node.outputCount() == 1) {
     TypePtr t = node.output()->type();
     Remedy remedy = Remedy::Kind::GiveDump;
     if (const Node* setter = setterOf(node))
-      return {Reason::SideEffect, "reads an attribute that the graph sets",
+      return {Reason::SideEffect, fmt::format("reads an attribute that the graph sets; {}", kState),
               Remedy(Remedy::Kind::SetNothing, {std::string(setter->attributeValue(sym::name)->toString())})};
+    if (const Node* writer = writerOf(node, overloads))
+      return {Reason::SideEffect,
+              fmt::format("reads an attribute that {} writes to; {}", writer->kind().text(), kState),
+              Remedy::Kind::WithoutWrite};
     if (node.input(0)->node() && node.input(0)->node()->kind() == sym::CreateObject)
       return {Reason::SideEffect, "reads an attribute of an object that the graph makes", Remedy::Kind::UseValues};
     const KindTable& kinds = node.graph()->kinds();
@@ -188,7 +214,7 @@ Verdict nodeVerdict(const Node& node, OverloadCache& overloads, const OpRegistry
   if (node.kind() == sym::CallMethod || node.kind() == sym::CallFunction)
     return {Reason::ControlFlow, fmt::format("{} calls what is not inlined", node.kind().text()),
             Remedy::Kind::InlineCalls};
-  if (structureHandler(node.kind())) return ofStructure(node);
+  if (structureHandler(node.kind())) return ofStructure(node, overloads);
   const Operator* op = overloads.resolve(node);
   return op ? ofOperator(node, *op) : withoutOperator(node, registry);
 }
