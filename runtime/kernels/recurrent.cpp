@@ -207,6 +207,11 @@ class RecurrentUnit {
 
 }  // namespace
 
+void recurrentStep(RecurrentCell cell, const float* x, const float* state, int64_t hidden, const float* before,
+                   float* now, float* memory) {
+  TS_SIMD(cellStep)(cell, x, state, hidden, hidden, before, now, memory);
+}
+
 void runRecurrent(std::span<const RecurrentRun> runs, int threads) {
   const int64_t pieces = std::clamp<int64_t>(runs[0].batch / kRowsOfUnit, 1, 16);
   const auto units = static_cast<int64_t>(runs.size()) * pieces;

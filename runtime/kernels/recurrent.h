@@ -31,6 +31,11 @@ struct RecurrentRun {
   float *lastHidden, *lastCell;
 };
 
+// One step of one sequence: x is the input's part of the gates, `state` that of the hidden state `before`, with biases;
+// `now` and, of LSTM, `memory` become the new state. `now` may be `before`.
+void recurrentStep(RecurrentCell cell, const float* x, const float* state, int64_t hidden, const float* before,
+                   float* now, float* memory);
+
 // Runs that do not depend on each other.
 void runRecurrent(std::span<const RecurrentRun> runs, int threads);
 

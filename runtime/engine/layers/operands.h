@@ -29,6 +29,11 @@ inline std::optional<Tensor> constantVector(ConvertCall& call, size_t i) {
   if (call.isNetworkTensor(i) || !isF32(call.tensor(i))) return std::nullopt;
   return contiguous(call.tensor(i));
 }
+// Bytes of so many floats in a workspace, what follows them being aligned.
+inline size_t floatBytes(int64_t floats) {
+  constexpr size_t kAlignment = 64;
+  return (static_cast<size_t>(floats) * sizeof(float) + kAlignment - 1) / kAlignment * kAlignment;
+}
 inline const float* dataOrNull(const Tensor& t) { return t.defined() ? t.data<float>() : nullptr; }
 
 }  // namespace tscompile

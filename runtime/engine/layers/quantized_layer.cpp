@@ -92,6 +92,12 @@ void BytesLayer::run(Frame& frame) const {
   copyTensor(to, quantizeSteps(from, to.dtype(), *grid));
 }
 
+DynamicGrid dynamicGrid(StepRange bounds) {
+  if (std::isnan(bounds.least)) throw ExecutionError(ErrorKind::Model, "numbers to be quantised are NaN");
+  const Ref<Quantization> grid = chooseGrid(bounds.least, bounds.most, 0, 255);
+  return {static_cast<float>(grid->scale), stepRange(DType::QUInt8, *grid)};
+}
+
 void DynamicStepsLayer::run(Frame& frame) const {
   const float* x = frame.data<float>(inputs[0]);
   const int64_t count = frame.network()[inputs[0]].numel, pieces = (count + kPiece - 1) / kPiece;
@@ -101,18 +107,14 @@ void DynamicStepsLayer::run(Frame& frame) const {
     ranges[static_cast<size_t>(i)] = extremes(x + i * kPiece, std::min(kPiece, count - i * kPiece));
   });
   StepRange all = ranges[0];
-  for (const StepRange& r : ranges) {
-    if (std::isnan(r.least)) throw ExecutionError(ErrorKind::Model, "numbers to be quantised are NaN");
-    all = {std::min(all.least, r.least), std::max(all.most, r.most)};
-  }
-  const Ref<Quantization> grid = chooseGrid(all.least, all.most, 0, 255);
-  const auto scale = static_cast<float>(grid->scale);
-  const StepRange steps = stepRange(DType::QUInt8, *grid);
-  *frame.data<float>(outputs[1]) = scale;
-  *frame.data<float>(outputs[2]) = steps.least;
+  for (const StepRange& r : ranges)
+    all = std::isnan(r.least) ? r : StepRange{std::min(all.least, r.least), std::max(all.most, r.most)};
+  const DynamicGrid grid = dynamicGrid(all);
+  *frame.data<float>(outputs[1]) = grid.scale;
+  *frame.data<float>(outputs[2]) = grid.range.least;
   auto* to = frame.data<float>(outputs[0]);
   parallelFor(pieces, threads, [&](int64_t i) {
-    requantize(x + i * kPiece, std::min(kPiece, count - i * kPiece), 1.0f / scale, steps, to + i * kPiece);
+    requantize(x + i * kPiece, std::min(kPiece, count - i * kPiece), 1.0f / grid.scale, grid.range, to + i * kPiece);
   });
 }
 

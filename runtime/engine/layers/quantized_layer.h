@@ -67,6 +67,14 @@ class TableLayer : public StepLayer {
   StepRange range_;
 };
 
+// The grid of unsigned bytes that PyTorch's dynamic quantisation chooses for numbers between two bounds; fails if these
+// are NaN.
+struct DynamicGrid {
+  float scale;
+  StepRange range;
+};
+DynamicGrid dynamicGrid(StepRange bounds);
+
 // Numbers -> steps on a grid that each run chooses, as PyTorch's dynamic quantisation does; the second output is its
 // scale.
 class DynamicStepsLayer : public Layer {

@@ -9,11 +9,6 @@
 namespace tscompile {
 namespace {
 
-constexpr size_t kAlignment = 64;
-size_t aligned(int64_t floats) {
-  return (static_cast<size_t>(floats) * sizeof(float) + kAlignment - 1) / kAlignment * kAlignment;
-}
-
 // A weight [n, k] as the right side of a product, packed.
 PackedMatrix packed(WeightStore& store, const Tensor& weight, const ProductPrecision& precision, Tensor& memory) {
   const WeightStorage storage = precision.weights;
@@ -53,7 +48,7 @@ int64_t RecurrentLayer::productBytes() const {
 // The gates of all steps of both directions, what a layer gives to the next, and what products need.
 size_t RecurrentLayer::workspace() const {
   const int64_t rows = steps * batch;
-  return aligned(rows * directions * gates()) + aligned(layers > 1 ? rows * directions * output : 0) +
+  return floatBytes(rows * directions * gates()) + floatBytes(layers > 1 ? rows * directions * output : 0) +
          static_cast<size_t>(productBytes());
 }
 
@@ -84,7 +79,7 @@ void RecurrentLayer::prepare(WeightStore& store, const ProductPrecision& precisi
 void RecurrentLayer::run(Frame& frame) const {
   const int64_t rows = steps * batch, width = directions * output;
   auto* gatesOfAll = reinterpret_cast<float*>(frame.workspace());
-  auto* between = reinterpret_cast<float*>(frame.workspace() + aligned(rows * directions * gates()));
+  auto* between = reinterpret_cast<float*>(frame.workspace() + floatBytes(rows * directions * gates()));
   std::byte* products = frame.workspace() + workspace() - productBytes();
   auto strides = [&](int64_t floats, int64_t& step, int64_t& row) {
     step = (batchFirst ? 1 : batch) * floats;

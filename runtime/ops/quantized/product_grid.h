@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/call/kernel_call.h"
+#include "runtime/engine/layers/integer_weights.h"
 #include "runtime/ops/quantized/packed_params.h"
 
 #include <vector>
@@ -25,7 +26,23 @@ struct ProductGrid {
 // Of an input of eight bits; fails if the grid of the output is none.
 ProductGrid productGrid(const KernelCall& call, const PackedWeight& w, const Tensor& x, double scale, int64_t zero);
 
+// A product or convolution of float32 that are quantised on the way in, whose weight is unpacked once for many calls.
+class DynamicProduct {
+ public:
+  DynamicProduct(const KernelCall& call, PackedWeight w);
+  Tensor operator()(const KernelCall& call, const Tensor& x) const;
+
+ private:
+  PackedWeight w_;
+  Tensor steps_;  // of the weight, in a dtype that holds all sums
+  std::vector<double> scales_;
+  Tensor bias_;
+};
+
 // ---- engines ----
+
+// In which arithmetic sums of products of such float32 and a weight of these steps are exact, whatever the grid is.
+ExactArithmetic dynamicArithmetic(const PackedWeight& w, const Tensor& steps);
 
 // Sums of integers as a float32 product, rounded to the grid: (x, weight, ..., scale at `scaleAt`, zero point).
 template <size_t kScaleAt, bool kRelu>

@@ -16,6 +16,7 @@ namespace tscompile {
 namespace {
 
 constexpr double kExactFloats = 1 << 24, kExactIntegers = 1u << 31;
+constexpr StepRange kAnyGrid{-255, 255};  // of bytes whose zero point may be any
 
 // Calls f(channel of the result, weight) for all elements of contiguous weights [out][in / groups]... or, transposed,
 // [in][out / groups]...
@@ -154,6 +155,13 @@ bool areSame(const std::vector<float>& factors) {
 
 }  // namespace
 
+ExactArithmetic dynamicArithmetic(const PackedWeight& w, const Tensor& steps) {
+  const std::vector<int64_t> noBias(static_cast<size_t>(channelsOf(w)), 0);
+  ExactArithmetic exact = exactArithmetic(w, steps, {{}, kAnyGrid, {}}, noBias);
+  exact.bytes = exact.integers;  // the least of them is told when it is known
+  return exact;
+}
+
 template <size_t kScaleAt, bool kRelu>
 void convertQuantizedProduct(ConvertCall& call) {
   if (!isQuantizedTensor(call.argument(0)) || call.tensor(0).numel() == 0) return convertQuantizedToKernel(call);
@@ -187,8 +195,7 @@ void convertDynamicProduct(ConvertCall& call) {
   checkProductInput(call, w, numbers);
   const std::vector<double> scales = scalesOf(call, w);
   Tensor scale, least, steps = addDynamicSteps(call, numbers, scale, least);
-  // The zero point may be any.
-  Tensor sums = addSums(call, w, {steps, {-255, 255}, least}, std::vector<int64_t>(scales.size(), 0));
+  Tensor sums = addSums(call, w, {steps, kAnyGrid, least}, std::vector<int64_t>(scales.size(), 0));
   if (!sums.defined()) return convertQuantizedToKernel(call);
   Dims sizes(w.shape.stride.size() + 1, 1);
   sizes[0] = static_cast<int64_t>(scales.size());

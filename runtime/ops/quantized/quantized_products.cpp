@@ -35,9 +35,8 @@ DType sumType(const PackedWeight& w) {
 }
 
 // Integers as floats: the products of steps of x and of the weight.
-Tensor sums(const KernelCall& call, const PackedWeight& w, const Tensor& x) {
-  DType type = sumType(w);
-  Tensor in = stepsOf(x, type), weight = stepsOf(w.weight, type);
+Tensor sums(const KernelCall& call, const PackedWeight& w, const Tensor& weight, const Tensor& x) {
+  Tensor in = stepsOf(x, weight.dtype());
   if (w.shape.stride.empty()) return invokeTensor(call, "aten::linear", {in, weight, IValue()});
   return invokeTensor(call, "aten::convolution",
                       {in, weight, IValue(), intList(w.shape.stride), intList(w.shape.padding),
@@ -66,7 +65,8 @@ Tensor quantizedProduct(const KernelCall& call, const PackedWeight& w, const Ten
                         bool relu) {
   checkProductInput(call, w, x);
   ProductGrid grid = productGrid(call, w, x, scale, zero);
-  Tensor total = sums(call, w, x), out = Tensor::empty(storedAs(x.dtype()), total.sizes());
+  Tensor total = sums(call, w, stepsOf(w.weight, sumType(w)), x);
+  Tensor out = Tensor::empty(storedAs(x.dtype()), total.sizes());
   Rounding round(x.dtype(), 1, zero);
   auto write = [&]<class T>(T* to) {
     forEachSum(w, total, [&](size_t c, int64_t sum, int64_t i) {
@@ -122,19 +122,9 @@ void longConvKernel(KernelCall& call) {
 
 // ---- dynamic ----
 
-// float32 that are quantised on the way in; QNNPACK does without a reduced range.
 Tensor dynamicProduct(const KernelCall& call, const PackedWeight& w, const Tensor& x) {
   checkProductInput(call, w, x);
-  call.require(x.dtype() == DType::Float32, "expected a float32 input, not {}", pythonName(x.dtype()));
-  Tensor in = quantize(x, DType::QUInt8, *chooseGrid(x));
-  std::vector<float> factor = productFactors(scalesOf(call, w), quantizationOf(in).scale, 1);
-  Tensor bias = w.bias.defined() ? convertTensor(w.bias, DType::Float32) : Tensor();
-  Tensor total = sums(call, w, in), out = Tensor::empty(DType::Float32, total.sizes());
-  auto* to = out.data<float>();
-  forEachSum(w, total, [&](size_t c, int64_t sum, int64_t i) {
-    to[i] = static_cast<float>(sum) * factor[c] + (bias.defined() ? bias.data<float>()[c] : 0.0f);
-  });
-  return out;
+  return DynamicProduct(call, w)(call, x);
 }
 
 template <bool kRelu>
@@ -256,6 +246,25 @@ void addPacking(OpRegistry& ops) {
 }
 
 }  // namespace
+
+DynamicProduct::DynamicProduct(const KernelCall& call, PackedWeight w)
+    : w_(std::move(w)), steps_(stepsOf(w_.weight, sumType(w_))), scales_(scalesOf(call, w_)) {
+  if (w_.bias.defined()) bias_ = convertTensor(w_.bias, DType::Float32);
+}
+
+// QNNPACK does without a reduced range.
+Tensor DynamicProduct::operator()(const KernelCall& call, const Tensor& x) const {
+  checkProductInput(call, w_, x);
+  call.require(x.dtype() == DType::Float32, "expected a float32 input, not {}", pythonName(x.dtype()));
+  Tensor in = quantize(x, DType::QUInt8, *chooseGrid(x));
+  std::vector<float> factor = productFactors(scales_, quantizationOf(in).scale, 1);
+  Tensor total = sums(call, w_, steps_, in), out = Tensor::empty(DType::Float32, total.sizes());
+  auto* to = out.data<float>();
+  forEachSum(w_, total, [&](size_t c, int64_t sum, int64_t i) {
+    to[i] = static_cast<float>(sum) * factor[c] + (bias_.defined() ? bias_.data<float>()[c] : 0.0f);
+  });
+  return out;
+}
 
 void registerQuantizedProductsOps(OpRegistry& ops) {
   auto addInferred = [&](std::string_view schema, KernelFunction kernel, InferFunction infer, ConvertFunction convert,

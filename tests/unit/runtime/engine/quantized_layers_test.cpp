@@ -107,6 +107,89 @@ TEST(QuantizedLayers, ProductsOverAnOuterDimension) {
   }
 }
 
+namespace {
+
+// Packed weights %w and %u of two layers, the second of which takes what both directions of the first give.
+std::string recurrentGraph(std::string_view body, std::string_view result, int gates, bool isHalf) {
+  const std::string names[] = {"w", "u", "v"};
+  const int depths[] = {24, 20, 40};
+  std::string text = R"(graph(%x : Tensor, %h : Tensor, %c : Tensor):
+  %none : NoneType = prim::Constant()
+  %t : bool = prim::Constant[value=1]()
+  %f : bool = prim::Constant[value=0]()
+  %zero : int = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %two : int = prim::Constant[value=2]()
+  %i8 : int = prim::Constant[value=12]()
+  %dropped : float = prim::Constant[value=0.]()
+  %half : float = prim::Constant[value=0.5]()
+  %fine : float = prim::Constant[value=0.004]()
+)";
+  text += fmt::format("  %b : Float({}) = prim::Constant[value={{0}}]()\n", gates * 20);
+  for (size_t i = 0; i < 3; ++i) {
+    const std::string& n = names[i];
+    text += fmt::format("  %{}0 : Float({}, {}) = prim::Constant[value={{0}}]()\n", n, gates * 20, depths[i]);
+    text += fmt::format("  %{0}1 : Tensor = aten::sub(%{0}0, %half, %one)\n", n);
+    text += fmt::format("  %{0}2 : Tensor = aten::quantize_per_tensor(%{0}1, %fine, %zero, %i8)\n", n);
+    text += fmt::format("  %{0} : __torch__.torch.classes.quantized.LinearPackedParamsBase = ", n);
+    text += isHalf ? fmt::format("quantized::linear_prepack_fp16(%{}1, %b)\n", n)
+                   : fmt::format("quantized::linear_prepack(%{}2, %b)\n", n);
+  }
+  auto cell = [&](std::string_view name, std::string_view of) {
+    const std::string_view kind = isHalf ? "fp16" : "dynamic", rest = isHalf ? "" : ", %b, %b, %f";
+    text += fmt::format("  %{} : __torch__.torch.classes.rnn.CellParamsBase = "
+                        "quantized::make_quantized_cell_params_{}(%{}, %u{})\n",
+                        name, kind, of, rest);
+  };
+  cell("first", "w");
+  cell("second", "v");
+  return text + std::string(body) + fmt::format("  return ({})\n", result);
+}
+
+void expectNative(const std::string& graph, const std::vector<IValue>& inputs, std::string_view layer) {
+  SCOPED_TRACE(graph);
+  EngineCase c(graph);
+  const std::string layers = c.layers(inputs, true);
+  EXPECT_EQ(layers.find("kernel"), std::string::npos) << layers;
+  EXPECT_NE(layers.find(layer), std::string::npos) << layers;
+  atEachSimdLevel([&] { EngineCase(graph).expectClose(inputs); });
+}
+
+}  // namespace
+
+TEST(QuantizedLayers, RecurrentNetworks) {
+  const std::string cells =
+      "  %cells : __torch__.torch.classes.rnn.CellParamsBase[] = "
+      "prim::ListConstruct(%first, %first, %second, %second)\n";
+  for (bool isHalf : {false, true})
+    for (bool batchFirst : {false, true}) {
+      const Tensor x = randn(batchFirst ? Dims{3, 7, 24} : Dims{7, 3, 24}, 1), h = randn({4, 3, 20}, 2);
+      const std::string rest = fmt::format("%cells, %t, %two, %dropped, %f, %t, %{}", batchFirst ? "t" : "f");
+      expectNative(recurrentGraph(cells + "  %hc : Tensor[] = prim::ListConstruct(%h, %c)\n  %y : Tensor, %n : Tensor, "
+                                          "%m : Tensor = aten::quantized_lstm(%x, %hc, " +
+                                      rest + ", %none, %t)\n",
+                                  "%y, %n, %m", 4, isHalf),
+                   {x, h, randn({4, 3, 20}, 3)}, "quantized_lstm");
+      expectNative(recurrentGraph(cells + "  %y : Tensor, %n : Tensor = aten::quantized_gru(%x, %h, " + rest + ")\n",
+                                  "%y, %n", 3, isHalf),
+                   {x, h, h}, "quantized_gru");
+    }
+}
+
+TEST(QuantizedLayers, RecurrentCells) {
+  const Tensor x = randn({3, 24}, 1), h = randn({3, 20}, 2);
+  expectNative(recurrentGraph("  %hc : Tensor[] = prim::ListConstruct(%h, %c)\n  %y : Tensor, %n : Tensor = "
+                              "quantized::quantized_lstm_cell_dynamic(%x, %hc, %w, %u, %b, %b)\n",
+                              "%y, %n", 4, false),
+               {x, h, randn({3, 20}, 3)}, "matmul");
+  expectNative(recurrentGraph("  %y : Tensor = quantized::quantized_gru_cell_dynamic(%x, %h, %w, %u, %b, %b)\n", "%y",
+                              3, false),
+               {x, h, h}, "matmul");
+  expectNative(recurrentGraph("  %y : Tensor = quantized::quantized_rnn_tanh_cell_dynamic(%x, %h, %w, %u, %b, %b)\n",
+                              "%y", 1, false),
+               {x, h, h}, "matmul");
+}
+
 TEST(QuantizedLayers, ConvolutionsAreProductsOfIntegers) {
   expectExactBody(kConv, "requantize, reorder, conv direct+requantize, pointwise, reorder", kImage);
   expectExactBody("  %y : Tensor = quantized::conv2d_relu(%q, %p, %s3, %z2)\n",
