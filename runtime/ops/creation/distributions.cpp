@@ -81,8 +81,8 @@ double drawFewOf(double count, double p, RandomState& random) {
   const double mode = std::floor((count + 1) * p), odds = std::log(p / (1 - p));
   const double most = std::lgamma(mode + 1) + std::lgamma(count - mode + 1);
   return drawByRejection(count * p + 0.5, a, b, 0.92 - 4.2 / b, random, [&](double k, double v) {
-    return k <= count && std::log(v * alpha) <= most - std::lgamma(k + 1) - std::lgamma(count - k + 1) +
-                                                    (k - mode) * odds;
+    return k <= count &&
+           std::log(v * alpha) <= most - std::lgamma(k + 1) - std::lgamma(count - k + 1) + (k - mode) * odds;
   });
 }
 

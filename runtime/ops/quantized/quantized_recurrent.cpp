@@ -170,8 +170,8 @@ struct Network {
     // Of the whole sequence at once, as PyTorch quantises it.
     Tensor gates = cell.ofInput(x), h = op.selected(hidden, index);
     Tensor c = memory.defined() ? op.selected(memory, index) : Tensor();
-    Sequence made = op.layers ? addSteps(*op.layers, cell, gates, h, c, backwards)
-                              : runSteps(cell, gates, h, c, backwards);
+    Sequence made =
+        op.layers ? addSteps(*op.layers, cell, gates, h, c, backwards) : runSteps(cell, gates, h, c, backwards);
     lastHidden.push_back(made.hidden);
     if (c.defined()) lastMemory.push_back(made.memory);
     return made.all;

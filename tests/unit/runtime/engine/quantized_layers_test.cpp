@@ -137,9 +137,10 @@ std::string recurrentGraph(std::string_view body, std::string_view result, int g
   }
   auto cell = [&](std::string_view name, std::string_view of) {
     const std::string_view kind = isHalf ? "fp16" : "dynamic", rest = isHalf ? "" : ", %b, %b, %f";
-    text += fmt::format("  %{} : __torch__.torch.classes.rnn.CellParamsBase = "
-                        "quantized::make_quantized_cell_params_{}(%{}, %u{})\n",
-                        name, kind, of, rest);
+    text += fmt::format(
+        "  %{} : __torch__.torch.classes.rnn.CellParamsBase = "
+        "quantized::make_quantized_cell_params_{}(%{}, %u{})\n",
+        name, kind, of, rest);
   };
   cell("first", "w");
   cell("second", "v");
@@ -165,8 +166,9 @@ TEST(QuantizedLayers, RecurrentNetworks) {
     for (bool batchFirst : {false, true}) {
       const Tensor x = randn(batchFirst ? Dims{3, 7, 24} : Dims{7, 3, 24}, 1), h = randn({4, 3, 20}, 2);
       const std::string rest = fmt::format("%cells, %t, %two, %dropped, %f, %t, %{}", batchFirst ? "t" : "f");
-      expectNative(recurrentGraph(cells + "  %hc : Tensor[] = prim::ListConstruct(%h, %c)\n  %y : Tensor, %n : Tensor, "
-                                          "%m : Tensor = aten::quantized_lstm(%x, %hc, " +
+      expectNative(recurrentGraph(cells +
+                                      "  %hc : Tensor[] = prim::ListConstruct(%h, %c)\n  %y : Tensor, %n : Tensor, "
+                                      "%m : Tensor = aten::quantized_lstm(%x, %hc, " +
                                       rest + ", %none, %t)\n",
                                   "%y, %n, %m", 4, isHalf),
                    {x, h, randn({4, 3, 20}, 3)}, "quantized_lstm");
@@ -182,9 +184,9 @@ TEST(QuantizedLayers, RecurrentCells) {
                               "quantized::quantized_lstm_cell_dynamic(%x, %hc, %w, %u, %b, %b)\n",
                               "%y, %n", 4, false),
                {x, h, randn({3, 20}, 3)}, "matmul");
-  expectNative(recurrentGraph("  %y : Tensor = quantized::quantized_gru_cell_dynamic(%x, %h, %w, %u, %b, %b)\n", "%y",
-                              3, false),
-               {x, h, h}, "matmul");
+  expectNative(
+      recurrentGraph("  %y : Tensor = quantized::quantized_gru_cell_dynamic(%x, %h, %w, %u, %b, %b)\n", "%y", 3, false),
+      {x, h, h}, "matmul");
   expectNative(recurrentGraph("  %y : Tensor = quantized::quantized_rnn_tanh_cell_dynamic(%x, %h, %w, %u, %b, %b)\n",
                               "%y", 1, false),
                {x, h, h}, "matmul");
