@@ -93,11 +93,20 @@ class Comparison {
     if (!seen_.emplace(&got, &want).second) return {};
     if (got.size() != want.size()) return wrongBy(fmt::format("it has {} keys, not {}", got.size(), want.size()));
     Difference missing;
+    // Tensors as keys are told apart by what they are, not by their elements: those of two runs go by their order.
+    std::vector<std::pair<IValue, IValue>> byOrder;
+    got.forEach([&](const IValue& key, const IValue& value) { byOrder.emplace_back(key, value); });
+    size_t at = 0;
     want.forEach([&](const IValue& key, const IValue& value) {
-      if (const IValue* other = got.find(key))
+      const auto& [otherKey, otherValue] = byOrder[at++];
+      if (key.isTensor()) {
+        todo_.emplace_back(otherKey, key);
+        todo_.emplace_back(otherValue, value);
+      } else if (const IValue* other = got.find(key)) {
         todo_.emplace_back(*other, value);
-      else
+      } else {
         missing = wrongBy("its keys differ");
+      }
     });
     return missing;
   }

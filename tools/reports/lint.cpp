@@ -109,7 +109,7 @@ class Linter {
     bool formed = true;
     forEachNode(g, [&](const Node* n) { formed = formed && isFormed(*n); });
     if (!formed) return;  // the verifier tells what is wrong
-    const ShapePropagation shapes(g, allOps());
+    const ShapePropagation shapes(g, operators_);
     std::unordered_set<const Node*> wrong;
     for (const ShapeConflict& c : shapes.conflicts()) {
       if (!wrong.insert(c.node).second || isInBranch(c.node)) continue;

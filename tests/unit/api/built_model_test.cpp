@@ -4,6 +4,7 @@
 #include "frontend/files/file_io.h"
 #include "ir/support/diagnostic_printer.h"
 #include "tests/support/json.h"
+#include "tests/support/text_file.h"
 
 #include <gtest/gtest.h>
 
@@ -32,11 +33,6 @@ Golden goldenOf(const std::string& name) {
 
 class BuiltModelTest : public testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = testing::TempDir() + "built_" + testing::UnitTest::GetInstance()->current_test_info()->name();
-    std::filesystem::remove_all(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
 
   std::string messages() const { return renderDiagnostics(diagnostics, "test"); }
   bool build(const std::string& name, const std::vector<std::string>& settings = {}, std::string folder = "") {
@@ -101,7 +97,8 @@ class BuiltModelTest : public testing::Test {
       if (d.severity == Severity::Error) return d.message;
     return "";
   }
-  std::string folder_;
+  const TemporaryFolder temporary_;
+  const std::string folder_ = temporary_.path() + "/model";
   Diagnostics diagnostics;
   int64_t steps = 0;
 };

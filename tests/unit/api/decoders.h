@@ -4,6 +4,7 @@
 #include "api/language_model.h"
 #include "ir/support/diagnostic_printer.h"
 #include "passes/serving/entrance.h"
+#include "tests/support/text_file.h"
 #include "tests/unit/api/decoder_text.h"
 
 #include <gtest/gtest.h>
@@ -16,12 +17,6 @@ namespace tscompile::test {
 
 class Decoders : public testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = testing::TempDir() + "decoder_" + testing::UnitTest::GetInstance()->current_test_info()->name();
-    std::filesystem::remove_all(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   Result<Module> loaded(const Decoder& decoder) {
     return Module::fromText(decoder.text(), "decoder.ir", {}, diagnostics_);
   }
@@ -105,7 +100,8 @@ class Decoders : public testing::Test {
 
   const std::vector<std::vector<TokenId>> kPrompts{{3, 11, 7, 1}, {0, 12, 5, 5, 2, 9, 4}, {8}};
   Diagnostics diagnostics_;
-  std::string folder_;
+  const TemporaryFolder temporary_;
+  const std::string folder_ = temporary_.path() + "/model";
 };
 
 }  // namespace tscompile::test

@@ -163,6 +163,17 @@ TEST(Verify, ComparesDictsKeyByKey) {
   EXPECT_EQ(difference(IValue(other), dict(1), {}).wrong, "it has 0 keys, not 1");
 }
 
+TEST(Verify, ComparesDictsWithTensorsAsKeysInTheirOrder) {
+  auto dict = [](float key, float value) {
+    auto d = Ref<DictValue>::make(tensorType({}), simpleType(TypeKind::Float));
+    d->set(Tensor::of(Dims{1}, std::span<const float>(std::vector<float>{key})), IValue(double{value}));
+    return IValue(std::move(d));
+  };
+  EXPECT_TRUE(difference(dict(1, 2), dict(1, 2), {}).within);
+  EXPECT_NEAR(difference(dict(1, 2), dict(1, 5), {}).largest, 3, 1e-6);
+  EXPECT_NEAR(difference(dict(3, 2), dict(1, 2), {}).largest, 2, 1e-6);
+}
+
 TEST(Verify, ListsThatHoldThemselvesAreCopiedAndCompared) {
   auto list = Ref<ListValue>::make(simpleType(TypeKind::Any), std::vector<IValue>());
   Tensor t = Tensor::of(Dims{2}, std::span<const float>(std::vector<float>{1, 1}));
