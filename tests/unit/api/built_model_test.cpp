@@ -98,7 +98,7 @@ class BuiltModelTest : public testing::Test {
     return "";
   }
   const TemporaryFolder temporary_;
-  const std::string folder_ = temporary_.path() + "/model";
+  std::string folder_ = temporary_.path() + "/model";
   Diagnostics diagnostics;
   int64_t steps = 0;
 };

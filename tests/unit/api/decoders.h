@@ -101,7 +101,7 @@ class Decoders : public testing::Test {
   const std::vector<std::vector<TokenId>> kPrompts{{3, 11, 7, 1}, {0, 12, 5, 5, 2, 9, 4}, {8}};
   Diagnostics diagnostics_;
   const TemporaryFolder temporary_;
-  const std::string folder_ = temporary_.path() + "/model";
+  std::string folder_ = temporary_.path() + "/model";
 };
 
 }  // namespace tscompile::test
