@@ -263,6 +263,8 @@ class LanguageModelBuild {
     // The sizes of a trace are those of its example.
     evaluator_ = makeEvaluator(given_.registry());
     lowering_.query = Query().including({"default", "any_sizes"});
+    // What a trace writes to its caches is told from other writes by where they are; exports copy these for themselves.
+    lowering_.keepsState = given_.exportedSizes(*given_.graph()).empty();
     lowered_ = given_.lowered(lowering_, diagnostics_);
     if (!lowered_ || !withWholeTexts() || !lowered_->prepare(diagnostics_))
       return false;  // reports weights that are missing

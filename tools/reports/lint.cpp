@@ -108,7 +108,7 @@ class Linter {
   void shapes(const Graph& g) {
     bool formed = true;
     forEachNode(g, [&](const Node* n) { formed = formed && isFormed(*n); });
-    if (!formed) return;  // the verifier tells what is wrong
+    if (!formed || isDeep(g)) return;  // of the first, the verifier tells what is wrong
     const ShapePropagation shapes(g, operators_);
     std::unordered_set<const Node*> wrong;
     for (const ShapeConflict& c : shapes.conflicts()) {
@@ -124,6 +124,19 @@ class Linter {
         diagnostics_.warning(n->range, "%" + v->name() + " is " + typeText(made) + ", not " + typeText(v->type()));
       }
     });
+  }
+
+  // Blocks in blocks as no model has them, at each of which types would be kept.
+  static bool isDeep(const Graph& g) {
+    constexpr size_t kDeepest = 1000;
+    bool isDeep = false;
+    forEachNode(g, [&](const Node* n) {
+      size_t depth = 0;
+      for (const Node* around = n; around && depth <= kDeepest && !isDeep && n->hasBlocks(); ++depth)
+        around = around->block()->owner();
+      isDeep = isDeep || depth > kDeepest;
+    });
+    return isDeep;
   }
 
   // Such a node may not be meant to run for the values that are there.

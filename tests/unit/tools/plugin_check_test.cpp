@@ -149,14 +149,14 @@ TEST(PluginFaults, NameThePluginInARun) {
 }
 
 TEST(PluginCheckProcess, GoodLibrariesAndThoseThatCannotBeOpened) {
-  EXPECT_EQ(check("scale_plugins", "", 0), "2 plugins, 21 checks, nothing found\n");
+  EXPECT_EQ(check("scale_plugins", "", 0), "2 plugins, 23 checks, nothing found\n");
   std::string out = check("other_abi_plugins", "", 1);
   EXPECT_NE(out.find("library: "), std::string::npos) << out;
   EXPECT_NE(out.find("it was made for version 2 of the interface"), std::string::npos) << out;
   EXPECT_NE(out.find("\n0 plugins, 1 check, 1 finding\n"), std::string::npos) << out;
   Json json = parseJson(check("scale_plugins", "--format json", 0));
   EXPECT_EQ(json["plugins"].number, 2);
-  EXPECT_EQ(json["checks"].number, 21);
+  EXPECT_EQ(json["checks"].number, 23);
 }
 
 }  // namespace

@@ -151,22 +151,6 @@ TEST(Rewrite, WhatTheyThrowIsToldAndTakenBack) {
                 "it throws: boom");
 }
 
-TEST(Rewrite, WhatCannotBeComparedIsTold) {
-  std::unique_ptr<Evaluator> evaluator = makeEvaluator(allOps());
-  std::unique_ptr<Graph> g =
-      graphOf("graph(%x : Float(2, 3), %d : Dict(str, int)):\n  %y : Float(2, 3) = aten::sigmoid(%x)\n  return (%y)\n");
-  NodeRewrite r = patternRewrite("r", patternOf("graph(%x):\n  %y = aten::sigmoid(%x)\n  return (%y)\n"),
-                                 patternOf("graph(%x):\n  %y = aten::tanh(%x)\n  return (%y)\n"));
-  Diagnostics diagnostics;
-  RewriteContext context(*g, allOps(), diagnostics);
-  context.evaluator = evaluator.get();
-  PlanSettings settings;
-  settings.compare = true;
-  Plan::walk("w", {r}, Order::InToOut, Revisit::None).run(context, settings);
-  const std::string told = renderDiagnostics(diagnostics, "t");
-  EXPECT_NE(told.find("rewrites of this graph are not compared"), std::string::npos) << told;
-}
-
 TEST(Rewrite, EquilibriumEndsWhereNothingChanges) {
   Plan::Equilibrium parts;
   parts.nodes = {rule("f_to_g", "%a, %b: f(%a, %b)", "%a, %b: g(%a, %b)"),
