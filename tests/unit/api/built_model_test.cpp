@@ -33,7 +33,6 @@ Golden goldenOf(const std::string& name) {
 
 class BuiltModelTest : public testing::Test {
  protected:
-
   std::string messages() const { return renderDiagnostics(diagnostics, "test"); }
   bool build(const std::string& name, const std::vector<std::string>& settings = {}, std::string folder = "") {
     std::string from = kSamples + name + "/";

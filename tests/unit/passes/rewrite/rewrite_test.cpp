@@ -86,8 +86,7 @@ TEST(Rewrite, WhatAFunctionThrowsIsAnError) {
                   throw std::runtime_error("no luck");
                 }),
                 "it throws: no luck");
-  expectRefused("%x: f(%x)", onF([](Node*, RewriteContext&) -> Replacement { throw 7; }),
-                "it throws");
+  expectRefused("%x: f(%x)", onF([](Node*, RewriteContext&) -> Replacement { throw 7; }), "it throws");
   std::unique_ptr<Graph> g = shortly("%x: g(f(%x))");
   const std::string before = graphText(*g);
   GraphRewrite whole{"whole", [](Graph& graph, RewriteContext& c) -> bool {
