@@ -6,6 +6,7 @@
 #include "passes/lowering/call_targets.h"
 #include "passes/lowering/kept_state.h"
 #include "passes/lowering/module_objects.h"
+#include "passes/rewrite/memory_order.h"
 
 #include <map>
 #include <unordered_set>
@@ -104,7 +105,7 @@ class BufferCopier {
 
   Node* copyOf(Node* n) {
     Builder builder(graph_, n->next());
-    Node* copy = builder.insert(Symbol::of("aten::clone"), {n->output(), builder.constant(IValue(), types().none)});
+    Node* copy = builder.insert(kClone, {n->output(), builder.constant(IValue(), types().none)});
     n->output()->replaceAllUsesWith(copy->output());
     copy->replaceInput(0, n->output());
     return copy;

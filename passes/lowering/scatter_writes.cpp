@@ -280,7 +280,7 @@ class WriteScatterer {
     Node* maker = base->node();
     if (maker->outputCount() != 1 || !(makesMemory(maker) || holdsAlone(maker))) return false;
     if (isContiguous(base)) {
-      maker->setKind(clone_);
+      maker->setKind(kClone);
       return true;
     }
     if (mayHaveGaps(base) && showsGaps(base, memory)) return false;  // a copy has none
@@ -292,7 +292,7 @@ class WriteScatterer {
     Builder after(graph_, maker);
     after.setPlaceOf(maker);
     after.setPointAfter(maker);
-    Value* copy = after.call(clone_, {base, after.constant(IValue(), types().none)}, base->type());
+    Value* copy = after.call(kClone, {base, after.constant(IValue(), types().none)}, base->type());
     base->replaceAllUsesWith(copy);
     copy->node()->replaceInput(0, base);
   }
@@ -475,8 +475,7 @@ class WriteScatterer {
   GraphFacts& facts_;
   const OpRegistry& registry_;
   static constexpr int64_t kToEnd = std::numeric_limits<int64_t>::max();
-  const Symbol narrow_ = Symbol::of("aten::narrow"), sliceScatter_ = Symbol::of("aten::slice_scatter"),
-               clone_ = Symbol::of("aten::clone");
+  const Symbol narrow_ = Symbol::of("aten::narrow"), sliceScatter_ = Symbol::of("aten::slice_scatter");
   std::vector<Node*> writers_;            // and other nodes with effects
   std::vector<const Node*> overlapping_;  // of them: what may read what it writes
 };
