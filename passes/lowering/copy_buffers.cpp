@@ -105,7 +105,7 @@ class BufferCopier {
 
   Node* copyOf(Node* n) {
     Builder builder(graph_, n->next());
-    Node* copy = builder.insert(kClone, {n->output(), builder.constant(IValue(), types().none)});
+    Node* copy = builder.insert(kOwnMemory, {n->output(), builder.constant(IValue(), types().none)});
     n->output()->replaceAllUsesWith(copy->output());
     copy->replaceInput(0, n->output());
     return copy;

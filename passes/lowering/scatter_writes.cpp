@@ -280,7 +280,7 @@ class WriteScatterer {
     Node* maker = base->node();
     if (maker->outputCount() != 1 || !(makesMemory(maker) || holdsAlone(maker))) return false;
     if (isContiguous(base)) {
-      maker->setKind(kClone);
+      maker->setKind(kOwnMemory);
       return true;
     }
     if (mayHaveGaps(base) && showsGaps(base, memory)) return false;  // a copy has none
@@ -292,7 +292,7 @@ class WriteScatterer {
     Builder after(graph_, maker);
     after.setPlaceOf(maker);
     after.setPointAfter(maker);
-    Value* copy = after.call(kClone, {base, after.constant(IValue(), types().none)}, base->type());
+    Value* copy = after.call(kOwnMemory, {base, after.constant(IValue(), types().none)}, base->type());
     base->replaceAllUsesWith(copy);
     copy->node()->replaceInput(0, base);
   }

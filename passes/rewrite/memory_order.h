@@ -6,7 +6,7 @@
 namespace tscompile {
 
 // Makes memory of its own.
-inline const Symbol kClone = Symbol::of("aten::clone");
+inline const Symbol kOwnMemory = Symbol::of("aten::clone");
 
 // Whether the elements of a tensor lie in memory without gaps and in the order of its dimensions, if those of the
 // graph's inputs do (GraphFacts::inputsLieInOrder): then a view of it is what aten::reshape gives.
