@@ -186,8 +186,7 @@ constexpr CompileSetting kSettings[] = {
      [](S& s, const std::string&) { return s.refittable = true; }, [](const S& s) { return flag(s.refittable); }},
     {kKeepState, "",
      "runs of one session go on where others ended: what the model writes to its buffers is kept (docs/cpp.md); "
-     "without "
-     "it, more is computed beforehand",
+     "without it, more is computed beforehand",
      [](S& s, const std::string&) { return s.lowering.keepsState = true; },
      [](const S& s) { return flag(s.lowering.keepsState); }},
     {.name = "require-full",

@@ -249,7 +249,7 @@ class GraphBinder {
   std::optional<IValue> untold(const std::string& path, const Node* n) {
     const TypePtr type = n->output()->type();
     const bool isMode = type->kind() == TypeKind::Bool && (path == "training" || path.ends_with(".training"));
-    if ((!isMode && !type->is(TypeKind::Optional)) || pathAround(path)) return std::nullopt;
+    if ((!isMode && !type->is(TypeKind::Optional)) || isWrapped()) return std::nullopt;
     if (toldUntold_.insert(isMode).second)
       diagnostics_.remark(
           n->range, fmt::format("{} is taken for {}, as the weights do not tell it", path, isMode ? "False" : "None"));
@@ -264,6 +264,19 @@ class GraphBinder {
   }
 
   static bool mayBeTensor(TypePtr t) { return withoutOptional(t)->isTensor(); }
+
+  // Whether all names of the weights begin with one part that the graph does not have, as wrappers put it in front.
+  bool isWrapped() {
+    if (isWrapped_) return *isWrapped_;
+    const std::vector<std::string> names = s_.weights.names();
+    const std::string part = names.empty() ? "" : names[0].substr(0, names[0].find('.') + 1);
+    bool all = !part.empty() && std::ranges::all_of(names, [&](const std::string& n) { return n.starts_with(part); });
+    for (const Use& u : graph_.input(0)->uses()) {
+      const IValue* name = u.user->attributeValue(sym::name);
+      all = all && !(name && name->isString() && name->toString() + "." == part);
+    }
+    return *(isWrapped_ = all);
+  }
 
   // "module" where the weights have "module.fc.weight" for "fc.weight".
   std::optional<std::string> pathAround(const std::string& path) const {
@@ -299,6 +312,7 @@ class GraphBinder {
   Diagnostics& diagnostics_;
   std::unordered_set<std::string> reported_;
   bool isAroundTold_ = false;
+  std::optional<bool> isWrapped_;
   std::set<bool> toldUntold_;                                  // of modes, of parameters
   std::unordered_map<std::string, Ref<ObjectValue>> objects_;  // by their first path
   std::unordered_map<std::string, IValue> values_;             // the same of others

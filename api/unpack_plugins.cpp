@@ -100,12 +100,6 @@ std::optional<size_t> unpackPlugins(Graph& graph, const OpRegistry& registry, Di
     std::string why = made ? problemOfDecomposition(**made, allOps()) : own.list().at(0).message;
     if (why.empty() && ((*made)->inputs().size() != present || (*made)->outputs().size() != n->outputCount()))
       why = "it has other inputs or outputs";
-    if (why.empty())
-      forEachNode(**made, [&](Node* part) {
-        const Symbol kind = part->kind();
-        if (kind.nameSpace() == "prim" || allOps().isKnown(kind)) return;
-        why = fmt::format("there is no operator {}", kind.text());
-      });
     if (!why.empty()) {
       diagnostics.error(n->range, fmt::format("the decomposition of {} cannot be used: {}", n->kind().text(), why));
       return;

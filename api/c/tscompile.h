@@ -290,8 +290,8 @@ TSCOMPILE_API void tscompile_interrupt_free(tscompile_interrupt* interrupt);
 
 /* What runs leave in the attributes of a module for those that come after, since version 2. Runs that are given one of
  * these, one after the other, go on where the last one ended, as calls of a module do in PyTorch; the first begins with
- * the module as it was loaded. For the methods of one module and what was compiled of it with the setting "keep-state".
- * Outputs may share memory with it. NULL only if there is no memory. */
+ * the module as it was loaded. For the methods of one module and what was compiled of it with the setting "keep-state";
+ * for one run at a time. Outputs may share memory with it. NULL only if there is no memory. */
 TSCOMPILE_API tscompile_state* tscompile_state_new(void);
 /* As it was new. */
 TSCOMPILE_API void tscompile_state_clear(tscompile_state* state);

@@ -22,7 +22,7 @@ class AttributeCarrier {
 
   bool run() {
     findVariables();
-    if (variables_.empty()) return false;
+    if (variables_.empty() || isTooMuch()) return false;
     readAtStart();
     walk();
     if (context_.arguments.contains(kKeptState)) setAtEnd();
@@ -35,7 +35,7 @@ class AttributeCarrier {
  private:
   using Key = std::pair<const ObjectValue*, Symbol>;
   struct Variable {
-    Symbol name;
+    Key key;
     TypePtr type;             // wherever it is read
     Value* object = nullptr;  // at the start of the graph
     Value* now = nullptr;
@@ -44,7 +44,7 @@ class AttributeCarrier {
   struct Accesses {
     std::vector<Node*> nodes;  // in the order of the graph
     TypePtr read = nullptr, set = nullptr;
-    bool isCarried = true;
+    bool isCarried = true, hasValue = false;
   };
 
   Key keyOf(const Node* n) const { return {objects_.accessed(n), ModuleObjects::attributeOf(n)}; }
@@ -60,6 +60,7 @@ class AttributeCarrier {
       Accesses& x = at->second;
       x.nodes.push_back(n);
       const IValue* value = object->find(at->first.second);
+      x.hasValue = value;
       x.isCarried = x.isCarried && !(value && value->isObject());
       if (n->kind() == sym::GetAttr) {
         const TypePtr type = withoutRefinement(n->output()->type());
@@ -74,12 +75,21 @@ class AttributeCarrier {
     for (const Key& key : order) {
       const Accesses& x = all[key];
       if (!x.set || !x.isCarried || (x.read && !isSubtype(x.set, x.read))) continue;
+      if (!x.read && !x.hasValue) continue;  // there is nothing to begin with
       variableOf_[key] = variables_.size();
-      variables_.push_back({key.second, x.read ? x.read : x.set});
+      variables_.push_back({key, x.read ? x.read : x.set});
       for (const Node* n : x.nodes)
         if (n->kind() == sym::SetAttr)
           for (const Node* o = n->block()->owner(); o; o = o->block()->owner()) setInside_[o].insert(variableOf_[key]);
     }
+  }
+
+  // Each block around gets a result for each attribute that is set inside.
+  bool isTooMuch() const {
+    uint64_t results = 0;
+    for (const auto& [block, inside] : setInside_) results += inside.size();
+    constexpr uint64_t kMost = 100'000;
+    return results > kMost;
   }
 
   static bool isBelowBranchesAndLoops(const Node* n) {
@@ -90,7 +100,8 @@ class AttributeCarrier {
 
   // Objects are attributes of others: their chains are read again in front of everything.
   void readAtStart() {
-    Builder b(graph_, graph_.block()->empty() ? graph_.block()->returnNode() : graph_.block()->first());
+    start_ = firstOf(graph_.block());
+    Builder b(graph_, start_);
     std::unordered_map<const ObjectValue*, Value*> known{{objects_.find(graph_.input(0)), graph_.input(0)}};
     auto read = [&](Value* object, Symbol name, TypePtr type) {
       Node* n = b.insert(sym::GetAttr, {object});
@@ -108,11 +119,10 @@ class AttributeCarrier {
       Value*& object = known[objects_.find(n->output())];
       if (!object) object = read(known.at(objects_.accessed(n)), ModuleObjects::attributeOf(n), n->output()->type());
     }
-    for (const auto& [key, i] : variableOf_) {
-      Variable& x = variables_[i];
-      x.object = known.at(key.first);
+    for (Variable& x : variables_) {
+      x.object = known.at(x.key.first);
+      x.now = read(x.object, x.key.second, x.type);
     }
-    for (Variable& x : variables_) x.now = read(x.object, x.name, x.type);
   }
 
   // ---- the latest value everywhere ----
@@ -127,7 +137,7 @@ class AttributeCarrier {
 
   void walk() {
     std::vector<Level> levels;
-    levels.push_back({graph_.block(), firstOf(graph_.block())});
+    levels.push_back({graph_.block(), start_});
     while (!levels.empty()) {
       Level& level = levels.back();
       Node* n = level.next;
@@ -147,7 +157,6 @@ class AttributeCarrier {
   static Node* firstOf(Block* block) { return block->empty() ? block->returnNode() : block->first(); }
 
   void access(Node* n) {
-    if (std::ranges::find(reads_, n) != reads_.end()) return;
     auto found = objects_.accessed(n) ? variableOf_.find(keyOf(n)) : variableOf_.end();
     if (found == variableOf_.end()) return;
     Variable& x = variables_[found->second];
@@ -201,7 +210,7 @@ class AttributeCarrier {
     Builder b(graph_, graph_.block()->returnNode());
     for (const Variable& x : variables_) {
       Node* n = b.insert(sym::SetAttr, {x.object, x.now}, 0);
-      n->setAttribute(sym::name, IValue(std::string(x.name.text())));
+      n->setAttribute(sym::name, IValue(std::string(x.key.second.text())));
     }
   }
 
@@ -211,6 +220,7 @@ class AttributeCarrier {
   std::vector<Variable> variables_;                              // in the order of the graph
   std::map<Key, size_t> variableOf_;                             // asked by key alone
   std::unordered_map<const Node*, std::set<size_t>> setInside_;  // blocks
+  Node* start_ = nullptr;                                        // the first node that was there
   std::vector<Node*> reads_;                                     // that were put at the start
 };
 

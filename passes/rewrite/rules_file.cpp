@@ -11,6 +11,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <map>
 
@@ -262,6 +263,10 @@ class RulesReader {
       // What must hold together is told apart where it does not.
       for (SourceRange part : conjuncts(c)) {
         if (part.text() != c.text()) condition = parseCondition(part.text(), part, *from, diagnostics_);
+        if (!condition) {
+          good_ = false;
+          return std::nullopt;
+        }
         from->where(std::move(condition->holds), std::string(trim(part.text())), std::move(condition->isKnown));
       }
     }
@@ -274,6 +279,13 @@ class RulesReader {
     auto part = [&](size_t from, size_t to) {
       return range(condition.begin + static_cast<uint32_t>(from), condition.begin + static_cast<uint32_t>(to));
     };
+    auto isWord = [&](size_t at, std::string_view word) {
+      auto joins = [&](size_t i) {
+        return i < text.size() &&
+               (std::isalnum(static_cast<unsigned char>(text[i])) || text[i] == '_' || text[i] == '%');
+      };
+      return text.substr(at).starts_with(word) && !(at > 0 && joins(at - 1)) && !joins(at + word.size());
+    };
     std::vector<SourceRange> parts;
     size_t begin = 0;
     int depth = 0;
@@ -283,17 +295,15 @@ class RulesReader {
       if (quote ? c == quote : c == '"' || c == '\'') quote = quote ? 0 : c;
       if (quote) continue;
       depth += (c == '(') - (c == ')');
-      if (depth || !isBlank(c)) continue;
-      const std::string_view rest = text.substr(i + 1);
-      if (rest.starts_with("or") && rest.size() > 2 && (isBlank(rest[2]) || rest[2] == '(')) return {condition};
-      if (!rest.starts_with("and") || rest.size() < 4 || !(isBlank(rest[3]) || rest[3] == '(')) continue;
+      if (depth) continue;
+      if (isWord(i, "or")) return {condition};
+      if (!isWord(i, "and")) continue;
       parts.push_back(part(begin, i));
-      begin = i + 4;
+      begin = i + 3;
     }
     parts.push_back(part(begin, text.size()));
     return parts;
   }
-  static bool isBlank(char c) { return c == ' ' || c == '\t'; }
 
   // What no node leads to is never bound, and what no node makes is never replaced.
   bool canBeFound(const Pattern& from, SourceRange where) {

@@ -16,11 +16,13 @@ constexpr int64_t kMostTexts = 16;
 
 // "layers.0.keys"
 std::string pathOf(const Node* attribute) {
-  const IValue* name = attribute->attributeValue(sym::name);
-  if (!name || !name->isString()) return "";
-  const Node* owner = attribute->input(0)->node();
-  const bool isPart = owner && owner->kind() == sym::GetAttr;
-  return (isPart ? pathOf(owner) + "." : "") + std::string(name->toString());
+  std::string path;
+  for (const Node* n = attribute; n && n->kind() == sym::GetAttr; n = n->input(0)->node()) {
+    const IValue* name = n->attributeValue(sym::name);
+    if (!name || !name->isString()) return "";
+    path = std::string(name->toString()) + (path.empty() ? "" : "." + path);
+  }
+  return path;
 }
 
 class Examples {

@@ -165,11 +165,18 @@ class Resizing {
   }
 
   std::optional<int64_t> number(const Value* v) const {
-    const Node* n = v->node();
-    const bool isSum = n && n->kind() == aten::add && v->type()->is(TypeKind::Int);
-    if (!isSum) return facts_.integer(v);
-    const std::optional<int64_t> a = number(n->input(0)), b = number(n->input(1));
-    return a && b ? std::optional(*a + *b) : std::nullopt;
+    // Sums with constants, along one chain.
+    int64_t sum = 0;
+    for (;;) {
+      if (const std::optional<int64_t> last = facts_.integer(v)) {
+        return __builtin_add_overflow(sum, *last, &sum) ? std::nullopt : std::optional(sum);
+      }
+      const Node* n = v->node();
+      if (!n || n->kind() != aten::add || !v->type()->is(TypeKind::Int)) return std::nullopt;
+      const std::optional<int64_t> a = facts_.integer(n->input(0)), b = facts_.integer(n->input(1));
+      if ((!a && !b) || __builtin_add_overflow(sum, a ? *a : *b, &sum)) return std::nullopt;
+      v = n->input(a ? 1 : 0);
+    }
   }
 
   // arange(1), arange(0, 1)

@@ -393,6 +393,7 @@ bool hasOperator(const std::string& name) {
 
 void addMethods(nb::module_& m) {
   nb::class_<PyState>(m, "_State").def(nb::init<>()).def("clear", [](PyState& self) {
+    nb::gil_scoped_release unlocked;  // which a run that prints waits for
     std::lock_guard lock(*self.mutex);
     self.state.clear();
   });

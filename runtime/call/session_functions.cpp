@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <exception>
 #include <new>
+#include <unordered_set>
 
 namespace tscompile {
 
@@ -71,14 +72,33 @@ void inferBySession(InferCall& call) {
 
 namespace {
 
+// The tensors of a value, in containers too, which may hold themselves.
+std::vector<Tensor> tensorsOf(const IValue& value) {
+  std::vector<Tensor> out;
+  std::vector<IValue> todo{value};
+  std::unordered_set<const void*> seen;
+  while (!todo.empty()) {
+    const IValue v = std::move(todo.back());
+    todo.pop_back();
+    if (v.isTensor() && v.tensorImpl()) out.push_back(v.toTensor());
+    if (!(v.isList() || v.isTuple() || v.isDict()) || !seen.insert(v.object()).second) continue;
+    if (v.isDict())
+      v.toDict().forEachValue([&](const IValue& item) { todo.push_back(item); });
+    else
+      for (const IValue& item : v.isList() ? v.toList().items : v.toTuple().items) todo.push_back(item);
+  }
+  return out;
+}
+
 // Arguments that the schema says are written may be; a result that it says is one of them is it.
 void prepareWrites(KernelCall& call) {
   const Schema& schema = call.op().schema();
   if (!schema.isMutable()) return;
   for (size_t i = 0; i < schema.arguments.size(); ++i) {
     const Argument& a = schema.arguments[i];
-    if (!a.isWritten() || !call.argument(i).isTensor() || call.isNone(i)) continue;
-    requireWritable(call.tensor(i));
+    if (!a.isWritten() || call.isNone(i)) continue;
+    for (const Tensor& t : tensorsOf(call.argument(i))) requireWritable(t);
+    if (!call.argument(i).isTensor()) continue;
     for (size_t r = 0; r < std::min(schema.returns.size(), call.resultCount()); ++r)
       if (schema.returns[r].alias == a.alias) call.setResult(r, call.argument(i));
   }
@@ -99,25 +119,15 @@ void computeBySession(KernelCall& call) {
 
 namespace {
 
-// Those of a value, in containers too.
-void addTensors(const IValue& value, std::vector<Tensor>& to) {
-  if (value.isTensor() && value.tensorImpl()) to.push_back(value.toTensor());
-  const std::vector<IValue>* items = value.isList()    ? &value.toList().items
-                                     : value.isTuple() ? &value.toTuple().items
-                                                       : nullptr;
-  if (items)
-    for (const IValue& item : *items) addTensors(item, to);
-}
-
 // A result whose schema does not say whose memory it has is new. In engines all tensors lie in one storage.
 void checkNewMemory(const Operator& op, const InferCall& inferred, std::span<const IValue> results) {
   const std::vector<Argument>& returns = op.schema().returns;
   std::vector<Tensor> others, made;
   for (size_t i = 0; i < inferred.size(); ++i)
-    if (const IValue* argument = inferred.constant(i)) addTensors(*argument, others);
+    if (const IValue* argument = inferred.constant(i))
+      for (Tensor& t : tensorsOf(*argument)) others.push_back(std::move(t));
   for (size_t i = 0; i < std::min(returns.size(), results.size()); ++i) {
-    made.clear();
-    addTensors(results[i], made);
+    made = tensorsOf(results[i]);
     for (const Tensor& t : made) {
       auto isShared = [&](const Tensor& o) { return o.storage() == t.storage() && boundsOverlap(o, t); };
       if (!returns[i].alias && std::ranges::any_of(others, isShared))

@@ -19,7 +19,9 @@ template <class F>
 const Node* findOfAttribute(const Node& node, Symbol kind, F&& f) {
   const IValue* name = node.attributeValue(sym::name);
   if (!name || !name->isString()) return nullptr;
-  for (const Node* n : node.graph()->nodesOf([&](Symbol k) { return k == kind; })) {
+  constexpr size_t kMost = 1000;  // a reason in other words is not worth more in a large graph
+  const std::vector<Node*> nodes = node.graph()->nodesOf([&](Symbol k) { return k == kind; });
+  for (const Node* n : std::span(nodes).first(std::min(nodes.size(), kMost))) {
     const IValue* other = n->attributeValue(sym::name);
     if (other && other->isString() && other->toString() == name->toString())
       if (const Node* found = f(*n)) return found;

@@ -90,6 +90,7 @@ std::shared_ptr<const PluginComposite> PluginComposite::make(std::string_view te
 void PluginComposite::run(std::span<const Tensor> inputs, std::span<const Tensor> outputs, PluginRun& run) const {
   RunOptions options = run.context ? run.context->options() : RunOptions();
   options.threads = run.threads;
+  options.state = nullptr;  // of the module around
   if (run.context) options.memoryLimit -= std::min(options.memoryLimit, run.context->budget().used());
   std::vector<IValue> arguments(inputs.begin(), inputs.end());
   Diagnostics diagnostics;

@@ -407,6 +407,7 @@ class Bench {
     std::istringstream nothing;
     std::ostringstream unheard;
     Session session(common, nothing, unheard, unheard);
+    session.extensions = session_.extensions;
     std::optional<Candidate> made = load(c.options, session);
     std::vector<double> first;
     if (!made || !repeat(*made, 0, 2, first, session.diagnostics)) return false;

@@ -124,8 +124,10 @@ static int runConvert(const Options& options, Session& session) {
       exportedInputs(options.arguments[0], command.method, wanted, session.common.limits);
   for (const auto& [name, value] : inlined->defaults()) {
     // Archives say "x" of an input that a text may call "x.1".
-    auto isMeant = [&](const ValueInfo& v) { return v.name == name || v.name.substr(0, v.name.rfind('.')) == name; };
-    if (auto input = std::ranges::find_if(wanted, isMeant); input != wanted.end()) known.emplace(input->name, value);
+    auto isMeant = [&](const ValueInfo& v) { return v.name.substr(0, v.name.rfind('.')) == name; };
+    auto input = std::ranges::find(wanted, name, &ValueInfo::name);
+    if (input == wanted.end()) input = std::ranges::find_if(wanted, isMeant);
+    if (input != wanted.end()) known.emplace(input->name, value);
   }
   const ConvertedInputs lines(wanted, known);
   if (!lines.tensors.empty() &&

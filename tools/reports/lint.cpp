@@ -142,7 +142,7 @@ class Linter {
   // Such a node may not be meant to run for the values that are there.
   static bool isInBranch(const Node* n) {
     for (const Node* around = n->block()->owner(); around; around = around->block()->owner())
-      if (around->kind() == sym::If) return true;
+      if (around->kind() == sym::If || around->kind() == sym::Loop) return true;
     return false;
   }
 

@@ -241,6 +241,30 @@ TEST(RunState, HoldsNothingOfTheCaller) {
   EXPECT_EQ(items[0].toTensor().storage(), out->at(1).toTensor().storage());
 }
 
+// What is set in one branch alone, and never read, has nothing to begin with.
+TEST(RunState, AttributesThatAreOnlySetNeedNoValue) {
+  constexpr const char* kSets = R"(graph(%self : __torch__.M,
+      %x : Tensor,
+      %on : bool):
+   = prim::If(%on)
+    block0():
+       = prim::SetAttr[name="h"](%self, %x)
+      -> ()
+    block1():
+      -> ()
+  %y : Tensor = aten::relu(%x)
+  return (%y)
+)";
+  Diagnostics d;
+  Result<Module> m = Module::fromText(kSets, "text.ir", {}, d);
+  ASSERT_TRUE(m.ok()) << shown(d);
+  for (const Module& each : {*m, compiled(*m, keepingState())}) {
+    RunState state;
+    for (bool on : {false, true})
+      EXPECT_TRUE(each.forward({parsedValue("2:f32=[1 2]"), IValue(on)}, d, with(&state)).ok()) << shown(d);
+  }
+}
+
 // What a run has written before it failed stays, as in PyTorch.
 TEST(RunState, KeepsWhatAFailedRunWrote) {
   constexpr const char* kFails = R"(graph(%self : __torch__.M,

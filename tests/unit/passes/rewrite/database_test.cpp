@@ -246,6 +246,9 @@ TEST_F(Database, RulesTellWhetherAConditionIsFalseOrNotKnown) {
   EXPECT_EQ(why("rank(%x) == 2", "Tensor"), "not known: rank(%x) == 2");
   EXPECT_EQ(why("not rank(%x) == 2", "Tensor"), "not known: not rank(%x) == 2");
   EXPECT_EQ(why("floating(%x) and rank(%x) == 2", "Long(*)"), "not so: floating(%x)");
+  // However they are written, `and` binds more tightly than `or`.
+  EXPECT_EQ(why("(floating(%x))or rank(%x) == 7 and rank(%x) == 8", "Float(2)"), "");
+  EXPECT_EQ(why("floating(%x) and(rank(%x) == 1)or rank(%x) == 7", "Float(2)"), "");
   EXPECT_EQ(why("size(%x, 0) == 2", "Float(*)"), "not known: size(%x, 0) == 2");
   EXPECT_EQ(why("rank(%x) == 2", "Float(2, 3)"), "");
 }
