@@ -98,7 +98,10 @@ class Examples {
     return own;
   }
 
+  // Each is a run of the model, so there is an end to trying.
   bool fits(const Sizes& sizes, int64_t texts, int64_t tokens) const {
+    constexpr size_t kMostRuns = 500;
+    if (++tried_ > kMostRuns) return false;
     std::vector<IValue> inputs;
     for (const Value* v : graph_.inputs()) {
       if (!v->type()->isTensor()) continue;
@@ -140,6 +143,7 @@ class Examples {
   const std::function<bool(const std::vector<IValue>&)>& runs_;
   bool hasIds_ = false, hasPositions_ = false, hasMask_ = false;
   std::set<int64_t> places_;  // sizes of attributes
+  mutable size_t tried_ = 0;
 };
 
 }  // namespace

@@ -417,8 +417,7 @@ bool TextRegions::isScan(const TextRegion& region, const std::vector<int>& forms
   });
 }
 
-// Of the first node that takes tensors, always the same, of the sizes and dtypes of others that it gives: which takes
-// the place of which, in their order.
+// The dimension that was empty and is not; nothing if others changed.
 std::optional<int> grownDim(const Tensor& before, const Tensor& after) {
   std::optional<int> found;
   if (before.rank() != after.rank()) return std::nullopt;
@@ -430,6 +429,8 @@ std::optional<int> grownDim(const Tensor& before, const Tensor& after) {
   return found;
 }
 
+// Of the first node that takes tensors, always the same, of the sizes and dtypes of others that it gives: which takes
+// the place of which, in their order.
 std::vector<CarriedInput> TextRegions::candidates(const TextRegion& region) const {
   for (const Node* n : region.nodes) {
     std::vector<CarriedInput> out;
