@@ -97,7 +97,6 @@ void addReluKernel(KernelCall& call) {
 Tensor wordsOf(const Tensor& t) { return Tensor::view(DType::Int64, t.storage(), t.sizes(), t.strides(), t.offset()); }
 
 void multiplyWords(const Tile& t) {
-  using Lanes = int32_t __attribute__((vector_size(sizeof(F32x8))));
   constexpr int64_t kPairs = sizeof(F32x8) / sizeof(std::complex<float>);
   using C64 = std::complex<float>;
   const auto *a = static_cast<const C64*>(t.operand[1]), *b = static_cast<const C64*>(t.operand[2]);
@@ -107,9 +106,9 @@ void multiplyWords(const Tile& t) {
     F32x8 x, y;
     std::memcpy(&x, a + i, sizeof x);
     std::memcpy(&y, b + i, sizeof y);
-    const F32x8 re = __builtin_shuffle(x, Lanes{0, 0, 2, 2, 4, 4, 6, 6}),
-                im = __builtin_shuffle(x, Lanes{1, 1, 3, 3, 5, 5, 7, 7}),
-                turned = __builtin_shuffle(y, Lanes{1, 0, 3, 2, 5, 4, 7, 6});
+    const F32x8 re = __builtin_shufflevector(x, x, 0, 0, 2, 2, 4, 4, 6, 6),
+                im = __builtin_shufflevector(x, x, 1, 1, 3, 3, 5, 5, 7, 7),
+                turned = __builtin_shufflevector(y, y, 1, 0, 3, 2, 5, 4, 7, 6);
     const F32x8 signs{-1, 1, -1, 1, -1, 1, -1, 1}, product = re * y + im * turned * signs;
     std::memcpy(static_cast<void*>(out + i), &product, sizeof product);
   }
