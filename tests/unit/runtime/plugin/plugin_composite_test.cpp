@@ -131,6 +131,31 @@ TEST_F(Composite, TakesTheInputsThatAreThere) {
   EXPECT_EQ(values(out->at(0)), (std::vector<float>{12, 24}));
 }
 
+// What is run inside is no run of the module whose state is kept.
+TEST_F(Composite, LeavesTheStateOfTheModuleAlone) {
+  constexpr const char* kText = R"(graph(%self : __torch__.M,
+      %x : Tensor):
+  %one : int = prim::Constant[value=1]()
+  %h : Tensor = prim::GetAttr[name="h"](%self)
+  %y : Tensor, %n : Tensor = composite::Scaled(%h)
+  %w : Tensor = aten::add_(%h, %x, %one)
+  return (%w)
+)";
+  LoadOptions options;
+  options.extensions = extensions;
+  options.tensors.emplace_back("h", tensor({0, 0}));
+  auto module = Module::fromText(kText, "test", options, diagnostics);
+  ASSERT_TRUE(module);
+  RunState state;
+  RunOptions run;
+  run.state = &state;
+  for (float wanted : {1.0f, 2.0f, 3.0f}) {
+    auto out = module->forward({tensor({1, 1})}, diagnostics, run);
+    ASSERT_TRUE(out) << diagnostics.list().at(0).message;
+    EXPECT_EQ(values(out->at(0)), (std::vector<float>{wanted, wanted}));
+  }
+}
+
 TEST_F(Composite, SaysWhatIsWrong) {
   for (auto [fault, message] :
        {std::pair("text", "composite::Scaled: its decomposition cannot be read: "),
