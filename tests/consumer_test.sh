@@ -48,7 +48,7 @@ library=$(dirname "$(find "$work/moved" -name libtscompile_c.so.1)")
 cc -std=c11 -Wall -Wextra -Wpedantic -Werror "$source/samples/c/run_model.c" -o "$work/run_model" $flags -lm
 LD_LIBRARY_PATH=$library "$source/samples/c/compare.sh" "$work/run_model"
 # Nothing else is exported, so nothing else can be relied on.
-if nm -D --defined-only "$library/libtscompile_c.so.1" | grep -v ' tscompile_\| TSCOMPILE_C_1'; then exit 1; fi
+if nm -D --defined-only "$library/libtscompile_c.so.1" | grep -v ' tscompile_\| TSCOMPILE_C_[0-9]*$'; then exit 1; fi
 
 printf '%s\n' '== headers'
 flags=$(PKG_CONFIG_PATH=$pc pkg-config --cflags tscompile)
