@@ -65,6 +65,7 @@ enum class Trait : uint8_t {
   RoundsOnce,       // computes on halves as on floats, numbers among its arguments too, and rounds the result alone:
                     // aten::softmax
   ReadsLimits,      // gives what the dtype holds, beside elements: aten::nan_to_num
+  ShowsConjugates,  // of complex tensors it gives what shows later writes to them, and is shown in them: aten::conj
 };
 
 class TraitSet {

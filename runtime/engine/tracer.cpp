@@ -473,7 +473,7 @@ class Tracer : private OperatorTracer {
       return toKernel(c, infer, call);
     }
     network_->writes |= c.trains;
-    if (traced_.hasWrites_ && showsConjugates(op) && isComplex(infer.inferred(0).tensor.dtype))
+    if (traced_.hasWrites_ && op.has(Trait::ShowsConjugates) && isComplex(infer.inferred(0).tensor.dtype))
       refuse(Reason::Aliasing, fmt::format("{} shows what others write", op.fullName()));
     // A network whose memory is written is computed node by node.
     if (traced_.hasWrites_ || !def.convert) return toKernel(c, infer, call);
@@ -486,12 +486,6 @@ class Tracer : private OperatorTracer {
       const bool isNew = !givesViews && !op.has(Trait::MayShare) && depth_ == 0;
       if (isNew && sharesArgument(call, i, results[i]) && mayBeGivenAway(i)) results[i] = copyOf(results[i]);
     }
-  }
-
-  // Whether it gives conjugates that the interpreter keeps equal to what they are of (runtime/reference/conjugates.h).
-  static bool showsConjugates(const Operator& op) {
-    static constexpr std::string_view kNames[] = {"conj", "_conj", "adjoint", "mH", "matrix_H"};
-    return std::ranges::find(kNames, op.kind().name()) != std::end(kNames);
   }
 
   // Whether output `i` of the node, or a view of it, may leave the engine, where somebody may write to it. Inside of

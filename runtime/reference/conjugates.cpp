@@ -17,15 +17,23 @@ struct Shown {
   const Storage* storage = nullptr;  // that borrows what was computed
 };
 
-std::mutex mutex;
-std::vector<Shown*> all;  // of all runs; a storage is in few of them
-std::atomic<size_t> count{0};
+// Those of all runs; a storage is in few of them. Never destroyed: tensors may go later than anything else.
+struct Registry {
+  std::mutex mutex;
+  std::vector<Shown*> shown;
+  std::atomic<size_t> count{0};
+};
+Registry& registry() {
+  static Registry& all = *new Registry;
+  return all;
+}
 
 void forget(void* context) {
   std::unique_ptr<Shown> shown(static_cast<Shown*>(context));
-  std::lock_guard lock(mutex);
-  std::erase(all, shown.get());
-  count = all.size();
+  Registry& all = registry();
+  std::lock_guard lock(all.mutex);
+  std::erase(all.shown, shown.get());
+  all.count = all.shown.size();
 }
 
 }  // namespace
@@ -34,30 +42,33 @@ Tensor shownConjugate(Tensor computed, Tensor of) {
   auto shown = std::make_unique<Shown>(Shown{std::move(computed), std::move(of)});
   const Tensor& t = shown->computed;
   const bool readOnly = shown->of.storage()->readOnly();
-  std::lock_guard lock(mutex);
-  all.reserve(all.size() + 1);
+  Registry& all = registry();
+  std::lock_guard lock(all.mutex);
+  all.shown.reserve(all.shown.size() + 1);
   Ref<Storage> storage = Storage::borrow(t.storage()->data(), t.storage()->bytes(), forget, shown.get(), readOnly);
   Shown* made = shown.release();
   made->storage = storage.get();
-  all.push_back(made);
-  count = all.size();
+  all.shown.push_back(made);
+  all.count = all.shown.size();
   return Tensor::view(t.dtype(), std::move(storage), t.sizes(), t.strides(), t.offset());
 }
 
-bool hasShownConjugates() { return count.load(std::memory_order_relaxed) != 0; }
+bool hasShownConjugates() { return registry().count.load(std::memory_order_relaxed) != 0; }
 
 bool isShownConjugate(const Tensor& t) {
   if (!hasShownConjugates()) return false;
-  std::lock_guard lock(mutex);
-  return std::ranges::any_of(all, [&](const Shown* s) { return s->storage == t.storage().get(); });
+  Registry& all = registry();
+  std::lock_guard lock(all.mutex);
+  return std::ranges::any_of(all.shown, [&](const Shown* s) { return s->storage == t.storage().get(); });
 }
 
 void followWrites(const Tensor& written) {
-  std::lock_guard lock(mutex);
+  Registry& all = registry();
+  std::lock_guard lock(all.mutex);
   std::vector<const Storage*> changed{written.storage().get()};
   std::vector<const Shown*> done;
   for (size_t i = 0; i < changed.size(); ++i)
-    for (const Shown* s : all) {
+    for (const Shown* s : all.shown) {
       const bool isShown = s->storage == changed[i];
       if (!isShown && s->of.storage().get() != changed[i]) continue;
       if (std::ranges::find(done, s) != done.end()) continue;

@@ -145,7 +145,11 @@ void registerComplexOps(OpRegistry& ops) {
            .traits = kMinds});
 
   addAliases(ops, {"aten::conj", "aten::_conj"},
-             {.infer = inferSameAsSelf, .kernel = conjKernel, .convert = convertConjugate, .dtypes = kAllTypes});
+             {.infer = inferSameAsSelf,
+              .kernel = conjKernel,
+              .convert = convertConjugate,
+              .dtypes = kAllTypes,
+              .traits = {Trait::ShowsConjugates}});
   constexpr TraitSet kMaySelf{Trait::MayShare, Trait::GivesViews};
   ops.add({.schema = "aten::_conj_physical",
            .infer = inferSameAsSelf,

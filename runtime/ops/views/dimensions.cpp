@@ -313,7 +313,11 @@ void registerDimensionsOps(OpRegistry& ops) {
   add("aten::t_", inferT, inPlaceKernel<transposedMatrix>, kInPlace);
   for (const char* name : {"aten::mT", "aten::mT.a"}) add(name, inferMatrixTranspose<false>, matrixTransposeKernel);
   auto addAdjoint = [&](std::string_view schema, InferFunction infer) {
-    ops.add({.schema = schema, .infer = infer, .kernel = adjointKernel, .dtypes = kMovedTypes});
+    ops.add({.schema = schema,
+             .infer = infer,
+             .kernel = adjointKernel,
+             .dtypes = kMovedTypes,
+             .traits = {Trait::ShowsConjugates}});
   };
   for (const char* name : {"aten::mH", "aten::mH.a", "aten::adjoint"}) addAdjoint(name, inferMatrixTranspose<false>);
   for (const char* name : {"aten::matrix_H", "aten::matrix_H.a"}) addAdjoint(name, inferMatrixTranspose<true>);
