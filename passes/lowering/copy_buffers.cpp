@@ -9,7 +9,7 @@
 #include "passes/rewrite/memory_order.h"
 
 #include <map>
-#include <unordered_set>
+#include <unordered_map>
 
 namespace tscompile {
 namespace {
@@ -53,30 +53,8 @@ class BufferCopier {
   }
 
   void countViews() {
-    std::vector<const ObjectValue*> todo{context_.module->self.get()};
-    std::unordered_set<const ObjectValue*> seen{todo[0]};
-    while (!todo.empty()) {
-      const ObjectValue* object = todo.back();
-      todo.pop_back();
-      for (const auto& [name, value] : object->attributes) {
-        if (value.isObject() && seen.insert(&value.toObject()).second) todo.push_back(&value.toObject());
-        countViewsIn(value);
-      }
-    }
-  }
-  void countViewsIn(const IValue& value) {
-    std::vector<const IValue*> todo{&value};
-    std::unordered_set<const RefCounted*> seen;
-    while (!todo.empty()) {
-      const IValue& v = *todo.back();
-      todo.pop_back();
-      if (v.isTensor() && v.tensorImpl()) ++views_[v.tensorImpl()->storage().get()];
-      if (!(v.isList() || v.isTuple() || v.isDict()) || !seen.insert(v.object()).second) continue;
-      if (v.isDict())
-        v.toDict().forEach([&](const IValue&, const IValue& item) { todo.push_back(&item); });
-      else
-        for (const IValue& item : v.isList() ? v.toList().items : v.toTuple().items) todo.push_back(&item);
-    }
+    for (const AttributeMemory& a : memoryOfAttributes(*context_.module->self))
+      for (const RefCounted* m : a.memory) ++views_[m];
   }
 
   // All of a memory that nothing else shows, which is read once: its copy has its strides, and stands for it.
@@ -121,7 +99,7 @@ class BufferCopier {
   RewriteContext& context_;
   const ModuleObjects& objects_;
   std::map<std::pair<const ObjectValue*, Symbol>, Read> reads_;  // asked by key alone
-  std::unordered_map<const Storage*, size_t> views_;
+  std::unordered_map<const RefCounted*, size_t> views_;
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "passes/lowering/assumed_weights.h"
 #include "passes/lowering/call_targets.h"
 #include "passes/lowering/kept_state.h"
+#include "passes/lowering/module_objects.h"
 #include "passes/rewrite/constant_form.h"
 
 #include <algorithm>
@@ -25,11 +26,6 @@ bool mayHoldObject(TypePtr t) {
   }
 }
 
-Symbol attributeName(const Node* n) {
-  const IValue* name = n->attributeValue(sym::name);
-  return name && name->isString() ? Symbol::of(name->toString()) : Symbol();
-}
-
 using ObjectOf = std::unordered_map<const Value*, ObjectValue*>;
 
 // Which attributes of the module's objects may be written while a graph runs, by the graph and by all that it calls.
@@ -47,7 +43,7 @@ class WrittenAttributes {
       grown_ = false;
       resolveObjects();
       forEachNode(graph_, [&](Node* n) {
-        if (n->kind() == sym::SetAttr && n->inputCount()) mark(n->input(0), attributeName(n));
+        if (n->kind() == sym::SetAttr && n->inputCount()) mark(n->input(0), ModuleObjects::attributeOf(n));
       });
     } while (grown_);
     if (context_.facts.graphHasWrites()) findWrittenMemory();
@@ -104,7 +100,7 @@ class WrittenAttributes {
     bool takesObject = false;
     for (const Use& u : n->inputs()) takesObject |= mayHoldObject(u.value->type());
     if (!takesObject) return true;
-    if (n->kind() == sym::CallMethod) return reachMethods(n, attributeName(n), reach);
+    if (n->kind() == sym::CallMethod) return reachMethods(n, ModuleObjects::attributeOf(n), reach);
     if (n->kind() == sym::CallFunction) {
       const Graph* callee = targets_.calleeOf(n);
       if (callee) reach(callee);
@@ -141,7 +137,7 @@ class WrittenAttributes {
       bool isSet = n->kind() == sym::SetAttr;
       if (isSet ||
           (n->kind() == sym::GetAttr && AliasAnalysis::canRefer(n->output()->type()) && aliases.isWritten(n->output())))
-        mark(n->input(0), attributeName(n));
+        mark(n->input(0), ModuleObjects::attributeOf(n));
     });
   }
 
@@ -153,8 +149,8 @@ class WrittenAttributes {
     forEachNode(graph_, [&](Node* n) {
       if (n->kind() != sym::GetAttr || n->inputCount() != 1) return;
       auto object = objects_.find(n->input(0));
-      if (object == objects_.end() || contains(object->second, attributeName(n))) return;
-      const IValue* v = object->second->find(attributeName(n));
+      if (object == objects_.end() || contains(object->second, ModuleObjects::attributeOf(n))) return;
+      const IValue* v = object->second->find(ModuleObjects::attributeOf(n));
       if (v && v->isObject()) objects_[n->output()] = &v->toObject();
     });
   }
@@ -176,7 +172,7 @@ class WrittenAttributes {
       if (n->kind() != sym::GetAttr || n->inputCount() != 1 || objects_.contains(n->output())) return;
       auto object = objects_.find(n->input(0));
       if (object == objects_.end()) return reads.emplace_back(n, twin), void();
-      Node*& constant = constants[object->second][attributeName(n)];
+      Node*& constant = constants[object->second][ModuleObjects::attributeOf(n)];
       if (!constant) {
         constant = copy->create(sym::Constant, {});
         constant->output()->setType(n->output()->type());
@@ -188,7 +184,7 @@ class WrittenAttributes {
     AliasAnalysis aliases(*copy, context_.registry);
     for (const auto& [read, inCopy] : reads)
       if (AliasAnalysis::canRefer(inCopy->output()->type()) && aliases.isWritten(inCopy->output()))
-        mark(read->input(0), attributeName(read));
+        mark(read->input(0), ModuleObjects::attributeOf(read));
   }
 
   // ---- running statistics ----
@@ -211,12 +207,12 @@ class WrittenAttributes {
     forEachNode(graph_, [&](Node* n) {
       auto object = n->kind() == sym::GetAttr && n->inputCount() == 1 ? objects_.find(n->input(0)) : objects_.end();
       if (object != objects_.end() && n->output()->type()->kind() != TypeKind::Class)
-        countUses(n->output(), statistics[{object->second, attributeName(n)}]);
+        countUses(n->output(), statistics[{object->second, ModuleObjects::attributeOf(n)}]);
     });
     std::unordered_set<Symbol> readElsewhere;
     for (const Graph* g : reached_)
       forEachNode(*g, [&](Node* n) {
-        if (n->kind() == sym::GetAttr) readElsewhere.insert(attributeName(n));
+        if (n->kind() == sym::GetAttr) readElsewhere.insert(ModuleObjects::attributeOf(n));
       });
     const bool keepsState = context_.arguments.contains(kKeptState);
     for (const auto& [attribute, uses] : statistics) {
@@ -274,19 +270,13 @@ class WrittenAttributes {
     if (n->kind() == sym::Constant) return n->attributeValue(sym::value);
     if (n->kind() != sym::GetAttr || n->inputCount() != 1) return nullptr;
     auto object = objects_.find(n->input(0));
-    if (object == objects_.end() || contains(object->second, attributeName(n))) return nullptr;
-    return object->second->find(attributeName(n));
+    if (object == objects_.end() || contains(object->second, ModuleObjects::attributeOf(n))) return nullptr;
+    return object->second->find(ModuleObjects::attributeOf(n));
   }
-
-  struct Holder {
-    const ObjectValue* object;
-    Symbol name;
-    std::vector<const RefCounted*> memory;
-  };
 
   // Attributes that share memory with a written one are written with it.
   void spreadOverMemory() {
-    std::vector<Holder> holders = allHolders();
+    std::vector<AttributeMemory> holders = memoryOfAttributes(*targets_.self);
     std::unordered_map<const RefCounted*, std::vector<size_t>> holdersOf;
     std::vector<size_t> todo;
     for (size_t i = 0; i < holders.size(); ++i) {
@@ -304,7 +294,7 @@ class WrittenAttributes {
   }
 
   // Statistics whose memory another attribute shows.
-  void markReadByOtherNames(const std::vector<Holder>& holders,
+  void markReadByOtherNames(const std::vector<AttributeMemory>& holders,
                             const std::unordered_map<const RefCounted*, std::vector<size_t>>& holdersOf,
                             std::vector<size_t>& marked) {
     auto isUnread = [&](size_t i) { return unread_.contains({holders[i].object, holders[i].name}); };
@@ -314,32 +304,6 @@ class WrittenAttributes {
         if (!std::ranges::all_of(holdersOf.at(m), isUnread))
           if (ofObject_.insert({holders[i].object, holders[i].name}).second) marked.push_back(i);
     }
-  }
-
-  std::vector<Holder> allHolders() const {
-    std::vector<Holder> holders;
-    std::vector<const ObjectValue*> todo{targets_.self.get()};
-    std::unordered_set<const ObjectValue*> seen{todo[0]};
-    while (!todo.empty()) {
-      const ObjectValue* object = todo.back();
-      todo.pop_back();
-      for (const auto& [name, value] : object->attributes) {
-        Holder h{object, name, {}};
-        std::vector<const IValue*> inside{&value};
-        while (!inside.empty()) {
-          const IValue& v = *inside.back();
-          inside.pop_back();
-          if (v.isTensor() && v.tensorImpl()) h.memory.push_back(v.tensorImpl()->storage().get());
-          if (v.isList() || v.isDict()) h.memory.push_back(v.object());
-          if (v.isList() || v.isTuple())
-            for (const IValue& item : v.isList() ? v.toList().items : v.toTuple().items) inside.push_back(&item);
-          if (v.isDict()) v.toDict().forEachValue([&](IValue& item) { inside.push_back(&item); });
-          if (v.isObject() && seen.insert(&v.toObject()).second) todo.push_back(&v.toObject());
-        }
-        holders.push_back(std::move(h));
-      }
-    }
-    return holders;
   }
 
   const Graph& graph_;
@@ -393,7 +357,7 @@ class Freezer {
     paths_[context_.module->self.get()] = "self.";
     for (Node* n : reads) {
       ObjectValue* object = written.objects().at(n->input(0));
-      Symbol name = attributeName(n);
+      Symbol name = ModuleObjects::attributeOf(n);
       const IValue* v = object->find(name);
       if (!v || written.contains(object, name)) continue;
       if (v->isObject() && !fitsConstant(*v)) {

@@ -2,6 +2,8 @@
 
 #include "passes/lowering/call_targets.h"
 
+#include <unordered_set>
+
 namespace tscompile {
 
 std::optional<ModuleObjects> ModuleObjects::of(const Graph& graph, const RewriteContext& context) {
@@ -37,6 +39,34 @@ ObjectValue* ModuleObjects::accessed(const Node* node) const {
 Symbol ModuleObjects::attributeOf(const Node* node) {
   const IValue* name = node->attributeValue(sym::name);
   return name && name->isString() ? Symbol::of(name->toString()) : Symbol();
+}
+
+std::vector<AttributeMemory> memoryOfAttributes(const ObjectValue& self) {
+  std::vector<AttributeMemory> out;
+  std::vector<const ObjectValue*> todo{&self};
+  std::unordered_set<const ObjectValue*> seen{&self};
+  while (!todo.empty()) {
+    const ObjectValue* object = todo.back();
+    todo.pop_back();
+    for (const auto& [name, value] : object->attributes) {
+      AttributeMemory& of = out.emplace_back(AttributeMemory{object, name, {}});
+      std::vector<const IValue*> inside{&value};
+      std::unordered_set<const RefCounted*> opened;  // a list may hold itself
+      while (!inside.empty()) {
+        const IValue& v = *inside.back();
+        inside.pop_back();
+        if (v.isTensor() && v.tensorImpl()) of.memory.push_back(v.tensorImpl()->storage().get());
+        if (v.isObject() && seen.insert(&v.toObject()).second) todo.push_back(&v.toObject());
+        if (v.isList() || v.isDict()) of.memory.push_back(v.object());
+        if (!(v.isList() || v.isTuple() || v.isDict()) || !opened.insert(v.object()).second) continue;
+        if (v.isDict())
+          v.toDict().forEachValue([&](IValue& item) { inside.push_back(&item); });
+        else
+          for (const IValue& item : v.isList() ? v.toList().items : v.toTuple().items) inside.push_back(&item);
+      }
+    }
+  }
+  return out;
 }
 
 }  // namespace tscompile

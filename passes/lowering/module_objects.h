@@ -5,8 +5,18 @@
 
 #include <optional>
 #include <unordered_map>
+#include <vector>
 
 namespace tscompile {
+
+// An attribute, and the memory of tensors and the containers that it holds, at any depth, as often as they are there.
+struct AttributeMemory {
+  const ObjectValue* object;
+  Symbol name;
+  std::vector<const RefCounted*> memory;
+};
+// Those of a module and of all objects in it.
+std::vector<AttributeMemory> memoryOfAttributes(const ObjectValue& self);
 
 class ModuleObjects {
  public:
