@@ -59,7 +59,7 @@ double lastBit(DType dtype) {
   }
 }
 
-std::optional<RewriteMismatch> compareTensors(const Tensor& a, const Tensor& b, const Comparison& how) {
+std::optional<RewriteMismatch> compareTensors(const Tensor& a, const Tensor& b, const RewriteComparison& how) {
   RewriteMismatch m;
   m.before = describe(IValue(a));
   m.after = describe(IValue(b));
@@ -108,7 +108,7 @@ std::optional<RewriteMismatch> compareTensors(const Tensor& a, const Tensor& b, 
   return m;
 }
 
-std::optional<RewriteMismatch> compareValues(const IValue& a, const IValue& b, const Comparison& how) {
+std::optional<RewriteMismatch> compareValues(const IValue& a, const IValue& b, const RewriteComparison& how) {
   std::vector<std::pair<const IValue*, const IValue*>> todo{{&a, &b}};
   while (!todo.empty()) {
     auto [x, y] = todo.back();
@@ -161,7 +161,7 @@ std::string RewriteMismatch::text() const {
 }
 
 std::optional<RewriteMismatch> compareResults(const std::vector<IValue>& before, const std::vector<IValue>& after,
-                                              const Comparison& how) {
+                                              const RewriteComparison& how) {
   for (size_t i = 0; i < before.size() && i < after.size(); ++i)
     if (auto m = compareValues(before[i], after[i], how)) {
       m->output = i;
@@ -170,13 +170,8 @@ std::optional<RewriteMismatch> compareResults(const std::vector<IValue>& before,
   return std::nullopt;
 }
 
-std::optional<RewriteMismatch> compareResults(const std::vector<IValue>& before, const std::vector<IValue>& after,
-                                              double relative, double absolute) {
-  return compareResults(before, after, Comparison{.relative = relative, .absolute = absolute});
-}
-
 std::optional<RewriteMismatch> compareGraphs(const Graph& before, const Graph& after, Evaluator& evaluator,
-                                             const Comparison& how, size_t* compared) {
+                                             const RewriteComparison& how, size_t* compared) {
   // Each graph gets arguments of its own: it may write to them, and what it wrote is compared too.
   SampledGraph first(before, how.self, before), second(after, how.self, before);
   std::vector<SampleForm> forms = first.forms();

@@ -23,10 +23,10 @@ struct RewriteMismatch {
 };
 
 // The argument of rewriting that is the object behind %self: what is known of it is what samples take.
-inline constexpr std::string_view kSampledModule = "sampled_module";
+inline constexpr const char* kSampledModule = "sampled_module";
 
 // How results are compared.
-struct Comparison {
+struct RewriteComparison {
   double relative = 1e-5, absolute = 1e-6;
   bool assumesFinite = false;         // what is not finite before may be anything after
   const ObjectValue* self = nullptr;  // of the module, what is known of it; attributes that it has not get samples
@@ -35,12 +35,10 @@ struct Comparison {
 // Nothing if the results agree: exactly what is not floating, else within the tolerances, NaN equal to NaN. Numbers of
 // 16 bits may differ in the last one.
 std::optional<RewriteMismatch> compareResults(const std::vector<IValue>& before, const std::vector<IValue>& after,
-                                              const Comparison& how);
-std::optional<RewriteMismatch> compareResults(const std::vector<IValue>& before, const std::vector<IValue>& after,
-                                              double relative, double absolute);
+                                              const RewriteComparison& how);
 
 // Both graphs on a few samples; samples on which the first one fails say nothing. `compared`: how many did not.
 std::optional<RewriteMismatch> compareGraphs(const Graph& before, const Graph& after, Evaluator& evaluator,
-                                             const Comparison& how = {}, size_t* compared = nullptr);
+                                             const RewriteComparison& how = {}, size_t* compared = nullptr);
 
 }  // namespace tscompile

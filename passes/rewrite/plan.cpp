@@ -162,7 +162,7 @@ class PlanRunner {
     log_.moveTo(rewriteStart_);
     std::unique_ptr<Graph> before = cloneGraph(context_.graph);
     log_.moveTo(now);
-    Comparison how{.relative = rewrite.tolerance, .assumesFinite = rewrite.assumesFinite};
+    RewriteComparison how{.relative = rewrite.tolerance, .assumesFinite = rewrite.assumesFinite};
     if (auto self = context_.arguments.find(kSampledModule); self != context_.arguments.end())
       how.self = &self->second.toObject();
     size_t compared = 0;

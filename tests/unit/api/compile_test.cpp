@@ -58,7 +58,7 @@ void expectSame(const Module& expected, const Module& got, const std::function<s
   Diagnostics d;
   Result<std::vector<IValue>> a = expected.forward(inputs(), d), b = got.forward(inputs(), d);
   ASSERT_TRUE(a.ok() && b.ok()) << renderDiagnostics(d, "test") << graphText(*got.graph());
-  std::optional<RewriteMismatch> m = compareResults(*a, *b, 1e-5, 1e-6);
+  std::optional<RewriteMismatch> m = compareResults(*a, *b, {1e-5, 1e-6});
   EXPECT_FALSE(m) << m->text();
 }
 

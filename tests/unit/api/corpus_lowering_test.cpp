@@ -210,7 +210,7 @@ class Case {
       std::optional<std::vector<IValue>> after = run(*lowered, *second, error);
       EXPECT_TRUE(after.has_value()) << error;
       if (!after) return "";
-      for (const auto& m : {compareResults(*before, *after, 0, 0), compareResults(*first, *second, 0, 0)})
+      for (const auto& m : {compareResults(*before, *after, {0, 0}), compareResults(*first, *second, {0, 0})})
         EXPECT_FALSE(m) << m->text();
       checkEngines(*module, *method, sample, *before);
       checkSizes(*module, *method, sample);
@@ -234,7 +234,7 @@ class Case {
     std::string error;
     std::optional<std::vector<IValue>> own = inputs(method, sample, error), got = run(*compiled, *own, error);
     ASSERT_TRUE(got.has_value()) << error;
-    std::optional<RewriteMismatch> m = compareResults(expected, *got, 1e-3, 1e-4);
+    std::optional<RewriteMismatch> m = compareResults(expected, *got, {1e-3, 1e-4});
     EXPECT_FALSE(m) << m->text();
   }
 

@@ -165,7 +165,7 @@ TEST_F(StoreWeights, EnginesAndTheInterpreterComputeWithTheSameOnes) {
         runCli({"verify", fileOf(precision), "-i", kStoredIds, "-i", kStoredImage, "--rtol", "0", "--atol", most}).code,
         0);
     // It was a result: as it was.
-    EXPECT_FALSE(compareResults({engine[3]}, {exact[3]}, 0, 0));
+    EXPECT_FALSE(compareResults({engine[3]}, {exact[3]}, {0, 0}));
   }
 }
 

@@ -123,11 +123,11 @@ Engines compileAndRun(const Module& module, const CompileSpec& spec, const std::
     Result<std::vector<IValue>> want = module.forward(in, d), got = compiled->forward(in, d);
     EXPECT_TRUE(want.ok() && got.ok()) << renderDiagnostics(d, "test");
     if (!want || !got || !loaded) return {};
-    std::optional<RewriteMismatch> m = compareResults(*want, *got, rtol, atol);
+    std::optional<RewriteMismatch> m = compareResults(*want, *got, {rtol, atol});
     EXPECT_FALSE(m) << m->text();
     Result<std::vector<IValue>> again = loaded->forward(in, d);
     EXPECT_TRUE(again.ok()) << renderDiagnostics(d, "test");
-    EXPECT_FALSE(again && compareResults(*got, *again, 0, 0));
+    EXPECT_FALSE(again && compareResults(*got, *again, {0, 0}));
   }
   return countEngines(*compiled->graph());
 }
@@ -289,7 +289,7 @@ void expectExact(const char* text, const std::string& force, const std::vector<I
   EXPECT_GE(countEngines(*compiled->graph()).all(), 1u) << graphText(*compiled->graph());
   Result<std::vector<IValue>> want = module.forward(inputs, d), got = compiled->forward(inputs, d);
   ASSERT_TRUE(want.ok() && got.ok()) << renderDiagnostics(d, "test");
-  std::optional<RewriteMismatch> m = compareResults(*want, *got, 0, 0);
+  std::optional<RewriteMismatch> m = compareResults(*want, *got, {0, 0});
   EXPECT_FALSE(m) << m->text();
 }
 
@@ -433,7 +433,7 @@ void expectModel(const std::string& name, const std::string& force, size_t place
   const std::vector<IValue> in{value("1x3x64x64:f32:randn(seed=0)")};
   Result<std::vector<IValue>> want = module->forward(in, d), got = compiled->forward(in, d);
   ASSERT_TRUE(want.ok() && got.ok()) << renderDiagnostics(d, "test");
-  std::optional<RewriteMismatch> m = compareResults(*want, *got, 1e-3, 1e-3);
+  std::optional<RewriteMismatch> m = compareResults(*want, *got, {1e-3, 1e-3});
   EXPECT_FALSE(m) << m->text();
 }
 

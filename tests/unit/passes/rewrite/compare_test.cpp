@@ -21,7 +21,7 @@ IValue square(std::vector<float> numbers) {
 }
 
 std::optional<RewriteMismatch> compared(IValue a, IValue b, double relative = 1e-5, double absolute = 1e-6) {
-  return compareResults({std::move(a)}, {std::move(b)}, relative, absolute);
+  return compareResults({std::move(a)}, {std::move(b)}, {relative, absolute});
 }
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -31,7 +31,7 @@ const float kNaN = std::nanf("");
 
 TEST(Compare, ReportsWhereAndByHowMuch) {
   std::optional<RewriteMismatch> m =
-      compareResults({IValue(1), square({1, 2, 3, 4})}, {IValue(1), square({1, 2, 4, 8})}, 1e-5, 1e-6);
+      compareResults({IValue(1), square({1, 2, 3, 4})}, {IValue(1), square({1, 2, 4, 8})}, {1e-5, 1e-6});
   ASSERT_TRUE(m);
   EXPECT_EQ(m->output, 1u);
   EXPECT_EQ(
@@ -170,7 +170,7 @@ TEST(Compare, SixteenBitsMayDifferInTheLast) {
 }
 
 TEST(Compare, WhereResultsAreAssumedFiniteOthersDoNotCount) {
-  const Comparison finite{.assumesFinite = true};
+  const RewriteComparison finite{.assumesFinite = true};
   EXPECT_FALSE(compareResults({square({kNaN, kInfinity, 3, 4})}, {square({1, 2, 3, 4})}, finite));
   EXPECT_TRUE(compareResults({square({1, 2, 3, 4})}, {square({kNaN, 2, 3, 4})}, finite));
   EXPECT_TRUE(compareResults({square({kNaN, 2, 3, 4})}, {square({1, 2, 3, 5})}, finite));
