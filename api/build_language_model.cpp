@@ -272,8 +272,7 @@ class LanguageModelBuild {
     graph_ = cloneGraph(*lowered_->graph());
     entrance_ = openEntrance(*graph_, given_.registry(), *evaluator_, diagnostics_);
     if (!entrance_) return false;
-    entrance_->tokensFirst = !seesToken(0, false) && seesToken(0, true);
-    if (!showsTokens() || !isOfTexts()) return false;
+    if (!readsTexts()) return false;
     auto run = [this](const std::vector<IValue>& inputs, Diagnostics& d) { return given_.forward(inputs, d); };
     if (!tryInputs(run, *entrance_, diagnostics_)) return false;
     shape_.positions = entrance_->positions;
@@ -374,67 +373,14 @@ class LanguageModelBuild {
     return lowered_ && lowered_->prepare(diagnostics_);
   }
 
-  // Of the first or last token of a text; none where it does not run.
-  std::vector<double> logitsOfToken(bool isFirst, std::span<const TokenId> ids, const Entrance& entrance) const {
-    Diagnostics ignored;
-    Result<std::vector<IValue>> out = given_.forward(inputsOfText(entrance, ids), ignored);
-    const Tensor logits = out ? logitsOf(*out) : Tensor();
-    std::vector<double> token;
-    if (!logits.defined() || logits.rank() == 0) return token;
-    const int64_t words = logits.size(logits.rank() - 1), rest = std::max<int64_t>(logits.numel() - words, 0);
-    for (int64_t i = 0; i < std::min(words, logits.numel()); ++i) token.push_back(logits.real(isFirst ? i : rest + i));
-    return token;
-  }
-  // Whether the last logits depend on an earlier token of four: those of [batch, tokens] do not depend on the first one
-  // where a model takes [tokens, batch].
-  bool seesToken(size_t at, bool tokensFirst) const {
-    Entrance entrance = *entrance_;
-    entrance.tokensFirst = tokensFirst;
-    TokenId ids[] = {1, 1, 1, 1}, others[] = {1, 1, 1, 1};
-    others[at] = 2;
-    return logitsOfToken(false, ids, entrance) != logitsOfToken(false, others, entrance);
-  }
-
-  // What is kept for the next tokens is read, and a mask of places that is 1 where tokens are hides none of them.
-  bool showsTokens() const {
-    const bool mayForget = isOneByOne_ || !staticCaches_.mask.empty();
-    if (!mayForget || seesToken(0, false) || seesToken(1, false) || seesToken(2, false)) return true;
-    if (staticCaches_.mask.empty()) {
-      diagnostics_
-          .error(
-              "the model, which is for one token, forgets the tokens before it: what it writes for the next one has "
-              "the sizes of its example",
-              ErrorKind::Input)
-          .note(
-              "a cache that grows is to be an input and an output of torch.export, with a size that is left open "
-              "and an example that has some tokens in it");
+  // What is kept for the next tokens is read, and hides nothing; a cache is one of whole texts.
+  bool readsTexts() {
+    const TextTrials trials([this](const std::vector<IValue>& in, Diagnostics& d) { return given_.forward(in, d); });
+    entrance_->tokensFirst = trials.takesTokensFirst(*entrance_);
+    if ((isOneByOne_ || !staticCaches_.mask.empty()) &&
+        !trials.showTokens(*entrance_, staticCaches_.mask, diagnostics_))
       return false;
-    }
-    diagnostics_
-        .error(fmt::format("%{} is taken for a mask that is 1 where tokens are, and is none: tokens are hidden where "
-                           "it is 1",
-                           staticCaches_.mask),
-               ErrorKind::Input)
-        .note("a module around the model can invert it: forward(ids, attention_mask) with 1 - attention_mask");
-    return false;
-  }
-
-  // A model with caches that shows its tokens those after them says other things when it is given all of a text than
-  // when they come one after the other, which may be what it is for.
-  bool isOfTexts() const {
-    if (!hasCaches_ || entrance_->tokensFirst) return true;
-    const TokenId ids[] = {1, 1, 1, 1}, others[] = {1, 1, 1, 2};
-    if (logitsOfToken(true, ids, *entrance_) == logitsOfToken(false, ids, *entrance_)) return true;  // the last one's
-    if (logitsOfToken(true, ids, *entrance_) == logitsOfToken(true, others, *entrance_)) return true;
-    diagnostics_
-        .error(
-            "the model shows its first token later ones, though it has a cache of keys and values: it is for one "
-            "token a call, and its file does not say so",
-            ErrorKind::Input)
-        .note(
-            "torch.export with an example of one token says so; or its attention hides later tokens itself, with "
-            "is_causal or a mask");
-    return false;
+    return !hasCaches_ || entrance_->tokensFirst || trials.areOfTexts(*entrance_, diagnostics_);
   }
 
   // Hidden values of each token are taken for logits like any other numbers.

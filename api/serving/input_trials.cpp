@@ -219,4 +219,72 @@ void reportNoNumbers(const Entrance& entrance, int64_t tokens, Diagnostics& diag
     d.note("a mask is 1 where tokens are: one that marks padding is to be inverted by a module around the model");
 }
 
+// Of the first or last token of a text; none where it does not run.
+std::vector<double> TextTrials::logitsOfToken(bool isFirst, std::span<const TokenId> ids,
+                                              const Entrance& entrance) const {
+  Diagnostics ignored;
+  Result<std::vector<IValue>> out = model_(inputsOfText(entrance, ids), ignored);
+  const Tensor logits = out ? tscompile::logitsOf(*out) : Tensor();
+  std::vector<double> token;
+  if (!logits.defined() || logits.rank() == 0) return token;
+  const int64_t words = logits.size(logits.rank() - 1), rest = std::max<int64_t>(logits.numel() - words, 0);
+  for (int64_t i = 0; i < std::min(words, logits.numel()); ++i) token.push_back(logits.real(isFirst ? i : rest + i));
+  return token;
+}
+
+// Whether the last logits depend on an earlier token of four.
+bool TextTrials::seesToken(size_t at, Entrance entrance) const {
+  TokenId ids[] = {1, 1, 1, 1}, others[] = {1, 1, 1, 1};
+  others[at] = 2;
+  return logitsOfToken(false, ids, entrance) != logitsOfToken(false, others, entrance);
+}
+
+bool TextTrials::takesTokensFirst(const Entrance& entrance) const {
+  Entrance first = entrance, second = entrance;
+  first.tokensFirst = false;
+  second.tokensFirst = true;
+  return !seesToken(0, first) && seesToken(0, second);
+}
+
+bool TextTrials::showTokens(const Entrance& entrance, const std::string& mask, Diagnostics& diagnostics) const {
+  Entrance texts = entrance;
+  texts.tokensFirst = false;
+  for (size_t at = 0; at < 3; ++at)
+    if (seesToken(at, texts)) return true;
+  if (mask.empty()) {
+    diagnostics
+        .error(
+            "the model, which is for one token, forgets the tokens before it: what it writes for the next one has "
+            "the sizes of its example",
+            ErrorKind::Input)
+        .note(
+            "a cache that grows is to be an input and an output of torch.export, with a size that is left open "
+            "and an example that has some tokens in it");
+    return false;
+  }
+  diagnostics
+      .error(fmt::format("%{} is taken for a mask that is 1 where tokens are, and is none: tokens are hidden where it "
+                         "is 1",
+                         mask),
+             ErrorKind::Input)
+      .note("a module around the model can invert it: forward(ids, attention_mask) with 1 - attention_mask");
+  return false;
+}
+
+bool TextTrials::areOfTexts(const Entrance& entrance, Diagnostics& diagnostics) const {
+  const TokenId ids[] = {1, 1, 1, 1}, others[] = {1, 1, 1, 2};
+  const std::vector<double> first = logitsOfToken(true, ids, entrance);
+  if (first == logitsOfToken(false, ids, entrance)) return true;  // the last one's
+  if (first == logitsOfToken(true, others, entrance)) return true;
+  diagnostics
+      .error(
+          "the model shows its first token later ones, though it has a cache of keys and values: it is for one token a "
+          "call, and its file does not say so",
+          ErrorKind::Input)
+      .note(
+          "torch.export with an example of one token says so; or its attention hides later tokens itself, with "
+          "is_causal or a mask");
+  return false;
+}
+
 }  // namespace tscompile

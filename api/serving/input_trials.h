@@ -2,9 +2,13 @@
 #pragma once
 
 #include "passes/serving/entrance.h"
+#include "runtime/llm/tokens.h"
 
 #include <functional>
+#include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace tscompile {
 
@@ -14,6 +18,27 @@ namespace tscompile {
 using RunModel =
     std::function<Result<std::vector<IValue>>(const std::vector<IValue>& inputs, Diagnostics& diagnostics)>;
 bool tryInputs(const RunModel& model, const Entrance& entrance, Diagnostics& diagnostics);
+
+// Whether the logits of a text depend on the tokens that they should: on those before, on none behind.
+class TextTrials {
+ public:
+  explicit TextTrials(RunModel model) : model_(std::move(model)) {}
+
+  // Whether it takes [tokens, batch], of which those of [batch, tokens] do not depend on an earlier token.
+  bool takesTokensFirst(const Entrance& entrance) const;
+  // Whether what is kept for the next tokens is read, and a mask of places that is 1 where tokens are (its input; none:
+  // "") hides none of them. Reports if not.
+  bool showTokens(const Entrance& entrance, const std::string& mask, Diagnostics& diagnostics) const;
+  // A model with caches that shows its tokens those after them says other things when it is given all of a text than
+  // when they come one after the other, which may be what it is for: reported.
+  bool areOfTexts(const Entrance& entrance, Diagnostics& diagnostics) const;
+
+ private:
+  std::vector<double> logitsOfToken(bool isFirst, std::span<const TokenId> ids, const Entrance& entrance) const;
+  bool seesToken(size_t at, Entrance entrance) const;
+
+  RunModel model_;
+};
 
 // "ones for %attention_mask and 0, 1, .. for %position_ids"; empty if there are ids alone.
 std::string givenText(const Entrance& entrance);
