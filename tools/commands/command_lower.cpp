@@ -68,17 +68,20 @@ std::string nearestKind(const std::string& kind, const Module& module) {
   return ending.empty() ? nearest.name() : ending;
 }
 
-// One line for each: "relu(x=%x, inplace=False) -> %y: 2 nodes". A kind of which there was none is a mistake.
-void describeRecords(const CallRecords& records, const std::vector<std::string>& kinds, const Module& module,
-                     Session& session) {
+// A kind of which there was nothing is a mistake.
+UsageError nothingOf(const std::string& kind, const Module& module) {
+  UsageError error{"--record: nothing that is called, and no node, is '" + abbreviate(kind, 80) + "'"};
+  std::string nearest = nearestKind(kind, module);
+  if (!nearest.empty() && nearest != kind) error.notes.push_back("did you mean '" + nearest + "'?");
+  return error;
+}
+
+// One line for each: "relu(x=%x, inplace=False) -> %y: 2 nodes". The first kind of which there was nothing, or null.
+const std::string* describeRecords(const CallRecords& records, const std::vector<std::string>& kinds,
+                                   Session& session) {
   for (const std::string& kind : kinds) {
     std::vector<const CallRecord*> all = records.everOfKind(kind);
-    if (all.empty()) {
-      UsageError error{"--record: nothing that is called, and no node, is '" + abbreviate(kind, 80) + "'"};
-      std::string nearest = nearestKind(kind, module);
-      if (!nearest.empty() && nearest != kind) error.notes.push_back("did you mean '" + nearest + "'?");
-      throw error;
-    }
+    if (all.empty()) return &kind;
     for (const CallRecord* r : all)
       session.note(kind + "(" +
                    join(r->arguments(), ", ", [](const auto& a) { return a.first + "=" + argumentText(a.second); }) +
@@ -86,6 +89,7 @@ void describeRecords(const CallRecords& records, const std::vector<std::string>&
                    join(r->outputs(), ", ", [](const Value* v) { return v ? "%" + v->name() : std::string("gone"); }) +
                    ": " + (r->isAlive() ? counted(r->nodes().size(), "node") : "none of its nodes is left"));
   }
+  return nullptr;
 }
 
 // Names of --fall-back that match nothing are mistakes.
@@ -135,11 +139,15 @@ static int runLower(const Options& options, Session& session) {
   setFallBack(lowering.arguments, command.fallBack);
   lowering.unpackPlugins = command.unpackPlugins;
   lowering.records = command.records;
-  lowering.onRecords = [&](const CallRecords& records) { describeRecords(records, command.records, *module, session); };
+  const std::string* missing = nullptr;  // of what is to be remembered
+  lowering.onRecords = [&](const CallRecords& records) {
+    missing = describeRecords(records, command.records, session);
+  };
   RewriteArguments reports;
   lowering.onReports = [&](const RewriteArguments& all) { reports = all; };
   Result<Module> lowered = module->lowered(lowering, session.diagnostics);
   if (!lowered) return session.finish();
+  if (missing) throw nothingOf(*missing, *module);
   checkFallBack(command.fallBack, *module, command.method, reports);
   session.noteUnusedWeights(module->unusedWeights());
   session.report();

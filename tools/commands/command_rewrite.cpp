@@ -223,7 +223,10 @@ static int runRewrite(const Options& options, Session& session) {
     return session.finish();
   }
   const bool toFile = !options.rewrite.output.empty() && options.rewrite.output != "-";
-  if (toFile && text->graphs.size() == 1 && modelFileOf(options.arguments[0]) == ModelFile::Export) {
+  const bool isExport = modelFileOf(options.arguments[0]) == ModelFile::Export;
+  if (toFile && isExport && text->graphs.size() > 1)
+    session.note("the programs keep their weights in " + options.arguments[0] + ": give it as the weights of the text");
+  if (toFile && isExport && text->graphs.size() == 1) {
     std::optional<size_t> places = rewriteExported(options.arguments[0], *setup, options.rewrite.output, session);
     if (!places) return session.finish();
     session.report();
