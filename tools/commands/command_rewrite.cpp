@@ -223,10 +223,8 @@ static int runRewrite(const Options& options, Session& session) {
     return session.finish();
   }
   const bool toFile = !options.rewrite.output.empty() && options.rewrite.output != "-";
-  const bool isExport = modelFileOf(options.arguments[0]) == ModelFile::Export;
-  if (toFile && isExport && text->graphs.size() > 1)
-    session.note("the programs keep their weights in " + options.arguments[0] + ": give it as the weights of the text");
-  if (toFile && isExport && text->graphs.size() == 1) {
+  const bool isExport = toFile && modelFileOf(options.arguments[0]) == ModelFile::Export;
+  if (isExport && text->graphs.size() == 1) {
     std::optional<size_t> places = rewriteExported(options.arguments[0], *setup, options.rewrite.output, session);
     if (!places) return session.finish();
     session.report();
@@ -242,6 +240,9 @@ static int runRewrite(const Options& options, Session& session) {
     applied += plan.run(context, setup->settings).applied;
   }
   if (session.diagnostics.hasErrors()) return session.finish();
+  if (isExport)
+    session.note("the weights of these programs stay in " + options.arguments[0] +
+                 ", to be given with the text, which is run by its first graph");
   session.report();
   setup->finish();
   if (session.common.json) {

@@ -558,5 +558,25 @@ TEST(Rewrite, AProgramKeepsItsWeights) {
   EXPECT_EQ(run({text, "--weights", program}), wanted);
 }
 
+// Those of several programs are of one file, and stay there.
+TEST(Rewrite, SeveralProgramsLeaveTheirWeights) {
+  TemporaryFolder folder;
+  const std::string programs = TSCOMPILE_TESTS_DIR "/data/exports/several.pt2", text = folder / "several.ir";
+  const std::string rules = folder.write("a.rules",
+                                         "rule a\nmatch:\ngraph(%x, %w, %b):\n  %y = aten::linear(%x, %w, %b)\n"
+                                         "  return (%y)\nreplace:\ngraph(%x, %w, %b):\n  %t = aten::t(%w)\n"
+                                         "  %one : int = prim::Constant[value=1]()\n  %p = aten::matmul(%x, %t)\n"
+                                         "  %y = aten::add(%p, %b, %one)\n  return (%y)\n");
+  const CliResult rewritten = runCli({"rewrite", programs, "--rules", rules, "-o", text});
+  ASSERT_EQ(rewritten.code, 0) << rewritten.err;
+  EXPECT_NE(rewritten.err.find("the weights of these programs stay in " + programs), std::string::npos)
+      << rewritten.err;
+  EXPECT_FALSE(std::filesystem::exists(folder / "several.safetensors"));
+  const CliResult of = runCli({"run", programs, "--method", "first", "--print", "--input", "0=3x2:f32:ones"});
+  const CliResult got = runCli({"run", text, "--weights", programs, "--print", "--input", "0=3x2:f32:ones"});
+  EXPECT_EQ(got.code, 0) << got.err;
+  EXPECT_EQ(got.out, of.out);
+}
+
 }  // namespace
 }  // namespace tscompile::test
