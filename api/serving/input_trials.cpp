@@ -233,7 +233,7 @@ std::vector<double> TextTrials::logitsOfToken(bool isFirst, std::span<const Toke
 }
 
 // Whether the last logits depend on an earlier token of four.
-bool TextTrials::seesToken(size_t at, Entrance entrance) const {
+bool TextTrials::seesToken(size_t at, const Entrance& entrance) const {
   TokenId ids[] = {1, 1, 1, 1}, others[] = {1, 1, 1, 1};
   others[at] = 2;
   return logitsOfToken(false, ids, entrance) != logitsOfToken(false, others, entrance);

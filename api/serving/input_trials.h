@@ -35,7 +35,7 @@ class TextTrials {
 
  private:
   std::vector<double> logitsOfToken(bool isFirst, std::span<const TokenId> ids, const Entrance& entrance) const;
-  bool seesToken(size_t at, Entrance entrance) const;
+  bool seesToken(size_t at, const Entrance& entrance) const;
 
   RunModel model_;
 };

@@ -3,15 +3,12 @@
 #include "api/extensions.h"
 #include "api/module.h"
 #include "ir/graph/printer.h"
-#include "runtime/plugin/plugin_check.h"
 #include "runtime/plugin/plugin_instance.h"
 #include "runtime/registry.h"
 
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <filesystem>
-#include <thread>
 
 namespace tscompile::test {
 namespace {
