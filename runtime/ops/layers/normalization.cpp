@@ -1,4 +1,4 @@
-// Normalization: batch_norm, instance_norm, layer_norm, group_norm, rms_norm, renorm.
+// Normalization: batch_norm, instance_norm, layer_norm, group_norm, rms_norm.
 #include "runtime/engine/layers/group_norm_layer.h"
 #include "runtime/engine/layers/rms_norm_layer.h"
 #include "runtime/engine/layers/row_layers.h"
@@ -525,55 +525,6 @@ void nativeGroupNormKernel(KernelCall& call) {
                call.tensor(2), call.number(7));
 }
 
-// ---- renorm: slices along a dimension whose norm is above maxnorm are scaled down to it ----
-
-void inferRenorm(InferCall& call) {
-  TensorInfo x = call.rankedTensor(0);
-  call.require(call.number(1) > 0, "renorm: non-positive norm not supported");
-  call.require(x.rank() > 1, "renorm: input needs at least 2 dimensions, got {} dimensions", x.rank());
-  call.dim(2, x.rank());
-  call.require(call.number(3) >= 0, "renorm: expected maxnorm to be >= 0 but got {}", call.number(3));
-  call.result(x);
-}
-
-// The p-norm of numbers by their magnitudes.
-template <class Each>
-double normOf(double p, Each&& each) {
-  double sum = 0;
-  bool infinite = std::isinf(p);
-  each([&](double v) {
-    if (infinite)
-      sum = std::isnan(v) ? v : std::max(sum, v);
-    else
-      sum += p == 1 ? v : p == 2 ? v * v : std::pow(v, p);
-  });
-  return infinite ? sum : p == 2 ? std::sqrt(sum) : std::pow(sum, 1 / p);
-}
-
-void renormKernel(KernelCall& call) {
-  Tensor x = denseTensor(call.tensor(0));
-  DenseResult out(call.out());
-  double p = call.number(1), most = call.number(3);
-  SplitSizes sizes(x.sizes(), call.dim(2, x.rank()));
-  auto run = [&](auto sample) {
-    using T = decltype(sample);
-    for (int64_t i = 0; i < sizes.size; ++i) {
-      auto offset = [&](int64_t o) { return (o * sizes.size + i) * sizes.inner; };
-      double norm = normOf(p, [&](auto&& take) {
-        for (int64_t o = 0; o < sizes.outer; ++o)
-          for (int64_t k = 0; k < sizes.inner; ++k) take(static_cast<double>(std::abs(x.data<T>()[offset(o) + k])));
-      });
-      using Part = decltype(std::abs(T()));
-      auto factor = norm > most ? static_cast<Part>(most / (norm + 1e-7)) : Part(1);
-      for (int64_t o = 0; o < sizes.outer; ++o)
-        for (int64_t k = 0; k < sizes.inner; ++k) out.data<T>()[offset(o) + k] = x.data<T>()[offset(o) + k] * factor;
-      call.context().checkInterrupt(sizes.outer * sizes.inner);
-    }
-  };
-  withFloatingOrComplex(x.dtype(), run);
-  out.store();
-}
-
 }  // namespace
 
 void registerNormalizationOps(OpRegistry& ops) {
@@ -601,11 +552,6 @@ void registerNormalizationOps(OpRegistry& ops) {
       inferRmsNorm, rmsNormKernel, convertRmsNorm);
   add("aten::group_norm", inferGroupNorm, keepingFormat<groupNormKernel>, convertGroupNorm, {}, {Trait::RoundsOnce});
   add("aten::native_group_norm", inferNativeGroupNorm, keepingFormat<nativeGroupNormKernel>);
-  ops.add({.schema = "aten::renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor",
-           .infer = inferRenorm,
-           .kernel = renormKernel,
-           .dtypes = kFloatingTypes | kComplexTypes,
-           .inplace = InPlace::ByCopy});
 }
 
 }  // namespace tscompile

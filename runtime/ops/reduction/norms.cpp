@@ -147,22 +147,72 @@ void runVectorNorm(KernelCall& call, double order) {
 }
 void vectorNormKernel(KernelCall& call) { runVectorNorm(call, orderArgument(call)); }
 
-// The orders that models use, of f32: sums of squares or magnitudes, or the largest of these.
+// The orders that models use, of f32: sums of squares or magnitudes, or the largest of these. None of another order.
+std::optional<IValue> normInNetwork(ConvertCall& call, const Tensor& x, double order, const IValue& dims,
+                                    const IValue& keep) {
+  auto sum = [&](const IValue& v) { return call.compute("aten::sum.dim_IntList", {v, dims, keep, IValue()}); };
+  if (order == 2) return call.compute("aten::sqrt", {sum(call.compute("aten::mul.Tensor", {x, x}))});
+  if (order != 1 && order != std::numeric_limits<double>::infinity()) {
+    convertToKernel(call, "its order is neither 1, 2 nor infinity");
+    return std::nullopt;
+  }
+  IValue magnitudes = call.compute("aten::abs", {x});
+  return order == 1 ? sum(magnitudes) : call.compute("aten::amax", {magnitudes, dims, keep});
+}
 void convertVectorNorm(ConvertCall& call) {
   Tensor x = call.tensor(0);
-  const double order = orderArgument(call);
   if (x.dtype() != DType::Float32 || call.spec().dtype != DType::Float32)
     return convertToKernel(call, "an argument is not float32");
   if (x.numel() == 0) return convertToKernel(call, "a tensor has no elements");
   const bool all = call.size() < 4 || call.isNone(2);
   IValue dims = all ? intList(Dims()) : call.argument(2), keep = call.size() < 4 ? IValue(false) : call.argument(3);
-  auto sum = [&](const IValue& v) { return call.compute("aten::sum.dim_IntList", {v, dims, keep, IValue()}); };
-  if (order == 2) return call.setResult(0, call.compute("aten::sqrt", {sum(call.compute("aten::mul.Tensor", {x, x}))}));
-  IValue magnitudes = call.compute("aten::abs", {x});
-  if (order == 1) return call.setResult(0, sum(magnitudes));
-  if (order == std::numeric_limits<double>::infinity())
-    return call.setResult(0, call.compute("aten::amax", {magnitudes, dims, keep}));
-  convertToKernel(call, "its order is neither 1, 2 nor infinity");
+  if (auto norm = normInNetwork(call, x, orderArgument(call), dims, keep)) call.setResult(0, *norm);
+}
+
+// ---- renorm: slices along a dimension whose norm is above maxnorm are scaled down to it ----
+
+void inferRenorm(InferCall& call) {
+  TensorInfo x = call.rankedTensor(0);
+  call.require(call.number(1) > 0, "renorm: non-positive norm not supported");
+  call.require(x.rank() > 1, "renorm: input needs at least 2 dimensions, got {} dimensions", x.rank());
+  call.dim(2, x.rank());
+  call.require(call.number(3) >= 0, "renorm: expected maxnorm to be >= 0 but got {}", call.number(3));
+  call.result(x);
+}
+void renormKernel(KernelCall& call) {
+  Tensor x = call.tensor(0);
+  const double most = call.number(3);
+  const DType dtype = realPart(x.dtype()), accumulated = dtype == DType::Float64 ? dtype : DType::Float32;
+  Dims dims = listed(x.rank()), sizes(static_cast<size_t>(x.rank()), 1);
+  const int64_t kept = call.dim(2, x.rank());
+  dims.erase(static_cast<size_t>(kept));
+  sizes[kept] = x.size(kept);
+  call.require(!std::isinf(call.number(1)) || x.numel() != 0 || x.size(kept) == 0,
+               "cannot compute the inf norm on a dimension that is empty");
+  Tensor factor = Tensor::empty(accumulated, sizes);
+  vectorNorm(x, dims, factor, call.number(1));
+  auto scale = [&]<class T>(T* norms) {
+    for (int64_t i = 0; i < factor.numel(); ++i)
+      norms[i] = norms[i] > static_cast<T>(most) ? static_cast<T>(most) / (norms[i] + static_cast<T>(1e-7)) : T(1);
+  };
+  accumulated == DType::Float64 ? scale(factor.data<double>()) : scale(factor.data<float>());
+  call.setResult(invokeTensor(call, "aten::mul.Tensor", {x, convertTensor(factor, dtype)}));
+}
+void convertRenorm(ConvertCall& call) {
+  Tensor x = call.tensor(0);
+  if (x.dtype() != DType::Float32) return convertToKernel(call, "an argument is not float32");
+  if (x.numel() == 0) return convertToKernel(call, "a tensor has no elements");
+  Dims dims = listed(x.rank());
+  dims.erase(static_cast<size_t>(call.dim(2, x.rank())));
+  auto norm = normInNetwork(call, x, call.number(1), intList(dims), true);
+  if (!norm) return;
+  const IValue most = call.number(3);
+  IValue scaled =
+      call.compute("aten::mul.Scalar",
+                   {call.compute("aten::reciprocal", {call.compute("aten::add.Scalar", {*norm, 1e-7, 1})}), most});
+  IValue factor =
+      call.compute("aten::where.ScalarOther", {call.compute("aten::gt.Scalar", {*norm, most}), scaled, 1.0});
+  call.setResult(0, call.compute("aten::mul.Tensor", {x, factor}));
 }
 
 // ---- norm ----
@@ -433,6 +483,12 @@ void registerNormsOps(OpRegistry& ops) {
            .infer = inferNuclear<1>,
            .kernel = nuclearKernel,
            .dtypes = kFloatingTypes | kComplexTypes});
+  ops.add({.schema = "aten::renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor",
+           .infer = inferRenorm,
+           .kernel = renormKernel,
+           .convert = convertRenorm,
+           .dtypes = kFloatingTypes | kComplexTypes,
+           .inplace = InPlace::ByCopy});
   add("aten::dist", inferDist, distKernel);
   add("aten::norm_except_dim", inferNormExceptDim, normExceptDimKernel);
   add("aten::_weight_norm", inferWeightNorm, weightNormKernel);
