@@ -17,17 +17,18 @@ inline int64_t wrapMul(int64_t a, int64_t b) {
 }
 inline int64_t wrapNeg(int64_t a) { return wrapSub(0, a); }
 
-// Rounds towards minus infinity. `b` is not 0; the one quotient that does not fit wraps.
+// Rounds towards minus infinity. `b` is not 0; the one quotient that does not fit wraps. Signs are as good as random
+// in a tensor: they are computed with, as processors cannot foresee where a branch on them goes.
 inline int64_t floorDiv(int64_t a, int64_t b) {
   if (b == -1) return wrapNeg(a);
-  int64_t q = a / b;
-  return (a % b != 0 && ((a < 0) != (b < 0))) ? q - 1 : q;
+  const int64_t q = a / b, r = a % b;
+  return q - static_cast<int64_t>((r != 0) & ((r ^ b) < 0));
 }
 // The sign of the divisor.
 inline int64_t floorMod(int64_t a, int64_t b) {
   if (b == -1) return 0;
-  int64_t r = a % b;
-  return (r != 0 && ((r < 0) != (b < 0))) ? r + b : r;
+  const int64_t r = a % b;
+  return r + (b & -static_cast<int64_t>((r != 0) & ((r ^ b) < 0)));
 }
 inline int64_t truncDiv(int64_t a, int64_t b) { return b == -1 ? wrapNeg(a) : a / b; }
 inline int64_t truncMod(int64_t a, int64_t b) { return b == -1 ? 0 : a % b; }
