@@ -23,20 +23,21 @@ void ReductionLayer::run(Frame& frame) const {
   auto* to = frame.data<float>(outputs[0]);
   if (steps.empty())
     return reduceMiddle(kind, outer, count, inner, divisor, frame.data<float>(inputs[0]), to, frame.threads());
-  const int64_t rows = std::max<int64_t>(kMostFused / count, 1), pieces = (outer + rows - 1) / rows;
+  const int64_t rows = std::max<int64_t>(kMostFused / count, 1), blocks = (innerRows + rows - 1) / rows;
   constexpr int64_t kParallel = 32 << 10;  // elements
-  parallelFor(pieces, outer * count < kParallel ? 1 : frame.threads(), [&](int64_t piece) {
-    const int64_t first = piece * rows, some = std::min(rows, outer - first);
+  parallelFor(outer / innerRows * blocks, outer * count < kParallel ? 1 : frame.threads(), [&](int64_t piece) {
+    const int64_t block = piece / blocks, first = piece % blocks * rows, some = std::min(rows, innerRows - first);
     alignas(64) float made[kMostFused];
     SmallVector<PointwiseOperand, 8> operands;
     for (size_t i = 0; i < inputs.size(); ++i) {
       const auto item = static_cast<int64_t>(itemSize(frame.network()[inputs[i]].dtype));
-      operands.push_back({frame.raw(inputs[i]) + first * steps[i][0] * item, steps[i]});
+      const Steps& s = steps[i];
+      operands.push_back({frame.raw(inputs[i]) + (block * s[0] + first * s[1]) * item, std::span(s).subspan(1)});
     }
-    const int64_t dims[] = {some, count};
+    const int64_t dims[] = {some, count / innerCount, innerCount};
     void* result = made;
     runPointwise(program, dims, operands, std::span(&result, 1), 1);
-    reduceMiddle(kind, some, count, 1, divisor, made, to + first, 1);
+    reduceMiddle(kind, some, count, 1, divisor, made, to + block * innerRows + first, 1);
   });
 }
 

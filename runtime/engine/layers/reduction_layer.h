@@ -22,11 +22,13 @@ class ReductionLayer : public Layer {
   int64_t outer = 1, count = 1, inner = 1;
 
   // What is reduced may be the result of a program (optimize/fuse_reductions.cpp), of at most so many elements in a
-  // row; the layer's inputs are its operands then, each with steps from row to row and along a row.
+  // row; the layer's inputs are its operands then. Rows are [outer / innerRows][innerRows], each of
+  // [count / innerCount][innerCount] elements; an operand has a step for each of the four.
   static constexpr int64_t kMostFused = 4096;
-  using Steps = std::array<int64_t, 2>;
+  using Steps = std::array<int64_t, 4>;
   PointwiseProgram program;
   std::vector<Steps> steps;
+  int64_t innerRows = 1, innerCount = 1;
 };
 
 // (self) or (self, dimensions, keepdim), with or without a dtype behind.

@@ -89,7 +89,24 @@ TEST(ComposedLayers, WhatIsReducedMayHaveAnotherShape) {
   for (int row : {2, 5, 15, 30, 60, 90}) expectLayers(body(row), "pointwise+mean", {x, randn({1}, 2)});
   for (int row : {2, 15, 90}) expectLayers(body(row), "pointwise, mean", {x, randn({10}, 3)});
   expectLayers(body(10), "pointwise+mean", {x, randn({10}, 3)});
-  expectLayers(body(30), "pointwise, mean", {x, randn({3, 1}, 3)});
+  expectLayers(body(30), "pointwise+mean", {x, randn({3, 1}, 3)});
+}
+
+// Windows share their elements, and lie in rows of rows.
+TEST(ComposedLayers, WhatIsReducedMayBeWindows) {
+  const std::string numbers =
+      "  %size : int = prim::Constant[value=16]()\n  %step : int = prim::Constant[value=5]()\n"
+      "  %d : int[] = prim::Constant[value=[-1]]()\n  %both : int[] = prim::Constant[value=[-1, -2]]()\n"
+      "  %w : Tensor = aten::unfold(%x, %one, %size, %step)\n";
+  const Tensor x = randn({7, 301}, 1), images = randn({6, 37, 42}, 2);
+  expectLayers(numbers + "  %z : Tensor = aten::sum(%w, %d, %t, %none)\n", "pointwise+sum", {x, x});
+  expectLayers(numbers + "  %b : Tensor = aten::mul(%w, %w)\n  %z : Tensor = aten::mean(%b, %d, %f, %none)\n",
+               "pointwise+mean", {x, x});
+  expectLayers(numbers + "  %z : Tensor = aten::sum(%w, %both, %t, %none)\n", "copy, sum", {images, images});
+  expectLayers(numbers +
+                   "  %v : Tensor = aten::unfold(%w, %two, %two, %one)\n  %u : Tensor = aten::abs(%v)\n"
+                   "  %z : Tensor = aten::amax(%u, %both, %f)\n",
+               "pointwise, max", {images, images});
 }
 
 TEST(ComposedLayers, PoolsOfVolumesAndWithoutBatch) {
