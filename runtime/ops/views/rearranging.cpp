@@ -82,8 +82,7 @@ void convertRot90(ConvertCall& call) {
     return call.setResult(0, turned);
   }
   const IValue flipped = call.compute("aten::flip", {t, intList(Dims{dims[turns == 1 ? 1 : 0]})});
-  call.setResult(0,
-                 call.compute("aten::contiguous", {call.compute("aten::transpose.int", {flipped, dims[0], dims[1]})}));
+  call.setResult(0, call.compute("aten::transpose.int", {flipped, dims[0], dims[1]}));
 }
 
 void rot90Kernel(KernelCall& call) {
