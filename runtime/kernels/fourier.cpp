@@ -156,6 +156,46 @@ void fourierPass(const FourierPlan::Pass& p, float sign, const float* cosines, c
   }
 }
 
+// With the spectra E and O of the elements at even and odd places, the spectrum of pairs is Z = E + i O, and that of
+// all X[k] = E[k] + root[k] O[k].
+void fourierParts(int64_t half, const float* cosines, const float* sines, const float* pairRe, const float* pairIm,
+                  float* re, float* im) {
+  const Tag d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto h = hn::Set(d, 0.5f);
+  for (int64_t k = 0; k <= half; ++k) {
+    const auto c = hn::Set(d, cosines[k]), s = hn::Set(d, sines[k]);
+    const int64_t at = (k == half ? 0 : k) * kFourierLines, mirrored = (k == 0 ? 0 : half - k) * kFourierLines;
+    for (int64_t l = 0; l < kFourierLines; l += lanes) {
+      const auto a = hn::LoadU(d, pairRe + at + l), b = hn::LoadU(d, pairIm + at + l);
+      const auto e = hn::LoadU(d, pairRe + mirrored + l), f = hn::LoadU(d, pairIm + mirrored + l);
+      const auto evenRe = hn::Mul(h, hn::Add(a, e)), evenIm = hn::Mul(h, hn::Sub(b, f));
+      const auto oddRe = hn::Mul(h, hn::Add(b, f)), oddIm = hn::Mul(h, hn::Sub(e, a));
+      hn::StoreU(hn::Add(evenRe, hn::MulSub(oddRe, c, hn::Mul(oddIm, s))), d, re + k * kFourierLines + l);
+      hn::StoreU(hn::Add(evenIm, hn::MulAdd(oddRe, s, hn::Mul(oddIm, c))), d, im + k * kFourierLines + l);
+    }
+  }
+}
+// Back, twice as large: E[k] = X[k] + conj(X[half - k]), O[k] = (X[k] - conj(X[half - k])) root[k].
+void fourierPairs(int64_t half, const float* cosines, const float* sines, const float* re, const float* im,
+                  float* pairRe, float* pairIm) {
+  const Tag d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t k = 0; k < half; ++k) {
+    const auto c = hn::Set(d, cosines[k]), s = hn::Set(d, sines[k]);
+    const int64_t at = k * kFourierLines, mirrored = (half - k) * kFourierLines;
+    for (int64_t l = 0; l < kFourierLines; l += lanes) {
+      const auto a = hn::LoadU(d, re + at + l), b = hn::LoadU(d, im + at + l);
+      const auto e = hn::LoadU(d, re + mirrored + l), f = hn::LoadU(d, im + mirrored + l);
+      const auto apartRe = hn::Sub(a, e), apartIm = hn::Add(b, f);
+      const auto turnRe = hn::MulSub(apartRe, c, hn::Mul(apartIm, s));
+      const auto turnIm = hn::MulAdd(apartRe, s, hn::Mul(apartIm, c));
+      hn::StoreU(hn::Sub(hn::Add(a, e), turnIm), d, pairRe + at + l);
+      hn::StoreU(hn::Add(hn::Sub(b, f), turnRe), d, pairIm + at + l);
+    }
+  }
+}
+
 // Where the float `f` of a line goes: element f, or the real or the imaginary part of element f / 2.
 template <class T>
 HWY_INLINE T* partOf(const FourierLines& lines, T* re, T* im, int64_t f) {
@@ -163,6 +203,7 @@ HWY_INLINE T* partOf(const FourierLines& lines, T* re, T* im, int64_t f) {
 }
 
 using Four = hn::FixedTag<float, 4>;
+using Eight = hn::CappedTag<float, 8>;
 
 // Runs of four floats `step` apart, one in each block.
 HWY_INLINE hn::Vec<Four> loadBlocks(Four d, const float* from, int64_t) { return hn::LoadU(d, from); }
@@ -210,6 +251,7 @@ HWY_INLINE void overLines(int64_t lines, Some&& some, One&& one) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(Tag()));
   int64_t l = 0;
   for (; l + lanes <= lines; l += lanes) some(Tag(), l);
+  if (const auto eight = static_cast<int64_t>(hn::Lanes(Eight())); l + eight <= lines) some(Eight(), l), l += eight;
   for (; l + 4 <= lines; l += 4) some(Four(), l);
   for (; l < lines; ++l) one(l);
 }
@@ -308,6 +350,13 @@ FourierPlan::FourierPlan(int64_t n, bool forward) : n_(n), forward_(forward) {
     cosines_.push_back(static_cast<float>(std::cos(angle)));
     sines_.push_back(static_cast<float>(forward ? -std::sin(angle) : std::sin(angle)));
   }
+}
+
+void FourierPlan::partsOfPairs(const float* pairRe, const float* pairIm, float* re, float* im) const {
+  TS_SIMD(fourierParts)(n_ / 2, cosines_.data(), sines_.data(), pairRe, pairIm, re, im);
+}
+void FourierPlan::pairsOfParts(const float* re, const float* im, float* pairRe, float* pairIm) const {
+  TS_SIMD(fourierPairs)(n_ / 2, cosines_.data(), sines_.data(), re, im, pairRe, pairIm);
 }
 
 bool FourierPlan::run(float* re, float* im, float* otherRe, float* otherIm) const {

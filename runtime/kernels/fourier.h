@@ -27,12 +27,13 @@ class FourierPlan {
   FourierPlan(int64_t n, bool forward);
   int64_t length() const { return n_; }
   bool isForward() const { return forward_; }
-  // The parts of exp(-+ 2 pi i k / n).
-  float cosine(int64_t k) const { return cosines_[static_cast<size_t>(k)]; }
-  float sine(int64_t k) const { return sines_[static_cast<size_t>(k)]; }
   // Elements lie [n][kFourierLines], real and imaginary parts apart. The transform, which is not scaled, is left in the
   // first pair of buffers or in the second: whether in the second.
   bool run(float* re, float* im, float* otherRe, float* otherIm) const;
+  // The first half of the spectrum of real elements, n / 2 + 1 of n, from that of the pairs x[2 j] + i x[2 j + 1]; and
+  // back, twice as large.
+  void partsOfPairs(const float* pairRe, const float* pairIm, float* re, float* im) const;
+  void pairsOfParts(const float* re, const float* im, float* pairRe, float* pairIm) const;
 
   // in[k][m][i] -> out[j][k][i], turned by root[i * j * before]; n = before * radix * after.
   struct Pass {

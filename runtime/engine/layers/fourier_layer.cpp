@@ -71,37 +71,6 @@ void FourierLayer::scatter(const float* re, const float* im, bool complex, int64
   });
 }
 
-// The spectrum X of x, of which Z is that of the pairs x[2 j] + i x[2 j + 1]: with the spectra E and O of the elements
-// at even and odd places, Z = E + i O, and X[k] = E[k] + root[k] O[k]. The first half of X.
-void FourierLayer::partsOfPairs(const float* pairRe, const float* pairIm, float* re, float* im) const {
-  const int64_t half = half_->length();
-  for (int64_t k = 0; k <= half; ++k) {
-    const float c = plan_.cosine(k), s = plan_.sine(k);
-    const int64_t at = k % half * kFourierLines, mirrored = (half - k) % half * kFourierLines;
-    for (int64_t l = 0; l < kFourierLines; ++l) {
-      const float a = pairRe[at + l], b = pairIm[at + l], d = pairRe[mirrored + l], e = pairIm[mirrored + l];
-      const float evenRe = 0.5f * (a + d), evenIm = 0.5f * (b - e), oddRe = 0.5f * (b + e), oddIm = 0.5f * (d - a);
-      re[k * kFourierLines + l] = evenRe + (oddRe * c - oddIm * s);
-      im[k * kFourierLines + l] = evenIm + (oddRe * s + oddIm * c);
-    }
-  }
-}
-
-// Back, twice as large: E[k] = X[k] + conj(X[half - k]), O[k] = (X[k] - conj(X[half - k])) root[k].
-void FourierLayer::pairsOfParts(const float* re, const float* im, float* pairRe, float* pairIm) const {
-  const int64_t half = half_->length();
-  for (int64_t k = 0; k < half; ++k) {
-    const float c = plan_.cosine(k), s = plan_.sine(k);
-    const int64_t at = k * kFourierLines, mirrored = (half - k) * kFourierLines;
-    for (int64_t l = 0; l < kFourierLines; ++l) {
-      const float a = re[at + l], b = im[at + l], d = re[mirrored + l], e = -im[mirrored + l];
-      const float turnRe = (a - d) * c - (b - e) * s, turnIm = (a - d) * s + (b - e) * c;
-      pairRe[at + l] = a + d - turnIm;
-      pairIm[at + l] = b + e + turnRe;
-    }
-  }
-}
-
 void FourierLayer::runPairs(const float* from, int64_t given, int64_t made, int64_t first, int64_t lines,
                             float* scratch, float* to) const {
   const int64_t size = plan_.length() * kFourierLines;
@@ -114,7 +83,7 @@ void FourierLayer::runPairs(const float* from, int64_t given, int64_t made, int6
     for (float* part : {re, im}) clearRest(part, taken, half_->length() + 1, lines);
     gatherFourier({lines, taken, given * 2, true, false}, from + first * given * 2, re, im);
     makeEndsReal(im);
-    pairsOfParts(re, im, pairRe, pairIm);
+    plan_.pairsOfParts(re, im, pairRe, pairIm);
     transform();
     return scatterFourier({lines, half_->length(), made, true, false}, pairRe, pairIm, scale, to + first * made);
   }
@@ -122,7 +91,7 @@ void FourierLayer::runPairs(const float* from, int64_t given, int64_t made, int6
   for (float* part : {pairRe, pairIm}) clearRest(part, taken, half_->length(), lines);
   gatherFourier({lines, taken, given, true, false}, from + first * given, pairRe, pairIm);
   transform();
-  partsOfPairs(pairRe, pairIm, re, im);
+  plan_.partsOfPairs(pairRe, pairIm, re, im);
   made > half_->length() + 1 ? mirror(re, im) : makeEndsReal(im);
   scatter(re, im, true, made, first, lines, to);
 }

@@ -37,8 +37,6 @@ class FourierLayer : public Layer {
   void scatter(const float* re, const float* im, bool complex, int64_t made, int64_t first, int64_t lines,
                float* to) const;
 
-  void partsOfPairs(const float* pairRe, const float* pairIm, float* re, float* im) const;
-  void pairsOfParts(const float* re, const float* im, float* pairRe, float* pairIm) const;
   void runPairs(const float* from, int64_t given, int64_t made, int64_t first, int64_t lines, float* scratch,
                 float* to) const;
 

@@ -22,6 +22,7 @@ RearrangeLayer::RearrangeLayer(const Node* node, std::string name, const Dims& i
   rowTo_ = static_cast<int64_t>(line.size());
   isScattered_ = runs_.size() > line.size() / 4 && std::find(line.begin(), line.end(), kFilling) == line.end();
   last_ = last;
+  for (size_t d = 0; d < last; ++d) keepsRows_ &= keeps(d);
   strides_.resize(last);
   int64_t stride = 1;
   for (size_t d = last; d-- > 0; stride *= inSizes[d]) strides_[d] = stride;
@@ -72,6 +73,16 @@ void copyReversed(const std::byte* source, std::byte* target, int64_t count, siz
   }
   for (int64_t i = 0; i < count; ++i, source -= unitBytes, target += unitBytes) std::memcpy(target, source, unitBytes);
 }
+
+// The parts of complex numbers change places.
+void swapPairs(const std::byte* from, std::byte* to, int64_t pairs) {
+  for (int64_t i = 0; i < pairs; ++i) {
+    uint64_t pair;
+    std::memcpy(&pair, from + i * int64_t{sizeof(pair)}, sizeof(pair));
+    pair = pair << 32 | pair >> 32;
+    std::memcpy(to + i * int64_t{sizeof(pair)}, &pair, sizeof(pair));
+  }
+}
 }  // namespace
 
 void RearrangeLayer::copyRow(const std::byte* from, std::byte* to, size_t unitBytes) const {
@@ -104,10 +115,14 @@ void RearrangeLayer::run(Frame& frame) const {
   const int64_t pieces = std::clamp<int64_t>(bytes >> 16, 1, std::min<int64_t>(rows, 64));
   parallelFor(pieces, bytes < (256 << 10) ? 1 : frame.threads(), [&](int64_t i) {
     const Piece piece = pieceOf(rows, pieces, i);
+    if (keepsRows_ && unitBytes == sizeof(float) && sources_[last_] == std::vector<int64_t>{1, 0}) {
+      const auto first = static_cast<size_t>(piece.begin) * 2 * sizeof(float);
+      return swapPairs(from + first, to + first, piece.end - piece.begin);
+    }
     for (int64_t row = piece.begin; row < piece.end; ++row) {
-      int64_t at = 0, rest = row;
+      int64_t at = keepsRows_ ? row : 0, rest = row;
       bool inside = true;
-      for (size_t d = last_; d-- > 0;) {
+      for (size_t d = keepsRows_ ? 0 : last_; d-- > 0;) {
         const auto size = static_cast<int64_t>(sources_[d].size());
         const int64_t source = sources_[d][static_cast<size_t>(rest % size)];
         rest /= size;

@@ -43,6 +43,7 @@ class RearrangeLayer : public Layer {
   size_t last_ = 0;  // that dimension
   std::vector<Run> runs_;
   bool isScattered_ = false;         // hardly any are neighbours
+  bool keepsRows_ = true;            // the dimensions in front of it are as they were
   int64_t unit_ = 1;                 // elements behind that dimension
   int64_t rowFrom_ = 0, rowTo_ = 0;  // units of a row
   std::vector<int64_t> strides_;     // of the input's rows, in rows

@@ -76,6 +76,10 @@ TEST(RearrangingLayers, Moving) {
       "  %y : Tensor = aten::roll(%x, %p, %d)\n",
       "roll", in);
   expectLayer("  %d : int[] = prim::Constant[value=[1, 2]]()\n  %y : Tensor = aten::flip(%x, %d)\n", "flip", in);
+  const Tensor pair = randn({3, 5, 2}, 4);
+  const std::vector<IValue> pairs{pair, pair, pair};
+  expectLayer("  %d : int[] = prim::Constant[value=[-1]]()\n  %y : Tensor = aten::flip(%x, %d)\n", "flip", pairs);
+  expectLayer("  %d : int[] = prim::Constant[value=[0, 2]]()\n  %y : Tensor = aten::flip(%x, %d)\n", "flip", pairs);
 }
 
 TEST(RearrangingLayers, Resizing) {
