@@ -31,7 +31,8 @@ void readThroughCopies(Network& network);
 void fusePointwise(Network& network);
 // What is made for one reduction alone is made as it is reduced.
 void fuseReductions(Network& network);
-// Products of batches write their results in the order in which they are wanted.
+// Products of batches write their results in the order in which they are wanted, and so do loops whose operands lie in
+// that order.
 void removeCopies(Network& network);
 // Convolutions and what stands between them work on blocked activations; reorders where layouts meet.
 void assignLayouts(Network& network, const EngineOptions& options);

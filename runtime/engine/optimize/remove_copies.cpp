@@ -3,6 +3,12 @@
 #include "runtime/engine/layers/pointwise_layer.h"
 #include "runtime/engine/optimize/optimize.h"
 #include "runtime/engine/optimize/uses.h"
+#include "runtime/engine/optimize/walk.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
+#include <vector>
 
 namespace tscompile {
 namespace {
@@ -28,6 +34,31 @@ bool follow(const int64_t (&sizes)[4], const Side& from, const NetTensor& copy, 
   return covered == copy.numel && to.column == 1;
 }
 
+// How far apart elements are that follow each other; repeated ones lie as well as neighbours.
+int64_t lastStep(const Dims& sizes, const Dims& strides) {
+  for (size_t d = sizes.size(); d-- > 0;)
+    if (sizes[d] != 1) return std::max<int64_t>(std::abs(strides[d]), 1);
+  return 1;
+}
+
+// The operands of a loop in the order of a copy that alone reads its result as `seen`; empty if they lie better as they
+// are.
+std::vector<Walk> inOrderOf(const Network& n, const PointwiseLayer& loop, const NetTensor& seen) {
+  const Dims& sizes = n[loop.outputs[0]].sizes;
+  std::vector<Walk> walks;
+  bool isBetter = false;
+  for (TensorId id : loop.inputs) {
+    const std::optional<Walk> walk = Origin(n[id], sizes).of({seen.sizes, seen.strides, seen.offset});
+    if (!walk) return {};
+    const int64_t now = lastStep(sizes, broadcastStrides(n[id], sizes.size())),
+                  then = lastStep(walk->sizes, walk->strides);
+    if (then > now) return {};
+    isBetter |= then < now;
+    walks.push_back(*walk);
+  }
+  return isBetter ? walks : std::vector<Walk>();
+}
+
 }  // namespace
 
 void removeCopies(Network& network) {
@@ -48,6 +79,16 @@ void removeCopies(Network& network) {
       const AttentionShape& s = attention->shape;
       if (!follow({s.outer, s.inner, s.queries, s.valueDepth}, attention->out, network[from], side)) continue;
       attention->out = side;
+    } else if (auto* loop = dynamic_cast<PointwiseLayer*>(maker)) {
+      if (loop->blocked || loop->outputs.size() != 1) continue;
+      const std::vector<Walk> walks = inOrderOf(network, *loop, network[from]);
+      if (walks.empty()) continue;
+      uses.remove(writer);
+      for (size_t k = 0; k < walks.size(); ++k) {
+        const NetTensor& t = network[loop->inputs[k]];
+        loop->inputs[k] = network.addView(t.buffer, t.dtype, walks[k].sizes, walks[k].strides, walks[k].offset);
+      }
+      uses.add(writer);
     } else if (!dynamic_cast<MixLayer*>(maker) || !uses.isWhole(from) || network[from].numel != network[to].numel) {
       continue;
     }

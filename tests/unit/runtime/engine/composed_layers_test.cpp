@@ -92,6 +92,23 @@ TEST(ComposedLayers, WhatIsReducedMayHaveAnotherShape) {
   expectLayers(body(30), "pointwise+mean", {x, randn({3, 1}, 3)});
 }
 
+// A loop over what is seen in another order, whose result is wanted in the order of the memory.
+TEST(ComposedLayers, LoopsWriteInTheOrderThatIsWanted) {
+  const Tensor x = randn({3, 5, 14}, 1), row = randn({5}, 2), column = randn({14, 1}, 3), number = randn({1}, 4);
+  const std::string loop =
+      "  %s : Tensor = aten::transpose(%x, %one, %last)\n  %a : Tensor = aten::mul(%s, %y)\n"
+      "  %b : Tensor = aten::exp(%a)\n";
+  const std::string whole =
+      "  %c : Tensor = aten::transpose(%b, %one, %two)\n  %z : Tensor = aten::contiguous(%c, %zero)\n";
+  const std::string part =
+      "  %d : Tensor = aten::slice(%b, %one, %two, %none, %two)\n"
+      "  %c : Tensor = aten::transpose(%d, %one, %two)\n  %z : Tensor = aten::contiguous(%c, %zero)\n";
+  for (const Tensor& y : {row, column, number}) expectLayers(loop + whole, "pointwise of 2", {x, y});
+  for (const Tensor& y : {row, number}) expectLayers(loop + part, "pointwise of 2", {x, y});
+  // Half of the operands would be gathered.
+  expectLayers(loop + whole, "pointwise of 2, copy", {x, randn({3, 14, 5}, 5)});
+}
+
 // Windows share their elements, and lie in rows of rows.
 TEST(ComposedLayers, WhatIsReducedMayBeWindows) {
   const std::string numbers =
