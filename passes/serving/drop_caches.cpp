@@ -5,6 +5,7 @@
 #include "passes/rewrite/edits.h"
 #include "passes/rewrite/rewrite.h"
 #include "passes/serving/input_roles.h"
+#include "passes/serving/lookups.h"
 #include "passes/serving/serving_passes.h"
 
 #include <algorithm>
@@ -66,6 +67,7 @@ class Caches {
     for (const Use& u : v->uses()) {
       if (joinBehind(v, u.user)) return true;
       if (const Value* same = joinedToNothing(v, u.user); same && isJoined(same)) return true;
+      if (isPart(u) && isJoined(u.user->output())) return true;
       if (takesFromStack(u.user) && std::ranges::any_of(u.user->outputs(), [&](const Value* e) { return isJoined(e); }))
         return true;
     }
@@ -106,6 +108,9 @@ class Caches {
     return cat && std::ranges::equal(partsOf(list), std::array{v}) ? cat->output() : nullptr;
   }
 
+  // Its last tokens, which a window may see, or all of it.
+  static bool isPart(const Use& use) { return use.user->kind() == aten::slice && use.index() == 0; }
+
   // Everything that is made of an input: elements of lists and tuples, joins, numbers of tokens.
   bool look(Value* v) {
     if (v->type()->isTensor()) return lookAtTensor(v).has_value();
@@ -138,6 +143,11 @@ class Caches {
       } else if (Value* same = joinedToNothing(v, u.user)) {
         std::optional<Stack> part = lookAtTensor(same);
         if (!part || !add(*part)) return std::nullopt;
+      } else if (isPart(u)) {
+        const std::optional<Stack> part = lookAtTensor(u.user->output());
+        const std::optional<int64_t> dim = c_.facts.integer(u.user->input(1));
+        const bool isOfTokens = part && part->dim && part->depth == 0 && dim && isSame(*dim, *part->dim);
+        if (!part || !(isOfTokens || isWholeSlice(u.user, c_.facts)) || !add(*part)) return std::nullopt;
       } else if (takesFromStack(u.user)) {
         std::optional<Stack> part = lookAtParts(u.user);
         if (!part || !add(*part)) return std::nullopt;

@@ -1,9 +1,12 @@
-// Operators that take rows of a table by ids, embedding(table, ids) and index(table, [ids]), and that put rows at
-// places of a tensor.
+// Operators that take rows of a table by ids, embedding(table, ids) and index(table, [ids]), that put rows at places of
+// a tensor, and that take all of it.
 #pragma once
 
-#include "ir/values/symbol.h"
+#include "ir/graph/node.h"
+#include "ir/values/aten.h"
+#include "passes/rewrite/facts.h"
 
+#include <cstdint>
 #include <string>
 
 namespace tscompile {
@@ -14,5 +17,12 @@ inline const Symbol kSliceScatter = Symbol::of("aten::slice_scatter"), kAny = Sy
 
 // The operator itself, or the one that writes its result in place.
 inline bool isOrWrites(Symbol kind, Symbol op) { return kind == op || kind.text() == std::string(op.text()) + "_"; }
+
+// x[:]
+inline bool isWholeSlice(const Node* n, const GraphFacts& facts) {
+  if (!n || n->kind() != aten::slice) return false;
+  return (GraphFacts::isNone(n->input(2)) || facts.integer(n->input(2)) == 0) &&
+         (GraphFacts::isNone(n->input(3)) || facts.integer(n->input(3)) == INT64_MAX);
+}
 
 }  // namespace tscompile

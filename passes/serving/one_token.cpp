@@ -127,7 +127,7 @@ class Resizing {
     if (!sizes || dim == sizes->size()) return false;
     Value* all = n->input(0);
     std::vector<const Value*> views;
-    for (; isWholeSlice(all->node()); all = all->node()->input(0)) views.push_back(all);
+    for (; isWholeSlice(all->node(), facts_); all = all->node()->input(0)) views.push_back(all);
     Node* copy = all->node() && all->node()->kind() == aten::clone ? all->node() : nullptr;
     Builder b(graph_, copy ? copy : all->node() ? all->node()->next() : graph_.block()->first());
     Value* first = firstOf(copy ? copy->input(0) : all, dim, b);
@@ -142,13 +142,6 @@ class Resizing {
     for (const Value* v : views)
       if (!put(v, dim)) return false;
     return put(written, dim) && put(n->output(), dim);
-  }
-  // x[:]
-  bool isWholeSlice(const Node* n) const {
-    if (!n || n->kind() != aten::slice) return false;
-    const std::optional<int64_t> end = facts_.integer(n->input(3));
-    return (GraphFacts::isNone(n->input(2)) || facts_.integer(n->input(2)) == 0) &&
-           (GraphFacts::isNone(n->input(3)) || end == INT64_MAX);
   }
   static Value* firstOf(Value* all, size_t dim, Builder& b) {
     const auto d = static_cast<int64_t>(dim);

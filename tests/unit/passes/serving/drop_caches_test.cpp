@@ -6,6 +6,7 @@
 #include "ir/support/diagnostic_printer.h"
 #include "runtime/registry.h"
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 namespace tscompile::test {
@@ -53,6 +54,21 @@ TEST(DropCaches, CachesMayBeJoinedToNothing) {
     ASSERT_EQ(g->inputs().size(), 1u);
     EXPECT_EQ(graphText(*g).find("aten::cat"), std::string::npos) << graphText(*g);
   }
+}
+
+// A window sees no more of them than their last tokens, and has none of one that is empty.
+TEST(DropCaches, WindowsOfCachesAreJoinedAsWell) {
+  const std::string part =
+      "  %0 : int = prim::Constant[value=0]()\n  %first : int = prim::Constant[value=-7]()\n"
+      "  %max : int = prim::Constant[value=9223372036854775807]()\n"
+      "  %whole : Tensor = aten::slice(%past, %0, %0, %max, %1)\n"
+      "  %last : Tensor = aten::slice(%whole, {}, %first, %max, %1)\n"
+      "  %both : Tensor[] = prim::ListConstruct(%last, %x)\n  %y : Tensor = aten::cat(%both, %2)\n";
+  std::unique_ptr<Graph> g = parsed(withCache(fmt::format(fmt::runtime(part), "%2")));
+  ASSERT_TRUE(dropCaches(*g, allOps()));
+  EXPECT_EQ(g->inputs().size(), 1u);
+  EXPECT_EQ(graphText(*g).find("aten::cat"), std::string::npos) << graphText(*g);
+  EXPECT_FALSE(dropCaches(*parsed(withCache(fmt::format(fmt::runtime(part), "%1"))), allOps())) << "of its heads";
 }
 
 TEST(DropCaches, ThereAreAsManyTextsAsIds) {
