@@ -380,12 +380,26 @@ class WholeTexts {
     for (Value* mask : masks_) mask->replaceAllUsesWith(maskLike(mask, countedFrom0(b, DType::Int64), b));
   }
 
+  // Whether it is added to scores as it is; else it says which places have tokens.
+  static bool isAdded(const Value* mask, GraphFacts& facts) {
+    for (const Use& u : mask->uses()) {
+      Node* n = u.user;
+      const Symbol k = n->kind();
+      if (k.name().ends_with("scaled_dot_product_attention") && u.index() == 3) return true;
+      if (k == aten::add && u.index() < 2 && n->input(1 - u.index())->type()->isTensor()) return true;
+      const bool isView = u.index() == 0 && (facts.movesElements(n) || facts.keepsElements(n));
+      if (isView && std::ranges::any_of(n->outputs(), [&](const Value* v) { return isAdded(v, facts); })) return true;
+    }
+    return false;
+  }
+
   // What tokens at these places see of the caches: all places up to their own, in one row those up to the last one's.
   // Numbers are 1 where they see, or are added to scores if they are floats of rows.
   Value* maskLike(const Value* mask, Value* places, Builder& b) {
     const TensorFacts& f = *factsOf(mask);
     const size_t rank = f.sizes.size();
-    const bool isOfRows = rank > 2 || (rank == 2 && f.sizes[0] < 0);
+    GraphFacts facts(graph_, registry_);
+    const bool isOfRows = rank > 2 || (rank == 2 && (f.sizes[0] < 0 || (isFloating(f.dtype) && isAdded(mask, facts))));
     Value* own = isOfRows ? b.call(aten::unsqueeze, {places, number(b, 1)}, types().tensor)
                           : b.call(aten::select, {places, number(b, 0), number(b, -1)}, types().tensor);
     Value* count = f.sizes.back() < 0 ? sum(b.call(kNumberOf, {places}, types().integer), number(b, 1), b)

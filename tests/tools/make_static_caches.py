@@ -88,6 +88,16 @@ class Masked(Buffers):
         return self.logits(x, q, self.keys, self.values, seen)
 
 
+class Added(Masked):
+    """Adds what it is told to the scores."""
+
+    def forward(self, ids: Tensor, input_pos: Tensor, attention_mask: Tensor) -> Tensor:
+        x, q, k, v = self.heads(ids, input_pos)
+        self.keys.index_copy_(2, input_pos, k)
+        self.values.index_copy_(2, input_pos, v)
+        return self.logits(x, q, self.keys, self.values, attention_mask)
+
+
 class Recurrent(Decoder):
     """Decomposed, it tells only among its outputs what its state becomes."""
 
@@ -203,6 +213,7 @@ def main():
         mask = torch.ones(1, LONGEST, dtype=torch.long)
         export("static_masked.pt2", made(Masked), (three, torch.arange(3), mask), ({1: tokens}, {0: tokens}, {}))
         export("static_masked_one.pt2", made(Masked), (one, torch.arange(1), mask))
+        export("static_added_one.pt2", made(Added), (one, torch.arange(1), torch.zeros(1, LONGEST)))
         export("recurrent_one.pt2", made(Recurrent), (one,), decomposed=True)
         two, place, past = three.repeat(2, 1), torch.zeros(1, 1, dtype=torch.long), torch.zeros(2, 1, 2, 4, 4)
         export("static_texts.pt2", made(Texts), (two, torch.arange(3)), ({1: tokens}, {0: tokens}))
