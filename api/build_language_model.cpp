@@ -306,6 +306,7 @@ class LanguageModelBuild {
     const StaticCaches caches = readWholeTexts(*graph, given_.registry(), &staticCaches_);
     if (caches == StaticCaches::None && !isRepeated) return true;
     isOneByOne_ = caches == StaticCaches::OneByOne;
+    if (isRepeated) putApart(flat, *sized);
     if (isRepeated && !isOneByOne_) {
       const std::span<const ExportedInput> sizes = given_.exportedSizes(*given_.graph());
       repeated_.assign(sizes.begin(), sizes.end());
@@ -314,6 +315,13 @@ class LanguageModelBuild {
     given_ = Module(flat).withGraph(std::move(graph), isRepeated || caches == StaticCaches::OneByOne);
     lowered_ = given_.lowered(lowering_, diagnostics_);
     return lowered_.ok();
+  }
+
+  void putApart(const Module& flat, const Graph& sized) {
+    std::unique_ptr<Graph> graph = cloneGraph(sized);
+    if (!putTextLast(*graph)) return;
+    readWholeTexts(*graph, given_.registry());
+    apart_ = Module(flat).withGraph(std::move(graph), true);
   }
 
   // A trace tells nothing of the sizes of its example, and may know no others.
@@ -377,6 +385,8 @@ class LanguageModelBuild {
   bool readsTexts() {
     const TextTrials trials([this](const std::vector<IValue>& in, Diagnostics& d) { return given_.forward(in, d); });
     entrance_->tokensFirst = trials.takesTokensFirst(*entrance_);
+    const TextTrials apart([this](const std::vector<IValue>& in, Diagnostics& d) { return apart_->forward(in, d); });
+    if (apart_ && !trials.areApart(apart, *entrance_, diagnostics_)) return false;
     if ((isOneByOne_ || !staticCaches_.mask.empty()) &&
         !trials.showTokens(*entrance_, staticCaches_.mask, diagnostics_))
       return false;
@@ -716,6 +726,7 @@ class LanguageModelBuild {
   std::unique_ptr<Graph> graph_;  // of ids and positions, then of what serves
   std::unique_ptr<Evaluator> evaluator_;
   Result<Entrance> entrance_ = Failed{};
+  Result<Module> apart_ = Failed{};  // a model for several texts, with one of them beside others
   std::vector<LayerOffer> offers_;
   std::string noAttention_ = "kv_cache_type asks for no blocks";
   int64_t asked_ = 0;  // max_seq_len, before it was settled

@@ -26,6 +26,54 @@ std::vector<Value*> inputsOfTexts(const Graph& graph, int64_t texts) {
   return out;
 }
 
+// In all rows of an input.
+Value* repeated(Value* row, Builder& b, int64_t texts) {
+  TensorFacts all = row->type()->tensor();
+  std::vector<Value*> sizes(all.sizes.size(), b.constant(IValue(int64_t{-1})));
+  all.sizes[0] = texts, all.strides = {};
+  sizes[0] = b.constant(IValue(texts));
+  return b.call(aten::expand, {row, b.list(sizes, types().integer), b.constant(IValue(false))}, tensorType(all));
+}
+
+// In the last row, behind zeros.
+Value* lastOf(Value* row, Builder& b, int64_t texts) {
+  TensorFacts all = row->type()->tensor();
+  all.sizes[0] = texts, all.strides = {};
+  Value* none = b.constant(IValue());
+  Value* zeros = b.call(aten::zeros_like, {row, none, none, none, none, none}, row->type());
+  Value* parts[] = {repeated(zeros, b, texts - 1), row};
+  return b.call(aten::cat, {b.list(parts, types().tensor), b.constant(IValue(0))}, tensorType(all));
+}
+
+bool serveOneText(Graph& graph, bool isLast) {
+  const int64_t texts = fixedTexts(graph);
+  Value* logits = logitsOf(graph);
+  const TensorFacts* made = logits && logits->node() ? &logits->type()->tensor() : nullptr;
+  if (texts == 0 || !made || !made->hasRank || made->sizes.size() < 2 || made->sizes[0] != texts) return false;
+  Builder b(graph, graph.block()->first());
+  for (Value* v : inputsOfTexts(graph, texts)) {
+    const bool isBeside = isLast && roleByName(v).value_or(ServingInput::Ids) == ServingInput::Ids;
+    TensorFacts one = v->type()->tensor();
+    one.sizes[0] = 1, one.strides = {};
+    Value* row = graph.addInput(tensorType(one));
+    v->replaceAllUsesWith(isBeside ? lastOf(row, b, texts) : repeated(row, b, texts));
+    row->replaceAllUsesWith(v);
+    v->setType(row->type());
+    graph.block()->removeParameter(graph.inputs().size() - 1);
+  }
+  b.setPointAfter(logits->node());
+  TensorFacts one = *made;
+  one.sizes[0] = 1, one.strides = {};
+  const int64_t place = isLast ? texts - 1 : 0;
+  Value* row = b.call(aten::slice,
+                      {logits, b.constant(IValue(0)), b.constant(IValue(place)), b.constant(IValue(place + 1)),
+                       b.constant(IValue(1))},
+                      tensorType(one));
+  logits->replaceAllUsesWith(row);
+  row->node()->replaceInput(0, logits);
+  return true;
+}
+
 }  // namespace
 
 int64_t fixedTexts(const Graph& graph) {
@@ -39,32 +87,7 @@ int64_t fixedTexts(const Graph& graph) {
   return 0;
 }
 
-bool repeatText(Graph& graph) {
-  const int64_t texts = fixedTexts(graph);
-  Value* logits = logitsOf(graph);
-  const TensorFacts* made = logits && logits->node() ? &logits->type()->tensor() : nullptr;
-  if (texts == 0 || !made || !made->hasRank || made->sizes.size() < 2 || made->sizes[0] != texts) return false;
-  Builder b(graph, graph.block()->first());
-  for (Value* v : inputsOfTexts(graph, texts)) {
-    const TypePtr all = v->type();
-    std::vector<Value*> sizes(all->tensor().sizes.size(), b.constant(IValue(int64_t{-1})));
-    sizes[0] = b.constant(IValue(texts));
-    Value *list = b.list(sizes, types().integer), *no = b.constant(IValue(false));
-    Value* rows = b.call(aten::expand, {v, list, no}, all);
-    v->replaceAllUsesWith(rows);
-    rows->node()->replaceInput(0, v);
-    TensorFacts one = all->tensor();
-    one.sizes[0] = 1, one.strides = {};
-    v->setType(tensorType(one));
-  }
-  b.setPointAfter(logits->node());
-  TensorFacts one = *made;
-  one.sizes[0] = 1, one.strides = {};
-  Value *zero = b.constant(IValue(0)), *first = b.constant(IValue(1));
-  Value* row = b.call(aten::slice, {logits, zero, zero, first, first}, tensorType(one));
-  logits->replaceAllUsesWith(row);
-  row->node()->replaceInput(0, logits);
-  return true;
-}
+bool repeatText(Graph& graph) { return serveOneText(graph, false); }
+bool putTextLast(Graph& graph) { return serveOneText(graph, true); }
 
 }  // namespace tscompile

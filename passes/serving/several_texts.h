@@ -11,5 +11,7 @@ int64_t fixedTexts(const Graph& graph);
 // for each graph whose texts have nothing to do with each other, and computes as much as before. False if that are not
 // the rows of its inputs and logits; the graph is then as it was.
 bool repeatText(Graph& graph);
+// The same for its last text, beside others of zeros: a graph that gives other logits so has no texts in its rows.
+bool putTextLast(Graph& graph);
 
 }  // namespace tscompile
