@@ -181,6 +181,7 @@ void ProgramReader::bindLeaf(std::string_view name, Value* value, std::string_vi
   b_.bind(name, value);
   TypePtr type = b_.tensorTypeOf(name);
   if (!value->type()->isTensor() || !type->tensor().hasRank) return;
+  value->setType(type);
   ExportedInput& sizes = out.inputs.emplace_back();
   sizes.name = input.empty() ? value->name() : std::string(input);
   sizes.path = std::move(path);

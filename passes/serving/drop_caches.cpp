@@ -36,7 +36,8 @@ class Caches {
   bool drop() {
     Value* ids = withIds();
     for (Value* input : graph_.inputs()) {
-      const bool isMany = input->type()->is(TypeKind::List) || input->type()->is(TypeKind::Tuple);
+      const TypePtr type = input->type();
+      const bool isMany = type->is(TypeKind::List) || type->is(TypeKind::Tuple) || type->is(TypeKind::Dict);
       if (input == ids || roleByName(input) || !(input->type()->isTensor() || isMany)) continue;
       if (input->type()->isTensor() ? isJoined(input) : input->hasUses())
         if (!look(input)) return false;

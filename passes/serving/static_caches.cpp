@@ -6,6 +6,7 @@
 #include "ir/values/aten.h"
 #include "passes/rewrite/rewrite.h"
 #include "passes/serving/entrance.h"
+#include "passes/serving/input_parts.h"
 #include "passes/serving/input_roles.h"
 #include "passes/serving/lookups.h"
 
@@ -19,7 +20,7 @@
 namespace tscompile {
 namespace {
 
-const Symbol kNumberOf = Symbol::of("aten::Int");
+const Symbol kNumberOf = Symbol::of("aten::Int"), kZeros = Symbol::of("aten::zeros");
 
 const TensorFacts* factsOf(const Value* v) { return v->type()->isTensor() ? &v->type()->tensor() : nullptr; }
 
@@ -105,28 +106,22 @@ class WholeTexts {
     return tensorType(all);
   }
 
-  // Lists and tuples of tensors that are only taken apart become tensors, and so do stacks of which each is written.
+  // Containers of tensors become tensors, and so do stacks of which each is written.
   void takeApart() {
+    keys_ = takeInputsApart(graph_, formOf);
     const AliasAnalysis alias(graph_, registry_);
     for (size_t i = 0; i < graph_.inputs().size(); ++i) {
       Value* input = graph_.input(i);
-      if (alias.isWritten(input) && isStack(input)) {
-        std::vector<Node*> selects;
-        for (const Use& u : input->uses()) selects.push_back(u.user);
-        for (Node* n : selects) {
-          TensorFacts one = *factsOf(input);
-          one.sizes = Dims(one.sizes.begin() + 1, one.sizes.end());
-          one.strides = {};
-          n->output()->replaceAllUsesWith(graph_.addInput(tensorType(one)));
-          n->destroy();
-        }
-        eraseInput(graph_.input(i--));
-        continue;
+      if (!alias.isWritten(input) || !isStack(input)) continue;
+      std::vector<Node*> selects;
+      for (const Use& u : input->uses()) selects.push_back(u.user);
+      for (Node* n : selects) {
+        TensorFacts one = *factsOf(input);
+        one.sizes = Dims(one.sizes.begin() + 1, one.sizes.end());
+        one.strides = {};
+        n->output()->replaceAllUsesWith(graph_.addInput(tensorType(one)));
+        n->destroy();
       }
-      Node* parts = input->useCount() == 1 ? (*input->uses().begin()).user : nullptr;
-      if (!parts || (parts->kind() != sym::ListUnpack && parts->kind() != sym::TupleUnpack)) continue;
-      for (Value* part : parts->outputs()) part->replaceAllUsesWith(graph_.addInput(formOf(part)));
-      parts->destroy();
       eraseInput(graph_.input(i--));
     }
   }
@@ -180,7 +175,16 @@ class WholeTexts {
 
   bool hasOneToken() const {
     const TensorFacts* f = ids_ ? factsOf(ids_) : nullptr;
-    return f && f->hasRank && ((f->sizes.size() == 2 && f->sizes[1] == 1) || f->sizes == Dims{1});
+    return f && f->hasRank && ((f->sizes.size() == 2 && f->sizes[1] == 1 && isOfTexts()) || f->sizes == Dims{1});
+  }
+  // What each text keeps is there for each of them, else an open size of [*, 1] is that of tokens.
+  bool isOfTexts() const {
+    const int64_t open = texts();
+    if (open >= kUnknownSize) return true;
+    return std::ranges::all_of(inputs_, [&](const Value* v) {
+      const TensorFacts& f = *factsOf(v);
+      return v == ids_ || roleByName(v) || !f.hasRank || std::ranges::find(f.sizes, open) != f.sizes.end();
+    });
   }
 
   // Places of one dimension are those that a dimension of a tensor is written or read at.
@@ -220,23 +224,33 @@ class WholeTexts {
       if (v == ids_ || v == places_ || !hasKnownSizes(v) || std::ranges::find(masks_, v) != masks_.end()) continue;
       if (alias.isWritten(v) || isPlacedIn(v, alias)) given_.push_back(v);
     }
-    if (given_.empty() && hasOneToken()) takeStates();
+    if (given_.empty()) takeStates();
     return !kept_.empty() || !attributes_.empty() || areStates_ || areReplaced_ ||
            (places_ && (!given_.empty() || !hasOneToken()));
   }
 
   // With a place for each token before, in one dimension.
-  static bool grows(const Value* v) {
+  static bool grows(const Value* v) { return hasOpenSizes(v, 1); }
+  static bool hasOpenSizes(const Value* v, int64_t count, int64_t other = kUnknownSize) {
     const TensorFacts* f = factsOf(v);
     return f && f->hasRank && f->dtype != DType::Undefined &&
-           std::ranges::count_if(f->sizes, [](int64_t s) { return s < 0; }) == 1;
+           std::ranges::count_if(f->sizes, [=](int64_t s) { return s < 0 && (s != other || s == kUnknownSize); }) ==
+               count;
+  }
+  // The symbol of how many texts there are, if it is open.
+  int64_t texts() const {
+    const TensorFacts* f = factsOf(ids_);
+    return f && f->hasRank && f->sizes.size() == 2 ? f->sizes[0] : kUnknownSize;
   }
 
-  // What is given beside the token, if the call returns as many tensors of the same forms.
+  // What is given beside the tokens, if the call returns as many tensors of the same forms. What grows is of no tokens
+  // at first, which calls for one token alone are right for.
   void takeStates() {
     for (Value* v : inputs_) {
       if (v == ids_ || v == places_ || std::ranges::find(masks_, v) != masks_.end()) continue;
-      if (roleByName(v) || !(hasKnownSizes(v) || grows(v))) return given_.clear();
+      if (!hasOneToken() && roleByName(v)) continue;
+      if (roleByName(v) || !(hasOpenSizes(v, 0, texts()) || (hasOneToken() && hasOpenSizes(v, 1, texts()))))
+        return given_.clear();
       given_.push_back(v);
     }
     areStates_ = !given_.empty() && findReturned();
@@ -324,22 +338,36 @@ class WholeTexts {
   bool findReturned() {
     const AliasAnalysis alias(graph_, registry_);
     if (std::ranges::all_of(given_, [&](const Value* v) { return alias.isWritten(v); })) return true;
-    std::vector<Value*> all;
-    for (const Use& u : graph_.outputs()) addTensors(u.value, all);
-    size_t next = 1;
+    std::vector<Returned> all;
+    for (const Use& u : graph_.outputs()) addTensors(u.value, "", all);
+    if (!all.empty()) all.erase(all.begin());
     for (const Value* v : given_) {
-      while (next < all.size() && !hasFormOf(all[next], v)) ++next;
-      if (next == all.size()) return false;
-      returned_.push_back(all[next++]);
+      const auto key = keys_.find(v);
+      auto found = all.end();
+      if (key != keys_.end())
+        found = std::ranges::find_if(all, [&](const Returned& r) { return r.key == key->second && hasFormOf(r.value, v); });
+      if (found == all.end()) found = std::ranges::find_if(all, [&](const Returned& r) { return hasFormOf(r.value, v); });
+      if (found == all.end()) return false;
+      returned_.push_back(found->value);
+      all.erase(key != keys_.end() ? found : all.begin(), found + 1);
     }
     return true;
   }
-  static void addTensors(Value* v, std::vector<Value*>& out) {
-    if (v->type()->isTensor()) return out.push_back(v);
+  // What is returned, and its name in the dict that holds it.
+  struct Returned {
+    Value* value;
+    std::string key;
+  };
+  static void addTensors(Value* v, const std::string& key, std::vector<Returned>& out) {
+    if (v->type()->isTensor()) return out.push_back({v, key});
     const Node* n = v->node();
     if (!n || (n->kind() != sym::TupleConstruct && n->kind() != sym::ListConstruct && n->kind() != sym::DictConstruct))
       return;
-    for (const Use& u : n->inputs()) addTensors(u.value, out);
+    for (const Use& u : n->inputs()) {
+      const bool isInDict = n->kind() == sym::DictConstruct && u.index() % 2 == 1;
+      const IValue* name = isInDict ? GraphFacts::constant(n->input(u.index() - 1)) : nullptr;
+      addTensors(u.value, name && name->isString() ? std::string(name->toString()) : "", out);
+    }
   }
   static bool hasFormOf(const Value* a, const Value* b) {
     const TensorFacts *f = factsOf(a), *g = factsOf(b);
@@ -349,13 +377,28 @@ class WholeTexts {
 
   void beginWithZeros(Value* input, Value* returned) {
     Builder b(graph_, graph_.block()->first());
-    Dims sizes = factsOf(input)->sizes;
-    for (int64_t& size : sizes) size = std::max<int64_t>(size, 0);
-    Value* constant = b.constant(IValue(Tensor::zeros(factsOf(input)->dtype, sizes)));
-    Node* first = constant->node()->next();
-    input->replaceAllUsesWith(constant);
-    kept_.push_back({copyOf(constant, first), returned});
+    Value* zeros = zerosLike(input, b);
+    Node* first = zeros->node()->next();
+    input->replaceAllUsesWith(zeros);
+    kept_.push_back({copyOf(zeros, first), returned});
     eraseInput(input);
+  }
+
+  // For as many texts as there are; of what grows there is nothing yet.
+  Value* zerosLike(const Value* input, Builder& b) {
+    const TensorFacts& f = *factsOf(input);
+    const int64_t open = texts();
+    auto isOfTexts = [=](int64_t size) { return size == open && open < kUnknownSize; };
+    Dims sizes = f.sizes;
+    std::ranges::replace_if(sizes, [&](int64_t s) { return s < 0 && !isOfTexts(s); }, 0);
+    if (std::ranges::none_of(sizes, isOfTexts)) return b.constant(IValue(Tensor::zeros(f.dtype, sizes)));
+    Value* count = b.call(aten::size, {ids_, number(b, 0)}, types().integer);
+    std::vector<Value*> all;
+    for (int64_t s : sizes) all.push_back(isOfTexts(s) ? count : number(b, s));
+    Value *list = b.list(all, types().integer), *dtype = number(b, static_cast<int64_t>(f.dtype));
+    Value* zeros = b.call(kZeros, {list, dtype, none(b), none(b), none(b)}, types().tensor);
+    for (const Value* v : {count, list, zeros}) begins_.insert(v->node());
+    return zeros;
   }
 
   void eraseInput(const Value* input) {
@@ -434,7 +477,8 @@ class WholeTexts {
   void loopOverTokens() {
     std::vector<Node*> body;
     for (Node* n : graph_.block()->nodes())
-      if (n->kind() != sym::Constant && n->kind() != sym::GetAttr && !isCopy(n)) body.push_back(n);
+      if (n->kind() != sym::Constant && n->kind() != sym::GetAttr && !isCopy(n) && !begins_.contains(n))
+        body.push_back(n);
     Builder b(graph_);
     Value *rows = b.list({}, types().tensor), *yes = b.constant(IValue(true));
     std::vector<Value*> begin{tokens(b, ids_), yes, b.constant(IValue(Tensor::zeros(DType::Int64, Dims{1})))};
@@ -503,6 +547,7 @@ class WholeTexts {
   const OpRegistry& registry_;
   Value *ids_ = nullptr, *places_ = nullptr;
   std::vector<Value*> inputs_, given_;  // tensors; those that are written
+  std::map<const Value*, std::string> keys_;  // of inputs that dicts held
   std::vector<Value*> masks_;           // of places
   std::vector<Value*> starts_;          // numbers: places of the first of the tokens
   std::vector<Node*> attributes_;       // that are written
@@ -510,6 +555,7 @@ class WholeTexts {
   bool areReplaced_ = false;            // attributes become other tensors
   bool areStates_ = false;              // what is given has no places for tokens
   std::vector<Kept> kept_;
+  std::set<const Node*> begins_;  // that make what calls begin with
 };
 
 }  // namespace

@@ -9,7 +9,7 @@ Wants PyTorch 2.8 or later.
 """
 import os
 import sys
-from typing import Tuple
+from typing import Dict, Tuple
 
 import torch
 import torch.nn.functional as F
@@ -139,6 +139,16 @@ class Grown(Decoder):
         return self.head(x + self.o(y.transpose(1, 2).flatten(2))), torch.stack((k, v))
 
 
+class Held(Decoder):
+    """Returns its caches in another order than it takes them."""
+
+    def forward(self, ids: Tensor, position_ids: Tensor, past: Dict[str, Tensor]):
+        x, q, k, v = self.heads(ids, position_ids)
+        k, v = torch.cat((past["keys"], k), 2), torch.cat((past["values"], v), 2)
+        y = F.scaled_dot_product_attention(q, k, v)
+        return self.head(x + self.o(y.transpose(1, 2).flatten(2))), {"values": v, "keys": k}
+
+
 class Replaced(Decoder):
     """Its buffers become longer ones."""
 
@@ -167,6 +177,23 @@ class Bare(State):
     def forward(self, ids: Tensor, state: Tensor):
         logits, state = super().forward(ids[:, None], state)
         return logits[:, 0], state
+
+
+class Shifted(Decoder):
+    """Mixes each token with the one before, for any number of both."""
+
+    def forward(self, ids: Tensor, state: Tuple[Tensor, Tensor]):
+        x = self.words(ids)
+        before = torch.cat((state[0], x), 1)[:, :-1]
+        return self.head(torch.tanh(x + self.o(before) + state[1])), (x[:, -1:], state[1])
+
+
+class First(Decoder):
+    """[tokens, batch]"""
+
+    def forward(self, ids: Tensor, state: Tensor):
+        x = state + self.words(ids).cumsum(0)
+        return self.head(x), x[-1:]
 
 
 class Padded(Decoder):
@@ -228,6 +255,13 @@ def main():
         export("forgetful_one.pt2", made(Replaced), (one,))
         export("state_one.pt2", made(State), (one, torch.zeros(1, 8)))
         export("state_bare.pt2", made(Bare), (one[0], torch.zeros(1, 8)))
+        texts = torch.export.Dim.AUTO
+        some = {name: {0: texts, 2: texts} for name in ("keys", "values")}
+        caches = {name: torch.zeros(2, 2, 4, 4) for name in some}
+        export("held_one.pt2", made(Held), (two[:, :1], place, caches), ({0: texts}, {}, some))
+        zeros = (torch.zeros(2, 1, 8), torch.zeros(2, 1, 8))
+        export("shifted.pt2", made(Shifted), (two, zeros), ({0: texts, 1: texts}, ({0: texts}, {0: texts})))
+        export("first.pt2", made(First), (three.t(), torch.zeros(1, 1, 8)))
         export("padded_batch.pt2", made(Padded), (three.repeat(2, 1),), ({0: Dim("texts", max=4), 1: tokens},))
 
         def buffers():
@@ -256,6 +290,8 @@ def main():
             greedy(kind)
         print("state")
         greedy(recurrent)
+        print("shifts")
+        greedy(lambda: lambda ids: made(Shifted)(torch.tensor([ids]), (torch.zeros(1, 1, 8),) * 2)[0])
         print("positions that count tokens that are no padding")
         greedy(lambda: lambda ids: made(Padded)(torch.tensor([ids])))
 

@@ -147,11 +147,28 @@ TEST_F(DecoderFiles, CachesThatGrowAreThoseOfTexts) {
       {5, 6, 11, 0, 6, 0, 4, 6, 3}, {3, 6, 10, 5, 6, 3, 0, 6, 3}, {11, 0, 6, 11, 3, 5, 6, 4, 5}};
   for (const auto& [name, kept] :
        {std::pair("grown_one.pt2", KvCacheType::Paged), std::pair("replaced.pt", KvCacheType::Paged),
+        std::pair("held_one.pt2", KvCacheType::Paged),
         std::pair("grown_one_decomposed.pt2", KvCacheType::State)}) {
     ASSERT_TRUE(buildsFile(std::string("language/") + name)) << name << "\n" << messages();
     EXPECT_EQ(readBuiltModel(folder_, diagnostics_)->config.kvCacheType, kept) << name << messages();
     EXPECT_EQ(served(9), tokens) << name;
   }
+}
+
+// What is given for some tokens and comes back for the next ones begins with zeros, for one text or several.
+TEST_F(DecoderFiles, WhatIsGivenAndComesBackIsKept) {
+  ASSERT_TRUE(buildsFile("language/shifted.pt2")) << messages();
+  EXPECT_EQ(readBuiltModel(folder_, diagnostics_)->config.kvCacheType, KvCacheType::State) << messages();
+  EXPECT_EQ(served(9),
+            (std::vector<std::vector<TokenId>>{
+                {0, 2, 10, 11, 10, 3, 2, 5, 12}, {5, 12, 5, 12, 5, 12, 5, 12, 5}, {3, 12, 2, 1, 4, 5, 12, 5, 12}}));
+}
+
+TEST_F(DecoderFiles, RowsThatFollowFromEachOtherAreNoTexts) {
+  EXPECT_FALSE(buildsFile("language/first.pt2"));
+  EXPECT_NE(messages().find("the rows of %ids are no texts: what the last of them gives follows from those before"),
+            std::string::npos)
+      << messages();
 }
 
 TEST_F(DecoderFiles, WhatIsForOneTokenAndDoesNotSaySoIsRefused) {

@@ -71,6 +71,15 @@ TEST(DropCaches, WindowsOfCachesAreJoinedAsWell) {
   EXPECT_FALSE(dropCaches(*parsed(withCache(fmt::format(fmt::runtime(part), "%1"))), allOps())) << "of its heads";
 }
 
+TEST(DropCaches, DictsMayHoldThem) {
+  std::unique_ptr<Graph> g = parsed(
+      "graph(%x : Tensor, %past : Dict(str, Tensor)):\n  %2 : int = prim::Constant[value=2]()\n"
+      "  %key : str = prim::Constant[value=\"keys\"]()\n  %k : Tensor = aten::__getitem__(%past, %key)\n"
+      "  %both : Tensor[] = prim::ListConstruct(%k, %x)\n  %y : Tensor = aten::cat(%both, %2)\n  return (%y)\n");
+  ASSERT_TRUE(dropCaches(*g, allOps()));
+  EXPECT_EQ(g->inputs().size(), 1u);
+}
+
 TEST(DropCaches, ThereAreAsManyTextsAsIds) {
   for (const char* dim : {"%0", "%minus4"}) {
     std::unique_ptr<Graph> g = parsed(
