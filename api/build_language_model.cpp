@@ -18,6 +18,7 @@
 #include "passes/serving/drop_caches.h"
 #include "passes/serving/entrance.h"
 #include "passes/serving/example_sizes.h"
+#include "passes/serving/filled_texts.h"
 #include "passes/serving/hide_later.h"
 #include "passes/serving/incremental.h"
 #include "passes/serving/layer_offers.h"
@@ -250,6 +251,9 @@ class LanguageModelBuild {
     }
     if (!isMade && !withoutCache(why)) return false;
     warnOfWidth();
+    if (filledTo_ != 0)
+      diagnostics_.remark({}, fmt::format("the program was exported for {} tokens alone: each step computes so many",
+                                          filledTo_));
     if (asked_ == 0 && !shape_.positions && config_.maxSeqLen == kUsualTokens)
       diagnostics_.remark({},
                           fmt::format("max_seq_len is {}: the model computes its positions and does not say how many "
@@ -302,24 +306,26 @@ class LanguageModelBuild {
     const Module& flat = isExported ? given_ : *lowered_;
     const std::unique_ptr<Graph> sized = withSizes(flat);
     std::unique_ptr<Graph> graph = cloneGraph(*sized);
+    filledTo_ = isExported ? fillTexts(*graph, 0) : 0;
     const bool isRepeated = repeatText(*graph);
     const StaticCaches caches = readWholeTexts(*graph, given_.registry(), &staticCaches_);
-    if (caches == StaticCaches::None && !isRepeated) return true;
+    if (caches == StaticCaches::None && !isRepeated && filledTo_ == 0) return true;
     isOneByOne_ = caches == StaticCaches::OneByOne;
-    if (isRepeated) putApart(flat, *sized);
-    if (isRepeated && !isOneByOne_) {
+    if (isRepeated || filledTo_ != 0) putApart(flat, *sized);
+    if ((isRepeated && !isOneByOne_) || filledTo_ != 0) {
       const std::span<const ExportedInput> sizes = given_.exportedSizes(*given_.graph());
       repeated_.assign(sizes.begin(), sizes.end());
     }
     resize(flat, *sized, isRepeated, caches);
-    given_ = Module(flat).withGraph(std::move(graph), isRepeated || caches == StaticCaches::OneByOne);
+    given_ = Module(flat).withGraph(std::move(graph), isRepeated || isOneByOne_ || filledTo_ != 0);
     lowered_ = given_.lowered(lowering_, diagnostics_);
     return lowered_.ok();
   }
 
   void putApart(const Module& flat, const Graph& sized) {
     std::unique_ptr<Graph> graph = cloneGraph(sized);
-    if (!putTextLast(*graph)) return;
+    const bool isFilled = filledTo_ != 0 && fillTexts(*graph, 1) != 0;
+    if (!putTextLast(*graph) && !isFilled) return;
     readWholeTexts(*graph, given_.registry());
     apart_ = Module(flat).withGraph(std::move(graph), true);
   }
@@ -386,11 +392,28 @@ class LanguageModelBuild {
     const TextTrials trials([this](const std::vector<IValue>& in, Diagnostics& d) { return given_.forward(in, d); });
     entrance_->tokensFirst = trials.takesTokensFirst(*entrance_);
     const TextTrials apart([this](const std::vector<IValue>& in, Diagnostics& d) { return apart_->forward(in, d); });
-    if (apart_ && !trials.areApart(apart, *entrance_, diagnostics_)) return false;
+    if (apart_ && !trials.givesTheSame(apart, *entrance_)) return failApart();
     if ((isOneByOne_ || !staticCaches_.mask.empty()) &&
         !trials.showTokens(*entrance_, staticCaches_.mask, diagnostics_))
       return false;
     return !hasCaches_ || entrance_->tokensFirst || trials.areOfTexts(*entrance_, diagnostics_);
+  }
+
+  bool failApart() {
+    if (filledTo_ != 0)
+      diagnostics_
+          .error(fmt::format("the program is for texts of {} tokens, and shorter ones have no logits of their own: "
+                             "tokens see those after them",
+                             filledTo_),
+                 ErrorKind::Input)
+          .note("torch.export takes dynamic_shapes=({1: Dim.AUTO},) for texts of any length");
+    else
+      diagnostics_
+          .error(fmt::format("the rows of %{} are no texts: what the last of them gives follows from those before",
+                             entrance_->names.front()),
+                 ErrorKind::Input)
+          .note("tokens are to be the second dimension, and open in an export: dynamic_shapes=({1: Dim.AUTO},)");
+    return false;
   }
 
   // Hidden values of each token are taken for logits like any other numbers.
@@ -726,7 +749,8 @@ class LanguageModelBuild {
   std::unique_ptr<Graph> graph_;  // of ids and positions, then of what serves
   std::unique_ptr<Evaluator> evaluator_;
   Result<Entrance> entrance_ = Failed{};
-  Result<Module> apart_ = Failed{};  // a model for several texts, with one of them beside others
+  Result<Module> apart_ = Failed{};  // a model for several texts, or for long ones, with others around one of them
+  int64_t filledTo_ = 0;             // tokens that the model is for; 0: any number
   std::vector<LayerOffer> offers_;
   std::string noAttention_ = "kv_cache_type asks for no blocks";
   int64_t asked_ = 0;  // max_seq_len, before it was settled

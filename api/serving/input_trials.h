@@ -32,8 +32,8 @@ class TextTrials {
   // A model with caches that shows its tokens those after them says other things when it is given all of a text than
   // when they come one after the other, which may be what it is for: reported.
   bool areOfTexts(const Entrance& entrance, Diagnostics& diagnostics) const;
-  // Whether a model of several rows has a text in each: `last` is the same model, which puts another text in all others.
-  bool areApart(const TextTrials& last, const Entrance& entrance, Diagnostics& diagnostics) const;
+  // Whether the same model gives a text these logits with other tokens around it.
+  bool givesTheSame(const TextTrials& other, const Entrance& entrance) const;
 
  private:
   std::vector<double> logitsOfToken(bool isFirst, std::span<const TokenId> ids, const Entrance& entrance) const;

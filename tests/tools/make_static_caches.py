@@ -98,6 +98,17 @@ class Added(Masked):
         return self.logits(x, q, self.keys, self.values, attention_mask)
 
 
+class Attending(Buffers):
+    """Is given what an encoder returns, which it gives not back."""
+
+    def forward(self, ids: Tensor, input_pos: Tensor, memory: Tensor) -> Tensor:
+        x, q, k, v = self.heads(ids, input_pos)
+        self.keys.index_copy_(2, input_pos, k)
+        self.values.index_copy_(2, input_pos, v)
+        x = x + self.o(F.scaled_dot_product_attention(x, memory, memory))
+        return self.logits(x, q, self.keys, self.values, self.seen[None, None, input_pos])
+
+
 class Recurrent(Decoder):
     """Decomposed, it tells only among its outputs what its state becomes."""
 
@@ -196,6 +207,20 @@ class First(Decoder):
         return self.head(x), x[-1:]
 
 
+class Plain(Decoder):
+    def forward(self, ids: Tensor, attention_mask: Tensor) -> Tensor:
+        x, q, k, v = self.heads(ids, torch.arange(ids.size(1)))
+        return self.logits(x, q, k, v, self.seen[: ids.size(1), : ids.size(1)] & attention_mask[:, None, None].bool())
+
+
+class Both(Decoder):
+    """Sees later tokens."""
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x, q, k, v = self.heads(ids, torch.arange(ids.size(1)))
+        return self.logits(x, q, k, v, None)
+
+
 class Padded(Decoder):
     def forward(self, ids: Tensor) -> Tensor:
         there = (ids != 12).long()
@@ -262,6 +287,10 @@ def main():
         zeros = (torch.zeros(2, 1, 8), torch.zeros(2, 1, 8))
         export("shifted.pt2", made(Shifted), (two, zeros), ({0: texts, 1: texts}, ({0: texts}, {0: texts})))
         export("first.pt2", made(First), (three.t(), torch.zeros(1, 1, 8)))
+        export("attending_one.pt2", made(Attending), (one, torch.arange(1), torch.zeros(1, 5, 8)))
+        long = torch.zeros(2, LONGEST, dtype=torch.long)
+        export("long.pt2", made(Plain), (long, torch.ones_like(long)), ({0: texts}, {0: texts}))
+        export("long_both.pt2", made(Both), (long,))
         export("padded_batch.pt2", made(Padded), (three.repeat(2, 1),), ({0: Dim("texts", max=4), 1: tokens},))
 
         def buffers():

@@ -164,6 +164,28 @@ TEST_F(DecoderFiles, WhatIsGivenAndComesBackIsKept) {
                 {0, 2, 10, 11, 10, 3, 2, 5, 12}, {5, 12, 5, 12, 5, 12, 5, 12, 5}, {3, 12, 2, 1, 4, 5, 12, 5, 12}}));
 }
 
+// Zeros in the place of what an encoder returns would give other texts.
+TEST_F(DecoderFiles, WhatAnEncoderReturnsIsNoState) {
+  EXPECT_FALSE(buildsFile("language/attending_one.pt2"));
+  EXPECT_NE(messages().find("what %memory stands for is not known"), std::string::npos) << messages();
+  EXPECT_NE(messages().find("a decoder that is given what an encoder returns is called in a session"),
+            std::string::npos)
+      << messages();
+}
+
+// What a program for long texts alone is given is filled up, unless its tokens see that.
+TEST_F(DecoderFiles, TextsAreFilledUpToWhatAProgramIsFor) {
+  ASSERT_TRUE(buildsFile("language/long.pt2")) << messages();
+  EXPECT_EQ(readBuiltModel(folder_, diagnostics_)->config.maxSeqLen, 24);
+  EXPECT_NE(messages().find("the program was exported for 24 tokens alone"), std::string::npos) << messages();
+  EXPECT_EQ(served(9), (std::vector<std::vector<TokenId>>{
+                           {5, 6, 11, 0, 6, 0, 4, 6, 3}, {3, 6, 10, 5, 6, 3, 0, 6, 3}, {11, 0, 6, 11, 3, 5, 6, 4, 5}}));
+  EXPECT_FALSE(buildsFile("language/long_both.pt2"));
+  EXPECT_NE(messages().find("the program is for texts of 24 tokens, and shorter ones have no logits of their own"),
+            std::string::npos)
+      << messages();
+}
+
 TEST_F(DecoderFiles, RowsThatFollowFromEachOtherAreNoTexts) {
   EXPECT_FALSE(buildsFile("language/first.pt2"));
   EXPECT_NE(messages().find("the rows of %ids are no texts: what the last of them gives follows from those before"),
