@@ -218,12 +218,17 @@ class Roles {
   }
 
   bool unknown(size_t i) {
-    error(fmt::format("what %{} stands for is not known", inputs_[i]->name()))
-        .note(fmt::format("call it {}, or leave it out: {}",
-                          uses_[i].asksIfZero ? "attention_mask if it is 1 where tokens are"
-                                              : "position_ids if it counts tokens from 0, attention_mask if it is 1 "
-                                                "where tokens are",
-                          kWrapper));
+    Diagnostic& d = error(fmt::format("what %{} stands for is not known", inputs_[i]->name()));
+    if (isFloating(inputs_[i]->type()->tensor().dtype))
+      d.note(
+          "states are given back with the same sizes, which exports tell; a decoder that is given what an encoder "
+          "returns is called in a session: 'Encoders and decoders' in docs/language_models.md");
+    else
+      d.note(fmt::format("call it {}, or leave it out: {}",
+                         uses_[i].asksIfZero ? "attention_mask if it is 1 where tokens are"
+                                             : "position_ids if it counts tokens from 0, attention_mask if it is 1 "
+                                               "where tokens are",
+                         kWrapper));
     return false;
   }
 

@@ -112,7 +112,7 @@ class WholeTexts {
     const AliasAnalysis alias(graph_, registry_);
     for (size_t i = 0; i < graph_.inputs().size(); ++i) {
       Value* input = graph_.input(i);
-      if (!alias.isWritten(input) || !isStack(input)) continue;
+      if (!takesTokens(input, alias, false) || !isStack(input)) continue;
       std::vector<Node*> selects;
       for (const Use& u : input->uses()) selects.push_back(u.user);
       for (Node* n : selects) {
@@ -222,7 +222,7 @@ class WholeTexts {
     }
     for (Value* v : inputs_) {
       if (v == ids_ || v == places_ || !hasKnownSizes(v) || std::ranges::find(masks_, v) != masks_.end()) continue;
-      if (alias.isWritten(v) || isPlacedIn(v, alias)) given_.push_back(v);
+      if (takesTokens(v, alias)) given_.push_back(v);
     }
     if (given_.empty()) takeStates();
     return !kept_.empty() || !attributes_.empty() || areStates_ || areReplaced_ ||
@@ -258,14 +258,19 @@ class WholeTexts {
     if (!areStates_) given_.clear();
   }
 
-  // Whether new tokens are put at places of it, or of parts of it.
-  bool isPlacedIn(const Value* v, const AliasAnalysis& alias) const {
+  // Whether new tokens are put at places of it, or of parts of it, or these are written: not what else it might share
+  // its memory with.
+  static bool takesTokens(const Value* v, const AliasAnalysis& alias, bool mayPutElsewhere = true) {
     for (const Use& u : v->uses()) {
-      const Symbol k = u.user->kind();
-      if ((k == kIndexCopy || k == kIndexPut || k == kSliceScatter) && u.index() == 0) return true;
-      auto isPart = [&](const Value* made) { return alias.mayShareMemory(made, v) && isPlacedIn(made, alias); };
-      if (u.index() == 0 && u.user != graph_.returnNode() && std::ranges::any_of(u.user->outputs(), isPart))
-        return true;
+      const Node* n = u.user;
+      const Symbol k = n->kind();
+      if (u.index() != 0) continue;
+      if (mayPutElsewhere && (k == kIndexCopy || k == kIndexPut || k == kSliceScatter)) return true;
+      if (!n->hasBlocks() && !alias.writes(n).empty()) return true;
+      auto isPart = [&](const Value* made) {
+        return alias.mayShareMemory(made, v) && takesTokens(made, alias, mayPutElsewhere);
+      };
+      if (std::ranges::any_of(n->outputs(), isPart)) return true;
     }
     return false;
   }
@@ -337,7 +342,7 @@ class WholeTexts {
   // Among what is returned beside logits, in the order of the inputs, unless these are written themselves.
   bool findReturned() {
     const AliasAnalysis alias(graph_, registry_);
-    if (std::ranges::all_of(given_, [&](const Value* v) { return alias.isWritten(v); })) return true;
+    if (std::ranges::all_of(given_, [&](const Value* v) { return takesTokens(v, alias, false); })) return true;
     std::vector<Returned> all;
     for (const Use& u : graph_.outputs()) addTensors(u.value, "", all);
     if (!all.empty()) all.erase(all.begin());
