@@ -3,13 +3,13 @@
 #include "runtime/call/argument_check.h"
 #include "runtime/call/quantized_arguments.h"
 #include "runtime/call/session_functions.h"
+#include "runtime/interpreter/out_arguments.h"
 #include "runtime/reference/conjugates.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/pytorch_words.h"
 #include "runtime/reference/resized_memory.h"
 
 #include <algorithm>
-#include <optional>
 #include <vector>
 
 namespace tscompile {
@@ -52,45 +52,6 @@ void checkDType(const Operator& op, const IValue* const* arguments, size_t count
   }
 }
 
-// PyTorch makes these of functions that give a tensor, and copies it into one of the same dtype.
-bool takesSameDType(const Operator& op) {
-  static constexpr std::string_view kMade[] = {"add", "sub", "mul", "div", "rsub", "floor_divide"};
-  const std::string_view name = op.kind().name();
-  return op.overload() == "Scalar_out" && std::find(std::begin(kMade), std::end(kMade), name) != std::end(kMade);
-}
-
-// What joins tensors writes into none of them.
-void checkJoined(std::span<const IValue> joined, const IValue& target, DType dtype) {
-  if (!canCast(dtype, target.tensorImpl()->dtype()))
-    throw ExecutionError(ErrorKind::Model,
-                         fmt::format("torch.cat(): input types can't be cast to the desired output type {}",
-                                     graphName(target.tensorImpl()->dtype())));
-  for (const IValue& v : joined)
-    if (v.isTensor() && v.tensorImpl() &&
-        (v.tensorImpl() == target.tensorImpl() || memoryOverlaps(target.toTensor(), v.toTensor())))
-      throw ExecutionError(ErrorKind::Model,
-                           "unsupported operation: some elements of the input tensor and the written-to tensor refer "
-                           "to a single memory location. Please clone() the tensor before performing the operation.");
-}
-
-// What an `out` variant gives, and the tensor that it is to be written to.
-void checkOut(const Operator& op, const IValue* const* arguments, size_t count, const IValue& target,
-              const IValue& value) {
-  const TensorImpl *to = target.tensorImpl(), *from = value.tensorImpl();
-  if (takesSameDType(op) && to->dtype() != from->dtype())
-    throw ExecutionError(ErrorKind::Model, fmt::format("Expected out tensor to have dtype {}, but got {} instead",
-                                                       cppName(from->dtype()), cppName(to->dtype())));
-  if (op.has(Trait::Elementwise) && !canCast(from->dtype(), to->dtype()))
-    throw ExecutionError(ErrorKind::Model, fmt::format("result type {} can't be cast to the desired output type {}",
-                                                       graphName(from->dtype()), graphName(to->dtype())));
-  if (count && arguments[0]->isList()) checkJoined(arguments[0]->toList().items, target, from->dtype());
-  if (!op.has(Trait::Elementwise) || std::ranges::equal(to->sizes(), from->sizes())) return;
-  for (size_t i = 0; i < count; ++i)
-    if (arguments[i]->isTensor() && arguments[i]->tensorImpl() == to)
-      throw ExecutionError(ErrorKind::Model, fmt::format("output with shape {} doesn't match the broadcast shape {}",
-                                                         dimsText(to->sizes()), dimsText(from->sizes())));
-}
-
 // `out` variants and in-place variants without a kernel that can overwrite its argument: compute aside, copy over.
 void copyInto(const IValue& target, const IValue& value) {
   if (!target.isTensor() || !target.tensorImpl() || !value.isTensor() || !value.tensorImpl())
@@ -107,29 +68,6 @@ void copyInto(const IValue& target, const IValue& value) {
   requireWritable(to);
   copyTensor(to, from);
 }
-
-// The arguments of a sum or product that goes into a tensor: where none is given, its dtype is that of the tensor.
-class IntoArguments {
- public:
-  IntoArguments(const Operator& op, const IValue* const* arguments, size_t count) {
-    static constexpr std::string_view kSums[] = {"sum", "prod", "cumsum", "cumprod"};
-    if (op.outCount() != 1 || std::ranges::find(kSums, op.kind().name()) == std::end(kSums)) return;
-    const std::optional<size_t> at = op.schema().argumentIndex("dtype");
-    if (!at || *at >= count || !arguments[*at]->isNone() || !arguments[count]->isTensor()) return;
-    const TensorImpl* target = arguments[count]->tensorImpl();
-    if (!target) return;
-    dtype_ = IValue(static_cast<int64_t>(target->dtype()));
-    changed_.assign(arguments, arguments + count + 1);
-    changed_[*at] = &dtype_;
-  }
-  const IValue* const* orGiven(const IValue* const* arguments) const {
-    return changed_.empty() ? arguments : changed_.data();
-  }
-
- private:
-  IValue dtype_;
-  std::vector<const IValue*> changed_;
-};
 
 // Its record computes the whole result; of in-place variants too.
 void callQuantized(const Operator& op, const IValue* const* arguments, size_t count, IValue* results,
