@@ -194,10 +194,16 @@ void sorted(Arguments a, IValue& r) {
 
 template <bool kEqual>
 void equal(Arguments a, IValue& r) {
-  const ListValue& x = listOf(*a[0]);
-  const ListValue& y = listOf(*a[1]);
-  bool same = &x == &y || std::equal(x.items.begin(), x.items.end(), y.items.begin(), y.items.end(), itemsEqual);
-  r = same == kEqual;
+  const Items &x = listOf(*a[0]).items, &y = listOf(*a[1]).items;
+  r = std::equal(x.begin(), x.end(), y.begin(), y.end(), itemsEqual) == kEqual;
+}
+// A list of numbers is equal to itself, though NaN is not.
+template <bool kEqual>
+void equalNumbers(Arguments a, IValue& r) {
+  if (&listOf(*a[0]) == &listOf(*a[1]))
+    r = kEqual;
+  else
+    equal<kEqual>(a, r);
 }
 // The lesser (greater) of two lists in the order of dictionaries.
 template <bool kMin>
@@ -289,8 +295,10 @@ const ListMethod kListMethods[] = {
     {"aten::remove", remove, {"int", "float", "bool", "str", "Tensor"}},
     {"aten::sort", sort, {"int", "float", "bool", "str", "Tensor", "any"}},
     {"aten::sorted", sorted, {"int", "float", "bool", "str", "Tensor", "any"}, Use::Rebuild},
-    {"aten::eq", equal<true>, {"int_list", "float_list", "bool_list", "str_list", "Tensor_list"}},
-    {"aten::ne", equal<false>, {"int_list", "float_list", "bool_list", "str_list", "Tensor_list"}},
+    {"aten::eq", equal<true>, {"int_list", "bool_list", "str_list", "Tensor_list"}},
+    {"aten::ne", equal<false>, {"int_list", "bool_list", "str_list", "Tensor_list"}},
+    {"aten::eq", equalNumbers<true>, {"float_list"}, Use::None, {Trait::ComparesObjects}},
+    {"aten::ne", equalNumbers<false>, {"float_list"}, Use::None, {Trait::ComparesObjects}},
     // One of the two lists.
     {"prim::min", extremeList<true>, {"int_list", "float_list", "bool_list"}, Use::None, {Trait::MayShare}},
     {"prim::max", extremeList<false>, {"int_list", "float_list", "bool_list"}, Use::None, {Trait::MayShare}},
