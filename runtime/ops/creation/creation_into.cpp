@@ -7,8 +7,9 @@
 namespace tscompile {
 namespace {
 
-// The operator without `out`: its first arguments, in the dtype of `out`, which is the last.
-void makeInto(KernelCall& call, const char* name, size_t count) {
+// The operator without `out`: its first arguments, in the dtype of `out`, which is the last. A sequence goes as it is
+// into a tensor of as many elements, however many dimensions that has.
+void makeInto(KernelCall& call, const char* name, size_t count, bool isSequence) {
   const Operator* op = call.op().registry().builtIn().find(name);
   Tensor out = call.tensor(call.size() - 1);
   call.require(out.defined(), "expected a tensor as the output argument");
@@ -17,16 +18,19 @@ void makeInto(KernelCall& call, const char* name, size_t count) {
   arguments.emplace_back(static_cast<int64_t>(out.dtype()));
   while (arguments.size() < op->schema().arguments.size()) arguments.emplace_back();
   Tensor made = invoke(call, name, std::span<const IValue>(arguments)).toTensor();
-  requireWritable(out);
-  if (!std::equal(out.sizes().begin(), out.sizes().end(), made.sizes().begin(), made.sizes().end()))
+  requireOwned(out);
+  if (isSequence && out.numel() == made.numel())
+    made = made.withGeometry(out.sizes(), contiguousStrides(out.sizes()), made.offset());
+  else if (!std::ranges::equal(out.sizes(), made.sizes()))
     resizeInPlace(out, made.sizes(), contiguousStrides(made.sizes()));
+  requireWritable(out);
   copyTensor(out, made);
   call.setResult(out);
 }
 
-template <const char* kOperator, size_t kCount>
+template <const char* kOperator, size_t kCount, bool kIsSequence = false>
 void makeInto(KernelCall& call) {
-  makeInto(call, kOperator, kCount);
+  makeInto(call, kOperator, kCount, kIsSequence);
 }
 
 // (size, value, names, dtype, layout, device, pin_memory)
@@ -51,10 +55,10 @@ void registerCreationIntoOps(OpRegistry& ops) {
   add("aten::zeros.out", makeInto<kZeros, 1>);
   add("aten::ones.out", makeInto<kOnes, 1>);
   add("aten::eye.out", makeInto<kEye, 1>);
-  add("aten::linspace.out", makeInto<kLinspace, 3>);
-  add("aten::logspace.out", makeInto<kLogspace, 4>);
-  add("aten::arange.out", makeInto<kArange, 1>);
-  add("aten::arange.start_out", makeInto<kArangeStep, 3>);
+  add("aten::linspace.out", makeInto<kLinspace, 3, true>);
+  add("aten::logspace.out", makeInto<kLogspace, 4, true>);
+  add("aten::arange.out", makeInto<kArange, 1, true>);
+  add("aten::arange.start_out", makeInto<kArangeStep, 3, true>);
   ops.add({.schema = "aten::full.names", .kernel = fullWithNames, .dtypes = {}, .inEngines = false});
 }
 

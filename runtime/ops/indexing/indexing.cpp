@@ -6,6 +6,7 @@
 #include "runtime/ops/moved_types.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/loops/copy.h"
+#include "runtime/reference/loops/loop.h"
 #include "runtime/reference/nonzero.h"
 #include "runtime/reference/views.h"
 
@@ -126,6 +127,7 @@ struct Selection {
   int first, count;
   Tensor offsets;  // int64: of the blocks, in bytes
   Dims sizes;      // of the result
+  std::vector<Tensor> indices;  // as they are broadcast to one shape
 };
 
 // Indices as int64 tensors, one for each indexed dimension; masks become the positions of their true elements.
@@ -160,7 +162,8 @@ Selection select(const KernelCall& call, const Tensor& self) {
                  dimsText(indices[d].sizes()));
   }
   Selection s{self, blockPosition(indexed), 0, Tensor::zeros(DType::Int64, block),
-              indexedSizes(self.sizes(), indexed, block)};
+              indexedSizes(self.sizes(), indexed, block),
+              {}};
   Dims order;
   for (int pass = 0; pass < 2; ++pass)
     for (size_t d = 0; d < indexed.size(); ++d) {
@@ -174,7 +177,8 @@ Selection select(const KernelCall& call, const Tensor& self) {
   for (size_t d = 0; d < indices.size(); ++d) {
     if (!indices[d].defined()) continue;
     ++s.count;
-    Tensor index = contiguous(expandedTo(indices[d], block));
+    s.indices.push_back(expandedTo(indices[d], block));
+    Tensor index = contiguous(s.indices.back());
     const int64_t* from = index.data<int64_t>();
     int64_t* to = s.offsets.data<int64_t>();
     int64_t size = self.sizes()[d], stride = self.strides()[d] * item;
@@ -192,11 +196,37 @@ std::span<const int64_t> offsetsOf(const Selection& s) {
 
 // ---- kernels ----
 
+// PyTorch's result lies as that of an operator on each element of the tensor, which repeats along the dimensions of the
+// indices, and of the indices, which repeat along the others.
+Dims indexedStrides(const Selection& s) {
+  const auto first = static_cast<size_t>(s.first), count = static_cast<size_t>(s.count);
+  const DimSpan own = s.self.strides(), block = s.offsets.sizes();
+  auto around = [&](Dims before, DimSpan inside, DimSpan after) {
+    for (DimSpan part : {inside, after})
+      for (int64_t n : part) before.push_back(n);
+    return before;
+  };
+  const DimSpan after = own.subspan(first + count);
+  std::vector<Tensor> operands{s.self.withGeometry(
+      s.sizes, around(Dims(own.subspan(0, first)), Dims(block.size(), 0), after), s.self.offset())};
+  for (const Tensor& index : s.indices)
+    operands.push_back(
+        index.withGeometry(around(Dims(first, 1), index.sizes(), Dims(after.size(), 1)),
+                           around(Dims(first, 0), index.strides(), Dims(after.size(), 0)), index.offset()));
+  std::vector<const Tensor*> pointers;
+  for (const Tensor& t : operands) pointers.push_back(&t);
+  return elementwiseStrides(s.sizes, pointers);
+}
+
 void indexKernel(KernelCall& call) {
   Selection s = select(call, call.tensor(0));
   Tensor out = Tensor::empty(s.self.dtype(), s.sizes);
   gatherBlocks(IndexedView(s.self, s.first, s.count), offsetsOf(s), out);
-  call.setResult(out);
+  const Dims strides = indexedStrides(s);
+  if (strides == Dims(out.strides())) return call.setResult(out);
+  const Tensor laid = Tensor::emptyStrided(s.self.dtype(), s.sizes, strides);
+  copyTensor(laid, out);
+  call.setResult(laid);
 }
 
 void indexPutKernel(KernelCall& call) {

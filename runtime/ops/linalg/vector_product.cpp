@@ -6,6 +6,7 @@
 #include "runtime/reference/linalg.h"
 #include "runtime/reference/loops/arithmetic.h"
 #include "runtime/reference/loops/copy.h"
+#include "runtime/reference/loops/loop.h"
 #include "runtime/reference/matmul.h"
 #include "runtime/reference/promotion.h"
 #include "runtime/reference/views.h"
@@ -263,7 +264,16 @@ void kronKernel(KernelCall& call) {
   Dims sizes;
   broadcastInto(sizes, x.sizes());
   broadcastInto(sizes, y.sizes());
-  multiplyElements(out.withGeometry(sizes, contiguousStrides(sizes), out.offset()), x, y);
+  const Tensor* factors[] = {&x, &y};
+  const Dims strides = elementwiseStrides(sizes, factors);
+  if (strides == contiguousStrides(sizes)) return multiplyElements(out.withGeometry(sizes, strides, out.offset()), x, y);
+  const Tensor products = Tensor::emptyStrided(out.dtype(), sizes, strides);
+  multiplyElements(products, x, y);
+  const std::optional<Dims> joined = viewStrides(products, out.sizes());
+  call.require(joined.has_value(),
+               "view size is not compatible with input tensor's size and stride (at least one dimension spans across "
+               "two contiguous subspaces). Use .reshape(...) instead.");
+  call.setResult(products.withGeometry(out.sizes(), *joined, products.offset()));
 }
 
 // As kronKernel does it.
@@ -354,7 +364,8 @@ void registerVectorProductOps(OpRegistry& ops) {
            .infer = inferKron,
            .kernel = kronKernel,
            .convert = convertKron,
-           .dtypes = kAllTypes});
+           .dtypes = kAllTypes,
+           .traits = {Trait::OwnStrides}});
   ops.add(
       {.schema = "aten::trace(Tensor self) -> Tensor", .infer = inferTrace, .kernel = traceKernel, .dtypes = kNumbers});
 }

@@ -5,6 +5,7 @@
 #include "runtime/ops/moved_types.h"
 #include "runtime/ops/ops.h"
 #include "runtime/ops/views/part_uses.h"
+#include "runtime/ops/views/kept_memory.h"
 #include "runtime/reference/elementwise.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/tensor_options.h"
@@ -203,7 +204,9 @@ void partKernel(KernelCall& call) {
 // (self, src, ...): the arguments of the part begin after `src`.
 template <Part kPart>
 void scatterKernel(KernelCall& call) {
-  Tensor out = cloneTensor(call.tensor(0)), source = call.tensor(1);
+  const Tensor self = call.tensor(0), source = call.tensor(1);
+  Tensor out = isNonOverlappingAndDense(self.sizes(), self.strides()) ? cloneTensor(self)
+                                                                      : cloneWithGaps(self, self.offset(), 0);
   Tensor part = kPart(call, out, 2);
   call.require(source.defined() && Dims(part.sizes()) == Dims(source.sizes()),
                "expected src to have a size equal to the slice of self. src size = {}, slice size = {}",
@@ -241,7 +244,12 @@ void registerSlicingOps(OpRegistry& ops) {
   for (auto name : {"aten::diagonal", "aten::linalg_diagonal"}) add(name, inferDiagonal, partKernel<diagonalPart>);
   add("aten::unfold", inferUnfold, unfoldKernel);
   auto addScatter = [&](std::string_view schema, KernelFunction kernel, ConvertFunction convert) {
-    ops.add({.schema = schema, .infer = inferSameAsSelf, .kernel = kernel, .convert = convert, .dtypes = kMovedTypes});
+    ops.add({.schema = schema,
+             .infer = inferSameAsSelf,
+             .kernel = kernel,
+             .convert = convert,
+             .dtypes = kMovedTypes,
+             .traits = {Trait::OwnStrides}});
   };
   addScatter("aten::select_scatter", scatterKernel<selectedPart>, convertScatter<selectedPart>);
   addScatter("aten::slice_scatter", scatterKernel<slicedPart>, convertScatter<slicedPart>);

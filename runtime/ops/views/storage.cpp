@@ -3,6 +3,7 @@
 #include "runtime/ops/call_op.h"
 #include "runtime/ops/moved_types.h"
 #include "runtime/ops/ops.h"
+#include "runtime/ops/views/kept_memory.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/loops/memory_format.h"
 #include "runtime/reference/loops/numbers.h"
@@ -65,7 +66,9 @@ void reshapeAliasKernel(KernelCall& call) {
 }
 void inferAsStridedScatter(InferCall& call) { call.result(call.tensor(0)); }
 void asStridedScatterKernel(KernelCall& call) {
-  Tensor out = cloneTensor(call.tensor(0)), source = call.tensor(1);
+  const Tensor self = call.tensor(0), source = call.tensor(1);
+  const auto elements = static_cast<int64_t>(self.storage()->bytes() / itemSize(self.dtype()));
+  const Tensor out = cloneWithGaps(self, 0, elements);
   IValue part = invoke(call, "aten::as_strided", {out, call.argument(2), call.argument(3), call.argument(4)});
   call.require(Dims(part.toTensor().sizes()) == Dims(source.sizes()),
                "expected src to have a size equal to the slice of self. src size = {}, slice size = {}",
@@ -173,7 +176,13 @@ void registerStorageOps(OpRegistry& ops) {
   constexpr TraitSet kInPlace{Trait::ChangesGeometry, Trait::MindsStrides};  // keeps elements as they lie
   add("aten::as_strided", inferStrided, asStridedKernel, {Trait::MindsStrides});
   add("aten::as_strided_", nullptr, asStridedInPlaceKernel, kInPlace);
-  add("aten::as_strided_scatter", inferAsStridedScatter, asStridedScatterKernel);
+  // Engines keep several tensors in one storage, where places mean nothing.
+  ops.add({.schema = "aten::as_strided_scatter",
+           .infer = inferAsStridedScatter,
+           .kernel = asStridedScatterKernel,
+           .dtypes = kMovedTypes,
+           .traits = {Trait::OwnStrides, Trait::MindsStrides},
+           .inEngines = false});
   add("aten::resize_", nullptr, resizeKernel, kInPlace);
   add("aten::resize_as_", nullptr, resizeAsKernel, kInPlace);
   add("aten::_reshape_alias", inferStrided, reshapeAliasKernel, {Trait::MindsStrides});
