@@ -3,6 +3,7 @@
 #include "api/lower.h"
 #include "frontend/files/archive_kind.h"
 #include "frontend/files/file_io.h"
+#include "ir/analysis/verifier.h"
 #include "ir/graph/printer.h"
 #include "ir/support/json_fields.h"
 #include "ir/support/text.h"
@@ -514,6 +515,8 @@ static int runDiff(const Options& options, Session& session) {
   if (!a || !b) return session.finish();
   const Graph *x = methodOf(*a, options, 0, session), *y = methodOf(*b, options, 1, session);
   if (!x || !y) return session.finish();
+  for (const Graph* graph : {x, y})
+    if (!verify(*graph, session.operators(), session.diagnostics)) return session.finish();
   if (options.own.of<DiffCommand>().ignoreNames && (hasEngines(*x) || hasEngines(*y)))
     throw UsageError{"--ignore-names is not for graphs with engines"};
   const std::string& method = options.own.of<DiffCommand>().method;

@@ -1,6 +1,7 @@
 // `tscompile parse`: the text in PyTorch's form, or its structure as JSON.
 #include "frontend/files/file_io.h"
 #include "ir/analysis/shape_propagation.h"
+#include "ir/analysis/verifier.h"
 #include "ir/graph/dot.h"
 #include "ir/graph/expression.h"
 #include "ir/graph/printer.h"
@@ -87,6 +88,18 @@ bool printEach(const ParsedText& text, const TextSink& sink, const PrintOne& pri
     if (!print("", *g)) return false;
   }
   return true;
+}
+
+// Whether its graphs are what their nodes say: else there is nothing to show but the text.
+bool areSound(const ParsedText& text, Session& session) {
+  bool sound = true;
+  printEach(
+      text, [](std::string_view) {},
+      [&](const std::string&, const Graph& g) {
+        sound &= verify(g, session.operators(), session.diagnostics);
+        return true;
+      });
+  return sound;
 }
 
 bool printSvg(const ParsedText& text, const TextSink& sink, uint64_t maxBytes) {
@@ -180,7 +193,10 @@ static int runParse(const Options& options, Session& session) {
   Result<ParsedText> text = session.parse(options.arguments[0], reading);
   if (!text) return session.finish();
   session.report();
-  if (options.own.of<ParseCommand>().sizes) {
+  const ParseCommand& own = options.own.of<ParseCommand>();
+  const bool showsText = own.form == GraphForm::Text && !own.sizes && !session.common.json;
+  if (!showsText && !areSound(*text, session)) return session.finish();
+  if (own.sizes) {
     for (auto& graph : text->graphs) nameSizes(*graph, session.operators());
     for (size_t m = 0; text->module && m < text->module->modules.size(); ++m)
       for (DumpedMethod& method : text->module->modules[m].methods)
