@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Documents as they are installed: what they link and every path below samples/ that they name is there beside them, and
-README.md leads to each.
+README.md leads to each. Of the samples beside them what may be executed is a program or a script.
 
     documents_test.py FOLDER              of a package or an installed tree: PREFIX/share/doc/tscompile
     documents_test.py --of-build BUILD    installs the documents of a build first
@@ -44,6 +44,15 @@ def faults(folder):
             yield f"README.md does not link {path}"
 
 
+def no_programs(folder):
+    for root, _, names in os.walk(folder):
+        for path in (os.path.join(root, name) for name in names):
+            if os.path.isfile(path) and os.stat(path).st_mode & 0o111:
+                with open(path, "rb") as f:
+                    if not f.read(4).startswith((b"#!", b"\x7fELF")):
+                        yield f"{os.path.relpath(path, folder)}: may be executed, and is no program"
+
+
 def main():
     if len(sys.argv) == 3 and sys.argv[1] == "--of-build":
         with tempfile.TemporaryDirectory() as work:
@@ -56,7 +65,7 @@ def main():
 
 
 def report(folder):
-    found = list(faults(folder))
+    found = [*faults(folder), *no_programs(folder)]
     for fault in found:
         print("fault:", fault)
     print(f"{len(found)} faults")
