@@ -226,14 +226,26 @@ class Generation {
     return true;
   }
 
-  void readLine(const SourcePtr& source, size_t begin, size_t end) {
+  // False if the line asks for no text.
+  bool readLine(const SourcePtr& source, size_t begin, size_t end) {
+    Diagnostics wrong;
+    Result<JsonTree> tree = JsonTree::parse(source, begin, end, wrong);
+    if (std::optional<std::string> id = tree && lines_ ? idToCancel(tree->root()) : std::nullopt) {
+      cancel(*id);
+      return false;
+    }
     Asked& a = append();
     a.source = source;
     a.place = {source.get(), static_cast<uint32_t>(begin), static_cast<uint32_t>(end)};
     a.line = lineNumber_;
-    Diagnostics wrong;
-    Result<JsonTree> tree = JsonTree::parse(source, begin, end, wrong);
     if (!tree || !readRequest(tree->root(), a.request, wrong)) fail(a, wrong);
+    return true;
+  }
+
+  // Ends those of that id with what they have. There may be none: one can end while whoever asked for it turns away.
+  void cancel(const std::string& id) {
+    for (auto& [index, a] : asked_)
+      if (a.id && a.request.id == id) batcher_->cancel(*a.id);
   }
 
   // Whether standard input may bring more.
@@ -247,8 +259,7 @@ class Generation {
       if (!line) break;
       ++lineNumber_;
       if (trim(*line).empty()) continue;
-      readLine(SourceFile::make("<stdin>", *line), 0, line->size());
-      add(count_ - 1);
+      if (readLine(SourceFile::make("<stdin>", *line), 0, line->size())) add(count_ - 1);
     }
     if (!mayCome() && !lines_->failure().empty() && !session_.diagnostics.hasErrors())
       session_.diagnostics.fileError("<stdin>", {}, lines_->failure(), ErrorKind::Io);

@@ -143,6 +143,12 @@ std::string_view wanted(const Place& place) {
   return kWanted[place.index()];
 }
 
+std::optional<std::string> idOf(const JsonTree::Value& v) {
+  if (v.is(Kind::String)) return std::string(v.text());
+  const std::optional<int64_t> number = v.integer();
+  return number ? std::optional(std::to_string(*number)) : std::nullopt;
+}
+
 bool readMember(const JsonTree::Value& v, TextRequest& request, Diagnostics& diagnostics) {
   auto expected = [&](std::string_view what) {
     diagnostics.error(v.range(), fmt::format("{} takes {}", v.key(), what));
@@ -154,11 +160,11 @@ bool readMember(const JsonTree::Value& v, TextRequest& request, Diagnostics& dia
     return true;
   }
   if (v.key() == "id") {
-    if (!v.is(Kind::String) && !v.integer()) return expected("a text or a number without a fraction");
-    request.id = v.is(Kind::String) ? std::string(v.text()) : std::to_string(*v.integer());
-    return true;
+    request.id = idOf(v);
+    return request.id || expected("a text or a number without a fraction");
   }
   if (v.key() == "prompt_ids") return take(v, request.promptIds) || expected("a list of tokens");
+  if (v.key() == "cancel") return expected("the id of a request, alone in a line of a stream");
   for (const Setting& s : kSettings) {
     if (v.key() != s.name) continue;
     request.draws |= s.draws;
@@ -234,6 +240,11 @@ bool readRequest(const JsonTree::Value& line, TextRequest& request, Diagnostics&
     return false;
   }
   return good;
+}
+
+std::optional<std::string> idToCancel(const JsonTree::Value& line) {
+  const JsonTree::Value only = line.is(Kind::Object) ? line.first() : JsonTree::Value();
+  return only && !only.next() && only.key() == "cancel" ? idOf(only) : std::nullopt;
 }
 
 std::vector<TokenId> parseIds(std::string_view option, const std::string& text) {

@@ -32,6 +32,9 @@ void checkGenerationOptions(const Options& options, const TextRequest& request);
 // Reports everything that is wrong with it.
 bool readRequest(const JsonTree::Value& line, TextRequest& request, Diagnostics& diagnostics);
 
+// Of {"cancel": "a7"}: whose request is to end; nothing of any other line.
+std::optional<std::string> idToCancel(const JsonTree::Value& line);
+
 // "1,2,3"; throws UsageError.
 std::vector<TokenId> parseIds(std::string_view option, const std::string& text);
 

@@ -4,6 +4,7 @@
 #include "tests/support/json.h"
 #include "tests/support/text_file.h"
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -183,6 +184,50 @@ TEST_F(Generate, AnswersWhileRequestsCome) {
   EXPECT_TRUE(answer()["finished"].text.empty());
   std::fclose(out);
   EXPECT_NE(readText(err).find("<stdin>:5:"), std::string::npos) << readText(err);
+}
+
+// A program that turns away from what it has asked for.
+TEST_F(Generate, RequestsOfAStreamAreCancelledByTheirId) {
+  const std::string answers = folder_ / "answers", err = folder_ / "err";
+  ASSERT_EQ(mkfifo(answers.c_str(), 0600), 0);
+  FILE* in = popen((std::string(TSCOMPILE_TOOL) + " generate " + (folder_ / "built") +
+                    " -q --stream --prompts - >" + answers + " 2>" + err)
+                       .c_str(),
+                   "w");
+  ASSERT_TRUE(in);
+  FILE* out = std::fopen(answers.c_str(), "r");
+  ASSERT_TRUE(out);
+  auto ask = [&](const std::string& lines) { std::fputs(lines.c_str(), in), std::fflush(in); };
+  auto line = [&] {
+    char text[4096];
+    return std::fgets(text, sizeof text, out) ? parseJson(text) : Json();
+  };
+  std::vector<Json> ended;
+  auto readOne = [&] {
+    for (Json read = line(); read.has("prompt"); read = line())
+      if (read.has("finished")) return ended.push_back(read);
+  };
+  // Nine are more than run at a time: the last one waits. Each would make all tokens that fit.
+  std::string nine;
+  for (int i = 0; i < 9; ++i) nine += fmt::format("{{\"id\": {}, \"prompt_ids\": [2], \"max_new_tokens\": 190}}\n", i);
+  ask(nine + "{\"cancel\": \"8\"}\n{\"cancel\": 3}\n{\"cancel\": \"of nobody\"}\n");
+  for (int i = 0; i < 9; ++i) readOne();
+  ASSERT_EQ(ended.size(), 9u);
+  for (const Json& e : ended) {
+    const bool isCancelled = e["id"].text == "8" || e["id"].text == "3";
+    EXPECT_EQ(e["finished"].text, isCancelled ? "cancelled" : "length") << e["id"].text;
+    EXPECT_EQ(e["tokens"].size() < 190, isCancelled) << e["id"].text;
+  }
+  ask("{\"cancel\": [1]}\n{\"cancel\": \"1\", \"seed\": 1}\n{\"prompt_ids\": [1], \"max_new_tokens\": 1}\n");
+  const int status = pclose(in);
+  EXPECT_EQ(WEXITSTATUS(status), 3) << "two lines were wrong";
+  for (int i = 0; i < 3; ++i) readOne();
+  ASSERT_EQ(ended.size(), 12u);
+  for (size_t i : {9u, 10u})
+    EXPECT_EQ(ended[i]["error"].text, "cancel takes the id of a request, alone in a line of a stream");
+  EXPECT_EQ(ended[11]["prompt"].number, 11) << "lines that cancel are not counted";
+  std::fclose(out);
+  EXPECT_NE(readText(err).find("<stdin>:13:"), std::string::npos) << readText(err);
 }
 
 }  // namespace
