@@ -7,6 +7,7 @@
 #include "frontend/files/archive_kind.h"
 #include "frontend/files/checkpoint.h"
 #include "frontend/files/file_io.h"
+#include "frontend/files/section_file.h"
 #include "frontend/files/weights.h"
 #include "frontend/files/zip.h"
 #include "ir/support/diagnostic_printer.h"
@@ -184,6 +185,9 @@ class Inspector {
   void builtModel(const std::string& path) {
     Result<BuiltModel> built = readBuiltModel(path, session_.diagnostics);
     if (!built) return;
+    // Only the engine's beginning was read for it.
+    Ref<FileMapping> engine = FileMapping::open(built->engine, session_.diagnostics);
+    if (!engine || !parseSectionFile(engine->bytes(), built->engine, session_.diagnostics)) return;
     const LanguageModelShape& s = built->shape;
     // Of a token in all layers.
     int64_t tokenBytes = s.layers * built->cache.bytesPerBlock() / built->cache.tokensPerBlock;

@@ -510,6 +510,22 @@ TEST(Inspect, AFolderWithAnEngineThatWasCut) {
   EXPECT_NE(r.err.find("rank0.engine"), std::string::npos) << r.err;
 }
 
+TEST(Inspect, AFolderWithADamagedWeight) {
+  TemporaryFolder folder;
+  const std::string model = TSCOMPILE_SOURCE_DIR "/samples/language/byte_gpt/model", built = folder / "built";
+  ASSERT_EQ(
+      runCli({"build", model + ".ir", "-w", model + ".weights", "--set", "max_seq_len=32", "-o", built, "-q"}).code, 0);
+  std::string engine = readText(built + "/rank0.engine");
+  engine[engine.size() - 2000] = static_cast<char>(engine[engine.size() - 2000] ^ 1);
+  writeText(built + "/rank0.engine", engine);
+  for (const char* form : {"text", "json"}) {
+    const CliResult r = runCli({"inspect", built, "--format", form});
+    EXPECT_EQ(r.code, 3);
+    EXPECT_NE(r.err.find("rank0.engine"), std::string::npos) << r.err;
+    EXPECT_NE(r.err.find("damaged"), std::string::npos) << r.err;
+  }
+}
+
 TEST(Refit, KeepsWhatAProgramWasExportedFor) {
   TemporaryFolder folder;
   const std::string engine = folder / "a.tse", again = folder / "b.tse";
