@@ -165,6 +165,7 @@ class Bench {
   void fields(Visit&& visit) const {
     visit("schema", "tscompile.bench/1");
     visit("version", buildInfo().version);
+    visit("commit", buildInfo().commit);
     visit("processor", processorName());
     visit("model", options_.arguments[0]);
     visit("checksum", checksum_);
@@ -180,7 +181,7 @@ class Bench {
   // Before anything is measured.
   bool isBaseline() {
     if (!session_.read(command_.baseline)) return false;
-    if (isBenchReport(command_.baseline)) return true;
+    if (isBenchReport(command_.baseline)) return hasMeasurements(command_.baseline, session_.diagnostics);
     session_.diagnostics.fileError(command_.baseline, {}, "expected what 'tscompile bench --format json' has written");
     return false;
   }

@@ -18,7 +18,7 @@ constexpr uint64_t kMostBytes = uint64_t{16} << 20;
 
 struct Report {
   std::map<BenchSetting, BenchTimes> times;
-  std::string version, processor, model, checksum, executor;  // empty: the file does not say it
+  std::string version, commit, processor, model, checksum, executor;  // empty: the file does not say it
 };
 
 template <class Json>
@@ -40,7 +40,7 @@ Result<Report> parseReport(const std::string& text, const std::string& path, Dia
     return at != object.end() && at->is_string() ? at->template get<std::string>() : std::string();
   };
   if (json.is_object()) {
-    out.version = word(json, "version"), out.processor = word(json, "processor");
+    out.version = word(json, "version"), out.commit = word(json, "commit"), out.processor = word(json, "processor");
     out.model = word(json, "model"), out.checksum = word(json, "checksum"), out.executor = word(json, "executor");
   }
   auto number = [](const auto& object, const char* key) {
@@ -60,7 +60,9 @@ Result<Report> parseReport(const std::string& text, const std::string& path, Dia
                  callers >= 1 && callers <= 1e6 ? static_cast<int64_t>(callers) : 1}] = t;
     }
   if (!out.times.empty()) return out;
-  diagnostics.fileError(path, {}, "the measurement has no results with 'threads' and 'latency_ms'");
+  diagnostics.fileError(path, {},
+                        json.is_discarded() ? "the file is cut short, or no JSON"
+                                            : "the measurement has no results with 'threads' and 'latency_ms'");
   return Failed{};
 }
 
@@ -130,7 +132,7 @@ Result<std::vector<BenchComparison>> compare(const Report& a, const Report& b, c
     if (differs) session.note(fmt::format("the {} differs: {} and {}", what, one, other));
     return differs;
   };
-  tellOther("version", a.version, b.version);
+  if (!tellOther("version", a.version, b.version)) tellOther("commit", a.commit, b.commit);
   tellOther("processor", a.processor, b.processor);
   tellOther("executor", a.executor, b.executor);
   if (a.checksum != b.checksum && !tellOther("model", a.model, b.model))
@@ -145,6 +147,8 @@ bool isBenchReport(const std::string& path) {
   Result<std::string> start = path == "-" ? Result<std::string>(Failed{}) : readFileStart(path, 256, ignored);
   return start && start->find("\"tscompile.bench/1\"") != std::string::npos;
 }
+
+bool hasMeasurements(const std::string& path, Diagnostics& diagnostics) { return bool(readReport(path, diagnostics)); }
 
 void writeComparisons(const std::vector<BenchComparison>& rows, std::ostream& out) {
   out << "threads            min ms                   median ms          second / first\n";

@@ -113,6 +113,24 @@ TEST(Bench, ComparesWithWhatWasSaved) {
   EXPECT_NE(faster.out.find("faster"), std::string::npos) << faster.out;
   EXPECT_EQ(bench(folder.write("other.json", "{}"), {}).code, 3);
   EXPECT_EQ(bench(folder / "missing.json", {}).code, 5);
+  // Before anything is measured.
+  const std::string whole = readText(savedBench(folder, 1));
+  const CliResult cut = bench(folder.write("cut.json", whole.substr(0, whole.size() / 2)), {});
+  EXPECT_EQ(cut.code, 3);
+  EXPECT_EQ(cut.out, "");
+  EXPECT_NE(cut.err.find("cut.json: error: the file is cut short, or no JSON"), std::string::npos) << cut.err;
+}
+
+TEST(Bench, SaysWhichBuildWasMeasured) {
+  TemporaryFolder folder;
+  const std::string graph = graphFile(folder);
+  const CliResult now = runCli({"bench", graph, "--threads", "1", "--duration", "5ms", "--format", "json"});
+  const std::string commit = parseJson(now.out)["commit"].text;
+  EXPECT_EQ(commit, parseJson(runCli({"version", "--format", "json"}).out)["commit"].text);
+  std::string before = now.out;
+  before.replace(before.find("\"commit\": \"" + commit), 11 + commit.size(), "\"commit\": \"0123456789ab");
+  const CliResult r = runCli({"diff", folder.write("before.json", before), folder.write("now.json", now.out)});
+  EXPECT_NE(r.err.find("the commit differs: 0123456789ab and " + commit), std::string::npos) << r.err;
 }
 
 TEST(Profile, TimesOfLayersAreNoMoreThanThatOfTheRun) {
