@@ -309,6 +309,7 @@ std::string_view commandFor(std::string_view word) {
                                                                       {"print", "parse"},
                                                                       {"show", "inspect"},
                                                                       {"info", "inspect"},
+                                                                      {"checksum", "inspect"},
                                                                       {"summary", "inspect"},
                                                                       {"viz", "report"},
                                                                       {"view", "report"},
@@ -319,6 +320,7 @@ std::string_view commandFor(std::string_view word) {
                                                                       {"predict", "run"},
                                                                       {"perf", "bench"},
                                                                       {"time", "bench"},
+                                                                      {"benchmark", "bench"},
                                                                       {"trace", "profile --trace"},
                                                                       {"compare", "verify"},
                                                                       {"env", "version"},
@@ -328,7 +330,7 @@ std::string_view commandFor(std::string_view word) {
                                                                       {"segments", "partition"},
                                                                       {"why", "explain"},
                                                                       {"operators", "ops"},
-                                                                      {"serve", "build"}};
+                                                                      {"serve", "generate"}};
   for (const auto& [there, here] : kWords)
     if (there == word) return here;
   return {};
