@@ -81,7 +81,7 @@ grep -q libtscompile_c.so.1 "$work/libraries" || fault "ldconfig does not know t
 dpkg-deb -c "$packages"/tscompile_*.deb >"$work/files"
 for file in man/man1/tscompile.1.gz man/man1/tscompile-run.1.gz bash-completion/completions/tscompile \
   zsh/vendor-completions/_tscompile fish/vendor_completions.d/tscompile.fish doc/tscompile/copyright \
-  doc/tscompile/THIRD_PARTY.md doc/tscompile/docs/c.md doc/tscompile/samples/c/run_model.c; do
+  doc/tscompile/THIRD_PARTY.md doc/tscompile/docs/c.md doc/tscompile/examples/c/run_model.c; do
   grep -q "/$file\$" "$work/files" || fault "there is no $file"
 done
 
