@@ -230,11 +230,19 @@ void TensorImpl::setGeometry(DimSpan sizes, DimSpan strides, int64_t offset) {
   contiguous_ = contiguous || empty;
   offset_ = offset;
   // Empty tensors may have any offset.
-  data_ =
-      storage_->encoding() ? nullptr : storage_->data() + (empty ? 0 : offset * static_cast<int64_t>(itemSize(dtype_)));
+  const bool isElsewhere = storage_->encoding() || storage_->isSymbolic();
+  data_ = isElsewhere ? nullptr : storage_->data() + (empty ? 0 : offset * static_cast<int64_t>(itemSize(dtype_)));
 }
 
+namespace {
+void requireElements(const Storage& storage) {
+  if (storage.isSymbolic()) [[unlikely]]
+    throw ExecutionError(ErrorKind::Unsupported, "the elements of a tensor are not known yet");
+}
+}  // namespace
+
 std::byte* TensorImpl::decodedData() const {
+  requireElements(*storage_);
   const EncodedElements* encoding = storage_->encoding();
   if (!encoding) return nullptr;
   return encoding->all().raw() + (numel_ == 0 ? 0 : offset_ * static_cast<int64_t>(itemSize(dtype_)));
@@ -301,10 +309,7 @@ Tensor Tensor::permuted(DimSpan order) const {
   return withGeometry(newSizes, newStrides, offset());
 }
 
-void requireElements(const Tensor& t) {
-  if (t.storage()->isSymbolic()) [[unlikely]]
-    throw ExecutionError(ErrorKind::Unsupported, "the elements of a tensor are not known yet");
-}
+void requireElements(const Tensor& t) { requireElements(*t.storage()); }
 
 std::byte* Tensor::elementAt(int64_t index) const {
   requireElements(*this);

@@ -2,24 +2,22 @@
 
 namespace tscompile {
 
-namespace {
-// Functions of others may ask for anything.
-const IValue& argumentOf(const KernelCall& call, size_t i) {
-  if (i >= call.size()) [[unlikely]]
-    call.fail("argument {} is asked for, of {}", i + 1, call.size());
-  return call.argument(i);
+void KernelCall::failArgument(size_t i) const { fail("argument {} is asked for, of {}", i + 1, count_); }
+void KernelCall::failResult(size_t i) const { fail("result {} is asked for, of {}", i + 1, resultCount_); }
+void KernelCall::failSpec(size_t i) const {
+  fail("what result {} is to be is asked for, and its inference tells {}", i + 1,
+       inferred_ ? fmt::format("of {}", inferred_->resultCount()) : "nothing");
 }
-}  // namespace
 
 Tensor KernelCall::tensor(size_t i) const {
-  const IValue& v = argumentOf(*this, i);
+  const IValue& v = argument(i);
   if (v.isTensor()) return v.toTensor();
   if (!v.isNone()) fail("expected a tensor as argument {}", i + 1);
   return {};
 }
 
 std::vector<Tensor> KernelCall::tensors(size_t i) const {
-  const IValue& v = argumentOf(*this, i);
+  const IValue& v = argument(i);
   if (!v.isList()) fail("expected a list of tensors as argument {}", i + 1);
   std::vector<Tensor> out;
   out.reserve(v.toList().items.size());
@@ -31,7 +29,7 @@ std::vector<Tensor> KernelCall::tensors(size_t i) const {
 }
 
 int64_t KernelCall::integer(size_t i) const {
-  const IValue& v = argumentOf(*this, i);
+  const IValue& v = argument(i);
   if (v.isInt()) return v.toInt();
   if (v.isBool()) return v.toBool();
   if (v.isFloat()) return static_cast<int64_t>(v.toFloat());
@@ -39,31 +37,31 @@ int64_t KernelCall::integer(size_t i) const {
 }
 
 double KernelCall::number(size_t i) const {
-  const IValue& v = argumentOf(*this, i);
+  const IValue& v = argument(i);
   if (v.isComplex()) return v.toComplex().real();
   if (!v.isNumber()) fail("expected a number as argument {}", i + 1);
   return v.toDouble();
 }
 
 std::complex<double> KernelCall::complex(size_t i) const {
-  const IValue& v = argumentOf(*this, i);
+  const IValue& v = argument(i);
   return v.isComplex() ? v.toComplex() : std::complex<double>(number(i));
 }
 
 bool KernelCall::flag(size_t i) const {
-  const IValue& v = argumentOf(*this, i);
+  const IValue& v = argument(i);
   if (!v.isBool() && !v.isInt()) fail("expected a bool as argument {}", i + 1);
   return v.isInt() ? v.toInt() != 0 : v.toBool();
 }
 
 const std::string& KernelCall::text(size_t i) const {
-  const IValue& v = argumentOf(*this, i);
+  const IValue& v = argument(i);
   if (!v.isString()) fail("expected a string as argument {}", i + 1);
   return v.toString();
 }
 
 Dims KernelCall::integers(size_t i) const {
-  const IValue& v = argumentOf(*this, i);
+  const IValue& v = argument(i);
   Dims out;
   if (v.isInt()) {
     out.push_back(v.toInt());
@@ -79,7 +77,7 @@ Dims KernelCall::integers(size_t i) const {
 }
 
 std::vector<double> KernelCall::numbers(size_t i) const {
-  const IValue& v = argumentOf(*this, i);
+  const IValue& v = argument(i);
   std::vector<double> out;
   if (v.isNumber()) {
     out.push_back(v.toDouble());
@@ -95,7 +93,7 @@ std::vector<double> KernelCall::numbers(size_t i) const {
 }
 
 DType KernelCall::dtypeOr(size_t i, DType otherwise) const {
-  const IValue& v = argumentOf(*this, i);
+  const IValue& v = argument(i);
   if (v.isNone()) return otherwise;
   std::optional<DType> dtype = v.isInt() ? dtypeFromNumber(v.toInt()) : std::nullopt;
   if (!dtype) fail("expected the number of a dtype as argument {}", i + 1);
@@ -126,10 +124,10 @@ Dims KernelCall::dims(size_t i, int rank, bool emptyIsAll) const {
 }
 
 Tensor KernelCall::out(size_t i) {
-  if (i >= resultCount_) [[unlikely]]
-    fail("result {} is asked for, of {}", i + 1, resultCount_);
   if (hasOut(i)) return results_[i].toTensor();
   bool isSelf = i == 0 && isInPlace();
+  if (!isSelf && inferred_ && inferred_->inferred(i).kind == InferredResult::Kind::Unknown) [[unlikely]]
+    fail("out({}) has no sizes: its inference tells none, so setResult() is to give result {}", i, i + 1);
   Tensor t = isSelf ? tensor(0) : Tensor::empty(spec(i).dtype, spec(i).sizes);
   if (isSelf) requireWritable(t);
   results_[i] = t;

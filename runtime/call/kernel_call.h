@@ -26,7 +26,11 @@ class KernelCall {
 
   // ---- arguments, by position in the schema ----
   size_t size() const { return count_; }
-  const IValue& argument(size_t i) const { return *arguments_[i]; }
+  const IValue& argument(size_t i) const {
+    if (i >= count_) [[unlikely]]
+      failArgument(i);
+    return *arguments_[i];
+  }
   const IValue* const* arguments() const { return arguments_; }
   bool isNone(size_t i) const {
     const IValue& v = argument(i);
@@ -49,12 +53,16 @@ class KernelCall {
   // ---- results ----
   size_t resultCount() const { return resultCount_; }
   // What inference said of result i.
-  const TensorSpec& spec(size_t i = 0) const { return inferred_->inferred(i).tensor; }
+  const TensorSpec& spec(size_t i = 0) const {
+    if (!inferred_ || i >= inferred_->resultCount()) [[unlikely]]
+      failSpec(i);
+    return inferred_->inferred(i).tensor;
+  }
   // The result as a contiguous tensor to be written; of in-place operators, the first argument itself.
   Tensor out(size_t i = 0);
-  bool hasOut(size_t i = 0) const { return results_[i].isTensor() && results_[i].tensorImpl(); }
-  void setResult(size_t i, IValue value) { results_[i] = std::move(value); }
-  void setResult(IValue value) { results_[0] = std::move(value); }
+  bool hasOut(size_t i = 0) const { return result(i).isTensor() && result(i).tensorImpl(); }
+  void setResult(size_t i, IValue value) { result(i) = std::move(value); }
+  void setResult(IValue value) { setResult(0, std::move(value)); }
   // Whether out() is the first argument.
   bool isInPlace() const { return op_.isInPlaceVariant() && !aside_; }
   // Makes out() a tensor of its own all the same.
@@ -77,6 +85,16 @@ class KernelCall {
   }
 
  private:
+  // Functions of others may ask for anything.
+  [[noreturn]] void failArgument(size_t i) const;
+  [[noreturn]] void failSpec(size_t i) const;
+  [[noreturn]] void failResult(size_t i) const;
+  IValue& result(size_t i) const {
+    if (i >= resultCount_) [[unlikely]]
+      failResult(i);
+    return results_[i];
+  }
+
   const Operator& op_;
   const IValue* const* arguments_;
   size_t count_;

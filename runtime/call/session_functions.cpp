@@ -1,5 +1,7 @@
 #include "runtime/call/session_functions.h"
 
+#include "runtime/call/foreign_code.h"
+
 #include <algorithm>
 #include <exception>
 #include <new>
@@ -58,6 +60,11 @@ void checkInferred(const InferCall& call) {
 }  // namespace
 
 void inferBySession(InferCall& call) {
+  if (!call.op().def().session->infer) {
+    for (size_t i = 0; i < call.op().schema().returns.size(); ++i) call.resultUnknown();
+    return;
+  }
+  const ForeignCode running("the inference of ", "", call.op().kind().text());
   try {
     call.op().def().session->infer(call);
   } catch (const ExecutionError&) {
@@ -108,6 +115,7 @@ void prepareWrites(KernelCall& call) {
 
 void computeBySession(KernelCall& call) {
   prepareWrites(call);
+  const ForeignCode running("the kernel of ", "", call.op().kind().text());
   try {
     call.op().def().session->kernel(call);
   } catch (const ExecutionError&) {

@@ -19,7 +19,7 @@ class ConvertCall;
 using Converter = std::function<void(ConvertCall&)>;
 
 struct SessionFunctions {
-  std::function<void(InferCall&)> infer;
+  std::function<void(InferCall&)> infer;  // null: results are known when the kernel has given them
   std::function<void(KernelCall&)> kernel;
   Converter convert;
   // Of operators that may be forgotten: who uses one beyond a call holds this as long. Null: they stay.

@@ -2,6 +2,7 @@
 
 #include "ir/support/fork_safe.h"
 #include "ir/values/error.h"
+#include "runtime/call/foreign_code.h"
 #include "runtime/call/run_observer.h"
 #include "runtime/call/session_functions.h"
 
@@ -32,9 +33,16 @@ namespace {
 // A layer may take long, so the clock is looked at before each.
 constexpr int64_t kLayerWork = int64_t{1} << 40;
 
+void runLayer(const Layer& layer, Frame& frame) {
+  if (layer.ofOthers.empty()) [[likely]]
+    return layer.run(frame);
+  const ForeignCode running("a layer of ", "", layer.ofOthers);
+  layer.run(frame);
+}
+
 void runObserved(const Layer& layer, size_t index, Frame& frame, RunObserver& observer) {
   RunObserver::Clock::time_point begin = RunObserver::Clock::now();
-  layer.run(frame);
+  runLayer(layer, frame);
   observer.onLayer(frame.network(), index, begin, RunObserver::Clock::now());
 }
 
@@ -53,7 +61,7 @@ void EnginePlan::run(std::span<const Tensor> tensors, std::span<IValue> outputs,
       if (observer) [[unlikely]]
         runObserved(*current, i, *frame, *observer);
       else
-        current->run(*frame);
+        runLayer(*current, *frame);
     }
     for (size_t i = 0; i < outputs.size(); ++i) outputs[i] = frame->value(network_->outputs[i]);
   } catch (ExecutionError& e) {

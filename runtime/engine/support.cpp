@@ -2,6 +2,7 @@
 
 #include "ir/operators/nearest_overload.h"
 #include "ir/support/text.h"
+#include "runtime/call/session_functions.h"
 #include "runtime/engine/number_use.h"
 #include "runtime/interpreter/structure_runner.h"
 
@@ -102,7 +103,8 @@ bool takesTensor(const Argument& a) {
 
 // Whether a network could only call the operator on tensors without knowing what it gives.
 bool lacksShapes(const Node& node, const OpDef& def) {
-  if (def.infer || def.convert || def.scalar || def.has(Trait::ReadsGeometry)) return false;
+  const bool tellsShapes = def.session ? static_cast<bool>(def.session->infer) : def.infer != nullptr;
+  if (tellsShapes || def.convert || def.scalar || def.has(Trait::ReadsGeometry)) return false;
   auto isTensor = [](TypePtr t) { return t->isTensor() || t->isListOf(TypeKind::Tensor) || t->is(TypeKind::Any); };
   return std::any_of(node.inputs().begin(), node.inputs().end(),
                      [&](const Use& u) { return isTensor(u.value->type()); });

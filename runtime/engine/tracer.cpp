@@ -3,6 +3,7 @@
 #include "ir/operators/private_writes.h"
 #include "ir/values/loop_limits.h"
 #include "runtime/call/argument_check.h"
+#include "runtime/call/foreign_code.h"
 #include "runtime/call/quantized_arguments.h"
 #include "runtime/engine/interpreter_strides.h"
 #include "runtime/engine/layers/half_tensors.h"
@@ -416,7 +417,7 @@ class Tracer : private OperatorTracer {
 
   IValue trace(const Operator& op, std::span<const IValue> arguments) override {
     if (++depth_ > kMaxDepth) refuse(Reason::Limit, fmt::format("converters ask each other for {}", op.fullName()));
-    Call c{op, {}, 1};
+    Call c{meant(op), {}, 1};
     for (const IValue& v : arguments) c.take(v);
     std::vector<IValue> results(2);
     apply(c, results);
@@ -424,6 +425,13 @@ class Tracer : private OperatorTracer {
     return std::move(results[0]);
   }
   const OpRegistry& registry() const override { return *traced_.registry_; }
+
+  // A converter that asks for its own operator means ours, whose place it has taken.
+  const Operator& meant(const Operator& op) const {
+    const bool asksItself = std::ranges::find(converting_, &op) != converting_.end();
+    const Operator* ours = asksItself ? registry().builtIn().find(op.fullName()) : nullptr;
+    return ours ? *ours : op;
+  }
 
   void call(const Call& c, std::vector<IValue>& results) {
     callOperator(c.op, c.arguments.data(), c.arguments.size(), results.data(), c.resultCount, context_);
@@ -528,8 +536,12 @@ class Tracer : private OperatorTracer {
   // A converter that others have written may do anything.
   void convertBySession(ConvertCall& call, std::vector<IValue>& results) {
     std::string name = call.op().fullName();
+    const size_t firstLayer = network_->layers.size();
     try {
+      const ForeignCode running("the converter of ", "", call.op().kind().text());
+      converting_.push_back(&call.op());
       call.op().def().convert(call);
+      converting_.pop_back();
     } catch (const Refusal&) {
       throw;
     } catch (const ExecutionError& e) {
@@ -540,6 +552,7 @@ class Tracer : private OperatorTracer {
     } catch (...) {
       failConverter(fmt::format("the converter of {} failed", name));
     }
+    for (const std::unique_ptr<Layer>& layer : std::span(network_->layers).subspan(firstLayer)) checkTensors(*layer);
     for (size_t i = 0; i < call.resultCount(); ++i) {
       if (sharesArgument(call, i, results[i])) results[i] = copyOf(results[i]);
       const char* wrong = results[i].isNone()   ? "left output {} of {} unset"
@@ -549,6 +562,15 @@ class Tracer : private OperatorTracer {
       if (!isComputed(results[i]))
         mistake(node(), fmt::format("the converter added no layer that computes output {} of {}", i + 1, name));
     }
+  }
+
+  // What a layer names are tensors of the network.
+  void checkTensors(const Layer& layer) const {
+    for (const std::vector<TensorId>* ids : {&layer.inputs, &layer.outputs})
+      for (TensorId id : *ids)
+        if (id >= network_->tensors.size())
+          mistake(layer.node, fmt::format("the layer '{}' names tensor {}, and the network has {}", layer.name(), id,
+                                          network_->tensors.size()));
   }
 
   // Whether a layer makes a result, as far as it is a tensor between layers.
@@ -683,6 +705,7 @@ class Tracer : private OperatorTracer {
   int64_t iteratedNodes_ = 0;  // of loops, in each iteration
   int depth_ = 0;              // of converters that ask for other operators
   static constexpr int kMaxDepth = 64;
+  std::vector<const Operator*> converting_;    // whose converters of others are at work
   std::optional<InterpreterStrides> strides_;  // where the graph asks for them
   std::deque<IValue> laid_;                    // arguments with the interpreter's strides
 };

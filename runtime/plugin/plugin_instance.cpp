@@ -1,9 +1,9 @@
 #include "runtime/plugin/plugin_instance.h"
 
 #include "ir/support/text.h"
+#include "runtime/call/foreign_code.h"
 #include "runtime/call/run_context.h"
 #include "runtime/plugin/plugin_verifier.h"
-#include "runtime/plugin/running_plugin.h"
 #include "runtime/plugin/told_rows.h"
 #include "runtime/reference/loops/copy.h"
 
@@ -14,6 +14,8 @@
 
 namespace tscompile {
 namespace {
+
+constexpr std::string_view kPlugin = "the plugin ";
 
 std::atomic<bool> verifying{false};
 constexpr int64_t kLongWork = int64_t{1} << 40;  // so much that the clock is looked at
@@ -157,7 +159,7 @@ std::vector<TensorSpec> PluginInstance::infer(std::span<const Input> given) cons
   std::string problem;
   {
     std::lock_guard lock(mutex_);
-    RunningPlugin running(creator_->key);
+    const ForeignCode running(kPlugin, creator_->key.ns, creator_->key.name);
     problem = callPlugin([&] { return t.shapes(self_, &build, shapes.data(), shapes.size()); }, &status);
   }
   if (!problem.empty()) fail(status, problem);
@@ -322,7 +324,7 @@ void PluginInstance::call(Context& c, const PluginTensors& inputs, const PluginT
   }
   std::vector<tsc_tensor> in = rawTensors(inputs), out = rawTensors(outputs);
   tsc_status status = TSC_OK;
-  RunningPlugin running(creator_->key);
+  const ForeignCode running(kPlugin, creator_->key.ns, creator_->key.name);
   std::string problem = callPlugin(
       [&] {
         return creator_->table().run(c.self, &run, in.data(), in.size(), out.data(), out.size(),

@@ -1,9 +1,9 @@
 #include "runtime/plugin/plugin_registry.h"
 
 #include "ir/support/text.h"
+#include "runtime/call/foreign_code.h"
 #include "runtime/plugin/fields.h"
 #include "runtime/plugin/plugin_host.h"
-#include "runtime/plugin/running_plugin.h"
 
 #include <fmt/core.h>
 
@@ -276,8 +276,7 @@ PluginResult PluginRegistry::load(const std::string& text) {
   }
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) return bad(PluginStatus::NotFound, "there is no file " + path);
-  const PluginKey loaded{"", path, ""};
-  RunningPlugin running(loaded);
+  const ForeignCode running("the library ", "", path);
   std::string problem;
   std::shared_ptr<void> library = openLibrary(path, problem);
   if (!library) return bad(PluginStatus::BadLibrary, path + " is no library that can be opened: " + problem);

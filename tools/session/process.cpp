@@ -4,7 +4,7 @@
 #include "ir/support/check.h"
 #include "ir/support/file_pages.h"
 #include "ir/values/heap_account.h"
-#include "runtime/plugin/running_plugin.h"
+#include "runtime/call/foreign_code.h"
 #include "runtime/trtllm/builtin/shard_group.h"
 #include "tools/session/session.h"
 
@@ -40,8 +40,8 @@ std::atomic<int64_t> gGrace{0};  // microseconds
 // Of the time limit, so that a run says itself where it was: nobody but runs can.
 std::chrono::microseconds gDeadlineGrace{0};
 
-void say(const char* text) {
-  ssize_t ignored = write(STDERR_FILENO, text, std::strlen(text));
+void say(std::string_view text) {
+  ssize_t ignored = write(STDERR_FILENO, text.data(), text.size());
   static_cast<void>(ignored);
 }
 
@@ -89,15 +89,16 @@ void onInterrupt(int number) {
   arm(gGrace);
 }
 
-// The name of the plugin, or of the library that is being loaded, that has ended a process of which it is only a part.
-bool sayPlugin(const char* what, const char* kind = "model") {
-  const PluginKey* plugin = RunningPlugin::current();
-  if (!plugin) return false;
-  const bool json = gJson.load(), isLibrary = plugin->ns.empty();
-  for (const char* part :
-       {json ? "{" TS_SCHEMA "\"severity\": \"error\", \"kind\": \"" : "", json ? kind : "",
-        json ? "\", \"message\": \"" : "tscompile: error: ", isLibrary ? "the library " : "the plugin ",
-        plugin->ns.c_str(), isLibrary ? "" : "::", plugin->name.c_str(), what, json ? "\"}\n" : "\n"})
+// Which plugin, operator or library of others has ended a process of which it is only a part.
+bool sayForeign(const char* what, const char* kind = "model") {
+  const ForeignCode* code = ForeignCode::current();
+  if (!code) return false;
+  const bool json = gJson.load();
+  for (std::string_view part :
+       {std::string_view(json ? "{" TS_SCHEMA "\"severity\": \"error\", \"kind\": \"" : ""),
+        std::string_view(json ? kind : ""), std::string_view(json ? "\", \"message\": \"" : "tscompile: error: "),
+        code->what, code->nameSpace, std::string_view(code->nameSpace.empty() ? "" : "::"), code->name,
+        std::string_view(what), std::string_view(json ? "\"}\n" : "\n")})
     say(part);
   return true;
 }
@@ -108,7 +109,7 @@ void onAlarm(int) {
     say(kInterrupted);
     leave(128 + number);
   }
-  if (!sayPlugin(" was running when the command reached its time limit", "limit")) say(kOutOfTime);
+  if (!sayForeign(" was running when the command reached its time limit", "limit")) say(kOutOfTime);
   leave(exitCode(ErrorKind::Limit));
 }
 
@@ -117,20 +118,20 @@ void onCrash(int number) {
                      : number == SIGFPE ? " has crashed: SIGFPE"
                      : number == SIGILL ? " has crashed: SIGILL"
                                         : " has crashed: SIGABRT";
-  if (sayPlugin(what)) leave(exitCode(ErrorKind::Model));
+  if (sayForeign(what)) leave(exitCode(ErrorKind::Model));
   signal(number, SIG_DFL);
   raise(number);
 }
 
 void onBusError(int, siginfo_t* info, void*) {
-  if (sayPlugin(" has crashed: SIGBUS")) leave(exitCode(ErrorKind::Model));
+  if (sayForeign(" has crashed: SIGBUS")) leave(exitCode(ErrorKind::Model));
   say(mayShowFile(info->si_addr) ? kFileChanged : kLibraryCut);
   leave(exitCode(ErrorKind::Io));
 }
 
 // Of a process that somebody else ends.
 void onExit() {
-  if (gTellsOfPlugins && sayPlugin(" has ended the process")) leave(exitCode(ErrorKind::Model));
+  if (gTellsOfPlugins && sayForeign(" has ended the process")) leave(exitCode(ErrorKind::Model));
 }
 
 // Signals that end a process: what it has not finished goes first.

@@ -87,6 +87,8 @@ class ConvertCall : public KernelCall {
   // A tensor argument as a tensor of the network.
   TensorId operand(size_t i) const { return tensors_.idOf(tensor(i)); }
   TensorId idOf(const Tensor& t) const { return tensors_.idOf(t); }
+  // Of kernels: here there are no elements to be written yet.
+  Tensor out(size_t i = 0) = delete;
   // Result i as inference described it: a contiguous tensor in a buffer of its own. Refuses what is no tensor.
   TensorId makeResult(size_t i = 0);
   // A tensor between layers, symbolic and contiguous.
@@ -106,6 +108,7 @@ class ConvertCall : public KernelCall {
   L& add(Args&&... args) {
     auto layer = std::make_unique<L>(node_, std::forward<Args>(args)...);
     L& added = *layer;
+    if (op().def().hasSessionConverter()) added.ofOthers = op().kind().text();
     network().layers.push_back(std::move(layer));
     return added;
   }

@@ -86,7 +86,8 @@ class Layer {
 
   // What it reads and writes. Layers that write to a tensor that they also read, name it in both.
   std::vector<TensorId> inputs, outputs;
-  const Node* node;  // the (first) node that it computes
+  const Node* node;           // the (first) node that it computes
+  std::string_view ofOthers;  // the operator whose converter is not ours and has added it; empty: it is ours
 };
 
 class Network {

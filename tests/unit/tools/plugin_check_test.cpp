@@ -73,6 +73,26 @@ TEST(PluginProcess, WhatEndsItIsNamed) {
   }
 }
 
+TEST(PluginProcess, OperatorsThatEndItAreNamed) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers report crashes themselves";
+#endif
+  TemporaryFolder folder;
+  for (const auto& [name, said] : {std::pair("kernel", "the kernel of crashing::kernel has crashed: SIGSEGV\n"),
+                                   {"converter", "the converter of crashing::converter has crashed: SIGSEGV\n"},
+                                   {"layer", "a layer of crashing::layer has crashed: SIGSEGV\n"}}) {
+    const std::string text = folder / "graph.ir", err = folder / "err";
+    writeText(text, std::string("graph(%x : Tensor):\n  %y : Tensor = crashing::") + name + "(%x)\n  return (%y)\n");
+    const int status =
+        std::system((std::string(TSCOMPILE_TOOL) + " run " + text + " --input x=2:f32:ones --executor engine" +
+                     " --custom-torch-ops " + TSCOMPILE_TEST_PLUGINS + "/crashing_operators.so >/dev/null 2>" + err)
+                        .c_str());
+    ASSERT_TRUE(WIFEXITED(status)) << name;
+    EXPECT_EQ(WEXITSTATUS(status), 8) << name;
+    EXPECT_EQ(readText(err), "tscompile: error: " + std::string(said));
+  }
+}
+
 struct Fault {
   std::string name, check, said;
   int runCode;
