@@ -128,8 +128,7 @@ bool Extensions::addOperator(UserOperator op, Diagnostics& diagnostics) {
   if (std::string problem = problemOfOwn(*schema); !problem.empty()) return wrong(std::move(problem));
   if (schema->isMutable() && op.convert)
     return wrong(schema->fullName() + " writes to its arguments: it runs in the interpreter, and takes no converter");
-  if (!op.infer || !op.kernel)
-    return wrong(schema->fullName() + " needs a function that infers its results, and a kernel");
+  if (!op.kernel) return wrong(schema->fullName() + " needs a kernel");
   const std::string& text = schemas_.emplace_back(std::move(op.schema));
   SessionFunctions& functions = functions_.emplace_back();
   functions = {std::move(op.infer), std::move(op.kernel), std::move(op.convert)};

@@ -22,8 +22,10 @@ namespace tscompile {
 // The functions may throw what derives from std::exception, or call fail(): it becomes an error of the node, and of
 // converters a reason why no engine has it. They are called by several threads at once.
 struct UserOperator {
-  std::string schema;                                 // "mine::scale(Tensor self, float by) -> Tensor"
-  std::function<void(InferCall&)> infer = nullptr;    // checks the arguments, tells dtype and sizes of the results
+  std::string schema;  // "mine::scale(Tensor self, float by) -> Tensor"
+  // Checks the arguments, tells dtype and sizes of the results. Null: the kernel alone knows them, and sets results by
+  // setResult(); without a converter the interpreter runs the operator.
+  std::function<void(InferCall&)> infer = nullptr;
   std::function<void(KernelCall&)> kernel = nullptr;  // computes them
   Converter convert = nullptr;                        // null: engines call the kernel
   DTypeSet dtypes = kRealAndBool;                     // what the first tensor may be

@@ -1,8 +1,8 @@
+#include "api/binding/foreign_operators.h"
 #include "api/binding/load_bytes.h"
 #include "api/binding/reports.h"
 #include "api/c/handles.h"
 #include "api/compile_settings.h"
-#include "api/extensions.h"
 #include "api/forgotten_weights.h"
 #include "ir/support/quantities.h"
 
@@ -36,12 +36,10 @@ LoadOptions loadOptionsOf(const tscompile_load_options* options) {
   LoadOptions out;
   out.weights = textsOf(o.weights, o.weight_count);
   for (const std::string& limit : textsOf(o.limits, o.limit_count)) setLimit(limit, out.limits);
-  if (o.plugin_count == 0) return out;
-  auto extensions = std::make_shared<Extensions>();
   Diagnostics diagnostics;
-  for (const std::string& path : textsOf(o.plugins, o.plugin_count))
-    if (!extensions->loadPlugins(path, diagnostics)) fail(diagnostics);
-  out.extensions = std::move(extensions);
+  Result<std::shared_ptr<const Extensions>> extensions = extensionsOf(textsOf(o.plugins, o.plugin_count), diagnostics);
+  if (!extensions) fail(diagnostics);
+  out.extensions = std::move(*extensions);
   return out;
 }
 

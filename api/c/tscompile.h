@@ -25,7 +25,7 @@ extern "C" {
 #define TSCOMPILE_API __attribute__((visibility("default")))
 
 /* Grows with each addition. */
-#define TSCOMPILE_C_VERSION 2
+#define TSCOMPILE_C_VERSION 3
 /* The TSCOMPILE_C_VERSION of the library that is loaded, and the version of tscompile ("0.1.0"). */
 TSCOMPILE_API uint32_t tscompile_c_version(void);
 TSCOMPILE_API const char* tscompile_version(void);
@@ -170,6 +170,24 @@ TSCOMPILE_API tscompile_value* tscompile_value_key(const tscompile_value* value,
 TSCOMPILE_API const char* tscompile_value_item_name(const tscompile_value* value, size_t index);
 /* The value in the notation of the command line, tensors in full. */
 TSCOMPILE_API tscompile_status tscompile_value_text(const tscompile_value* value, char** out, tscompile_error** error);
+
+/* ---- operators ---- */
+
+/* Computes an operator: reads `arguments`, in the order of the schema, and writes a handle for each result, which the
+ * caller then owns. Arguments belong to the caller, too, and are of use until it returns; what the schema says is
+ * written (`Tensor(a!) x`) is written where tscompile_value_get_tensor finds it. On failure it returns another status,
+ * writes why to `message`, which has room for `room` bytes and is an empty text, and leaves results NULL. A result for
+ * an argument that is written (`-> Tensor(a!)`) may be NULL. May be called by several threads at once. */
+typedef tscompile_status (*tscompile_operator)(void* user_data, const tscompile_value* const* arguments,
+                                               size_t argument_count, tscompile_value** results, size_t result_count,
+                                               char* message, size_t room);
+
+/* An operator of yours, such as "mylib::foo(Tensor x, float by=1.5) -> Tensor", for all that is loaded from now on in
+ * this process; it takes the place of one of the same name. What it computes is a matter of its arguments: what nothing
+ * uses is left out, and what is constant may be computed beforehand. `user_data` must stay until the process ends.
+ * Since version 3. */
+TSCOMPILE_API tscompile_status tscompile_register_operator(const char* schema, tscompile_operator function,
+                                                           void* user_data, tscompile_error** error);
 
 /* ---- modules ---- */
 

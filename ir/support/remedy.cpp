@@ -123,9 +123,9 @@ std::string plainWords(const Remedy& r) {
       return fmt::format("give them as 'weights'{}; the first is '{}'",
                          r.names[0].empty() ? "" : ", such as " + r.names[0], r.names[1]);
     case Kind::LoadOperators:
-      return "if it is your own, Extensions has it once it is added or its library is loaded "
-             "(docs/writing_converters.md, "
-             "docs/plugins.md)";
+      return "if it is your own, it is added before the model is loaded: by Extensions in C++, "
+             "tscompile_register_operator in C, @tscompile.operator in Python (docs/writing_converters.md), or with a "
+             "library of plugins (docs/plugins.md)";
     case Kind::ConvertToText:
       return "'tscompile convert' writes graph text, which takes any";
     case Kind::LoadPlugins:

@@ -1,13 +1,14 @@
 // tscompile._core: what Python's tscompile is made of.
+#include "api/binding/foreign_operators.h"
 #include "api/binding/load_bytes.h"
 #include "api/binding/reports.h"
 #include "api/call_inputs.h"
 #include "api/compile_settings.h"
 #include "api/engine_file.h"
-#include "api/extensions.h"
 #include "api/forgotten_weights.h"
 #include "ir/support/quantities.h"
 #include "ir/values/error.h"
+#include "python/core/operators.h"
 #include "python/core/tensors.h"
 #include "python/core/values.h"
 #include "runtime/registry.h"
@@ -151,15 +152,16 @@ std::vector<IValue> inputsOf(const PyMethod& m, nb::handle args, nb::handle name
   return std::move(*out);
 }
 
-[[noreturn]] void raiseRun(const Diagnostics& diagnostics, const SourceName& name) {
+[[noreturn]] void raiseRun(const Diagnostics& diagnostics, const SourceName& name, nb::object cause = {}) {
   if (diagnostics.firstErrorKind() == ErrorKind::Interrupted && PyErr_CheckSignals() != 0) throw nb::python_error();
-  raise(diagnostics, name);
+  raise(diagnostics, name, std::move(cause));
 }
 
 nb::object call(const PyMethod& m, nb::handle args, nb::handle named, const RunSettings& settings) {
   std::vector<IValue> inputs = inputsOf(m, args, named);
   Diagnostics diagnostics;
   Result<std::vector<IValue>> results = Failed{};
+  OperatorFailures failures;
   {
     InterruptScope interrupts;
     RunOptions options = optionsOf(settings);
@@ -172,7 +174,7 @@ nb::object call(const PyMethod& m, nb::handle args, nb::handle named, const RunS
     }
     results = m.method.run(inputs, diagnostics, options);
   }
-  if (!results) raiseRun(diagnostics, m.name);
+  if (!results) raiseRun(diagnostics, m.name, failures.take());
   for (const Diagnostic& d : diagnostics.list())
     if (d.severity == Severity::Warning) warn(d.message);
   if (results->size() == 1) return toPython(results->front());
@@ -262,12 +264,10 @@ LoadOptions loadOptionsOf(const Texts& weights, nb::dict tensors, const Texts& p
       throw nb::value_error(("'" + text + "' is no limit, such as nodes=1000").c_str());
     out.limits.*limit->field = *number;
   }
-  if (plugins.empty()) return out;
-  auto extensions = std::make_shared<Extensions>();
   Diagnostics diagnostics;
-  for (const std::string& path : plugins)
-    if (!extensions->loadPlugins(path, diagnostics)) raise(diagnostics, {});
-  out.extensions = std::move(extensions);
+  Result<std::shared_ptr<const Extensions>> extensions = extensionsOf(plugins, diagnostics);
+  if (!extensions) raise(diagnostics, {});
+  out.extensions = std::move(*extensions);
   return out;
 }
 
@@ -451,6 +451,7 @@ NB_MODULE(_core, m) {
     }
   });
   addTensors(m);
+  addOperators(m);
   addMethods(m);
   addModules(m);
 }

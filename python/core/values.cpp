@@ -187,12 +187,13 @@ nb::dict fieldsOf(const Problem& p) {
 
 }  // namespace
 
-void raise(const Diagnostics& diagnostics, const SourceName& name) {
+void raise(const Diagnostics& diagnostics, const SourceName& name, nb::object cause) {
   Problems problems = problemsOf(diagnostics, name);
   nb::list list;
   for (const Problem& p : problems.list) list.append(fieldsOf(p));
   nb::object error =
       nb::module_::import_("tscompile._errors").attr("make")(errorKindName(problems.kind), textOf(problems.text), list);
+  if (cause.is_valid()) PyException_SetCause(error.ptr(), cause.release().ptr());
   PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.ptr())), error.ptr());
   throw nb::python_error();
 }

@@ -13,8 +13,8 @@ namespace tscompile::python {
 IValue fromPython(nanobind::handle object, TypePtr expected, int depth = 0);
 nanobind::object toPython(const IValue& value);
 
-// Raises tscompile.Error or the one of its subclasses that the kind has, with what was reported.
-[[noreturn]] void raise(const Diagnostics& diagnostics, const SourceName& name);
+// Raises tscompile.Error or the one of its subclasses that the kind has, with what was reported, and what it came of.
+[[noreturn]] void raise(const Diagnostics& diagnostics, const SourceName& name, nanobind::object cause = {});
 // Texts as Python has them, whatever bytes they hold.
 nanobind::str textOf(const std::string& text);
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 
 def _check_cpu() -> None:
@@ -55,6 +55,7 @@ __all__ = [
     "UnsupportedError",
     "compile",
     "load",
+    "operator",
 ]
 
 
@@ -301,6 +302,27 @@ def load(
     else:
         core = _core.load_path(os.fspath(path_or_text), *rest)
     return Engine(core) if core.is_compiled else Module(core)
+
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def operator(schema: str) -> Callable[[_Function], _Function]:
+    """Makes a function an operator of yours, for all that is loaded from then on:
+
+        @tscompile.operator("mylib::foo(Tensor x, float by=1.5) -> Tensor")
+        def foo(x, by):
+            return np.asarray(x) * by
+
+    It is called with all arguments of the schema by position, tensors as tscompile.Tensor, and gives one result, or a
+    tuple of them. It writes to arguments that the schema says are written, `Tensor(a!) x`, and to no others.
+    """
+
+    def register(function: _Function) -> _Function:
+        _core.register_operator(schema, function)
+        return function
+
+    return register
 
 
 def compile(module: Any, inputs: Sequence[Any], dynamic_shapes: Any = None, **settings: Any) -> Engine:

@@ -328,6 +328,106 @@ class Models(unittest.TestCase):
         self.assertEqual(out.getvalue(), "hello 3\n")
 
 
+class Operators(unittest.TestCase):
+    """Functions of Python as operators of a model."""
+
+    @staticmethod
+    def calling(call, result="Tensor"):
+        return tscompile.load(f"graph(%x : Tensor):\n  %b : float = prim::Constant[value=2.]()\n  %r : Tensor = aten::relu(%x)\n"
+                              f"  %y : {result} = {call}\n  return (%y)\n")
+
+    def test_run_in_models_and_between_engines(self):
+        @tscompile.operator("mylib::scaled(Tensor x, float by=1.5) -> Tensor")
+        def scaled(x, by):
+            return np.asarray(x) * np.float32(by)
+        x = np.array([-1, 2], np.float32)
+        model = self.calling("mylib::scaled(%r, %b)")
+        for each in (model, model.compile([x]), model.compile()):
+            self.assertEqual(each(x).tolist(), [0, 4])
+        self.assertIn("has no shape function", json.dumps(model.explain("mylib::scaled")))
+        self.assertEqual(scaled(x, 3).tolist(), [-3, 6])  # it stays a function
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "model.tse")
+            model.compile([x]).save(path)
+            self.assertEqual(tscompile.load(path)(x).tolist(), [0, 4])
+
+    def test_give_what_the_schema_says(self):
+        tscompile.operator("mylib::both(Tensor x) -> (Tensor, int)")(lambda x: (np.asarray(x)[:1], x.size))
+        tscompile.operator("mylib::floats(Tensor x) -> float[]")(lambda x: [1, 2])
+        tscompile.operator("mylib::same(Tensor x) -> Tensor")(lambda x: x)
+
+        @tscompile.operator("mylib::fill_(Tensor(a!) x, float to) -> Tensor(a!)")
+        def fill(x, to):
+            np.asarray(x)[...] = to
+        x = np.array([3, 4], np.float32)
+        both = tscompile.load("graph(%x : Tensor):\n  %y : Tensor, %n : int = mylib::both(%x)\n  return (%y, %n)\n")
+        y, n = both(x)
+        self.assertEqual((y.tolist(), n), ([3], 2))
+        self.assertFalse(np.shares_memory(np.asarray(y), x))
+        self.assertEqual(self.calling("mylib::floats(%r)", "float[]")(x), [1.0, 2.0])
+        self.assertFalse(np.shares_memory(np.asarray(self.calling("mylib::same(%x)")(x)), x))
+        self.calling("mylib::fill_(%x, %b)")(x)
+        self.assertEqual(x.tolist(), [2, 2])
+
+    def test_what_they_raise_is_the_cause(self):
+        def fails(x):
+            raise KeyError("nothing")
+        tscompile.operator("mylib::fails(Tensor x) -> Tensor")(fails)
+        with self.assertRaisesRegex(tscompile.ModelError, "KeyError: 'nothing'") as caught:
+            self.calling("mylib::fails(%r)")(np.ones(2, np.float32))
+        self.assertIsInstance(caught.exception.__cause__, KeyError)
+        self.assertEqual(caught.exception.line, 4)
+
+        def stops(x):
+            raise KeyboardInterrupt
+        tscompile.operator("mylib::fails(Tensor x) -> Tensor")(stops)  # in the place of the other
+        with self.assertRaises(KeyboardInterrupt):
+            self.calling("mylib::fails(%r)")(np.ones(2, np.float32))
+        for given, said in ((lambda x: None, "left result 1 unset"), (lambda x: "text", "gave str as result 1"),
+                            (lambda x: object(), "takes no object")):
+            tscompile.operator("mylib::fails(Tensor x) -> Tensor")(given)
+            with self.assertRaisesRegex(tscompile.Error, said):
+                self.calling("mylib::fails(%r)")(np.ones(2, np.float32))
+        tscompile.operator("mylib::two(Tensor x) -> (Tensor, Tensor)")(lambda x: x)
+        with self.assertRaisesRegex(tscompile.ModelError, "its function gave 1 of 2 results"):
+            tscompile.load("graph(%x : Tensor):\n  %y : Tensor, %z : Tensor = mylib::two(%x)\n  return (%y, %z)\n")(
+                np.ones(2, np.float32))
+        with self.assertRaisesRegex(tscompile.InputError, "an operator needs a schema"):
+            tscompile.operator("fails")(fails)
+
+    def test_scripted_models_call_them(self):
+        @tscompile.operator("mine::top_two(Tensor x) -> (Tensor, Tensor)")
+        def top_two(x):
+            two = np.sort(np.asarray(x), -1)[:, ::-1]
+            return two[:, 0], two[:, 1]
+
+        @tscompile.operator("mine::swiglu(Tensor x, float beta) -> Tensor")
+        def swiglu(x, beta):
+            x = np.asarray(x)
+            return x / (1 + np.exp(-np.float32(beta) * x))
+        x = np.array([[1, -2, 3], [4, 6, 5]], np.float32)
+        model = tscompile.load(os.path.join(ROOT, "samples/files/scorer.pt"))
+        first, second = top_two(np.maximum(x, 0))
+        want = swiglu(first - second, 2) + swiglu(first, 1)
+        for each in (model, model.compile([x])):
+            np.testing.assert_allclose(each(x).numpy(), want, rtol=1e-6)
+
+    def test_threads_may_call_them(self):
+        tscompile.operator("mylib::plus(Tensor x) -> Tensor")(lambda x: np.asarray(x) + 1)
+        model, wrong = self.calling("mylib::plus(%r)").compile(), []
+
+        def work():
+            for i in range(50):
+                if model(np.full(3, i, np.float32)).tolist() != [i + 1] * 3:
+                    wrong.append(i)
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual(wrong, [])
+
+
 class Document(unittest.TestCase):
     def test_what_it_shows_works(self):
         """All but what needs PyTorch."""
@@ -348,7 +448,7 @@ class Document(unittest.TestCase):
                         exec(block, names)
             finally:
                 os.chdir(here)
-        self.assertEqual(len(blocks), 4)
+        self.assertEqual(len(blocks), 5)
         self.assertEqual(np.asarray(names["engine"](names["x"])).argmax(), 7)
         self.assertIn(str(names["model"].inputs).replace("'", '"'), text)
 

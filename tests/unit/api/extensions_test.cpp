@@ -136,6 +136,76 @@ TEST(Extensions, ExceptionSendsTheNodeBack) {
             "the converter of aten::mish failed");
 }
 
+TEST(Extensions, ConvertersThatReadElementsAreTold) {
+  auto reasonOf = [](Converter converter) {
+    return compileAndRun(load(kGraph, withMish(std::move(converter)))).reason;
+  };
+  const std::string early = "the converter of aten::mish failed: the elements of a tensor are not known yet";
+  EXPECT_EQ(reasonOf([](ConvertCall& call) { call.setResult(0, IValue(*call.tensor(0).data<float>())); }), early);
+  EXPECT_EQ(
+      reasonOf([](ConvertCall& call) { call.setResult(0, IValue(int64_t{*call.tensor(0).raw() == std::byte{0}})); }),
+      early);
+  EXPECT_EQ(reasonOf([](ConvertCall& call) {
+              Tensor part = call.compute("aten::select.int", {call.argument(0), int64_t{0}, int64_t{1}}).toTensor();
+              call.setResult(0, IValue(*part.data<float>()));
+            }),
+            early);
+}
+
+class Negate : public Layer {
+ public:
+  explicit Negate(const Node* node) : Layer(node) {}
+  std::string name() const override { return "negate"; }
+  void run(Frame& frame) const override {
+    const Tensor x = frame.tensor(inputs[0]), y = frame.tensor(outputs[0]);
+    for (int64_t i = 0; i < y.numel(); ++i) y.data<float>()[i] = -x.data<float>()[i];
+  }
+};
+
+TEST(Extensions, LayersNameTensorsOfTheNetwork) {
+  Compiled c = compileAndRun(load(kGraph, withMish([](ConvertCall& call) {
+                                    auto& negate = call.add<Negate>();
+                                    negate.inputs = {12345};
+                                    negate.outputs = {call.makeResult(0)};
+                                  })));
+  EXPECT_FALSE(c.ok);
+  EXPECT_NE(c.messages.find("the layer 'negate' names tensor 12345, and the network has "), std::string::npos)
+      << c.messages;
+}
+
+// What is not its own business it hands on to the converter that is built in.
+TEST(Extensions, ConvertersHandOnToOurs) {
+  Compiled c = compileAndRun(load(
+      kGraph, withMish([](ConvertCall& call) { call.setResult(0, call.compute("aten::mish", {call.argument(0)})); })));
+  EXPECT_TRUE(c.ok && c.same) << c.messages;
+  EXPECT_EQ(c.accelerated, 3u);
+}
+
+// What it gives is known when it has run: engines stand around it.
+TEST(Extensions, OperatorsMayTellNothingBeforehand) {
+  Diagnostics d;
+  auto e = std::make_shared<Extensions>();
+  ASSERT_TRUE(e->addOperator({.schema = "mine::half(Tensor self) -> Tensor",
+                              .kernel =
+                                  [](KernelCall& call) {
+                                    const Tensor in = call.tensor(0);
+                                    Tensor out = Tensor::zeros(DType::Float32, {in.size(0)});
+                                    for (int64_t i = 0; i < out.numel(); ++i)
+                                      out.data<float>()[i] = static_cast<float>(in.real(i)) / 2;
+                                    call.setResult(out);
+                                  }},
+                             d))
+      << messages(d);
+  const Module m = load(
+      "graph(%x : Tensor):\n  %r : Tensor = aten::relu(%x)\n  %y : Tensor = mine::half(%r)\n"
+      "  %z : Tensor = aten::neg(%y)\n  return (%z)\n",
+      e);
+  Compiled c = compileAndRun(m);
+  EXPECT_TRUE(c.ok && c.same) << c.messages;
+  EXPECT_EQ(c.accelerated, 2u);
+  EXPECT_EQ(c.reason, "mine::half has no shape function: an engine cannot plan for what it gives");
+}
+
 TEST(Extensions, UnsetOutputIsAnError) {
   Compiled c = compileAndRun(load(kGraph, withMish([](ConvertCall&) {})));
   EXPECT_FALSE(c.ok);
@@ -220,7 +290,7 @@ TEST(Extensions, MistakesOfRegistrationAreReported) {
             "an operator needs a schema such as mine::scale(Tensor self, float by) -> Tensor, not 'scale'");
   EXPECT_EQ(
       reported([](Extensions& e, Diagnostics& d) { return e.addOperator({.schema = "m::s(Tensor x) -> Tensor"}, d); }),
-      "m::s needs a function that infers its results, and a kernel");
+      "m::s needs a kernel");
   EXPECT_EQ(reported([](Extensions& e, Diagnostics& d) { return e.withoutConverter("aten::flaten", d); }),
             "there is no operator aten::flaten");
   EXPECT_EQ(reported([](Extensions& e, Diagnostics& d) {
@@ -248,16 +318,6 @@ TEST(Extensions, WithoutConverterTheNodeStaysOut) {
   ExtensionsPtr e = withMish([](ConvertCall& call) { convertToKernel(call); });
   EXPECT_EQ(compileAndRun(load(kGraph, e), spec).accelerated, 3u);
 }
-
-class Negate : public Layer {
- public:
-  explicit Negate(const Node* node) : Layer(node) {}
-  std::string name() const override { return "negate"; }
-  void run(Frame& frame) const override {
-    const Tensor x = frame.tensor(inputs[0]), y = frame.tensor(outputs[0]);
-    for (int64_t i = 0; i < y.numel(); ++i) y.data<float>()[i] = -x.data<float>()[i];
-  }
-};
 
 TEST(Extensions, LayersReadWhatEarlierOnesMake) {
   Compiled c =

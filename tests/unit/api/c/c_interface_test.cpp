@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -496,6 +497,107 @@ TEST(CInterface, RunsGoOnWhereOthersEnded) {
   EXPECT_EQ(calls, "1213");
   tscompile_state_clear(state.get());
   EXPECT_EQ(callsOf(state.get()), "1");
+}
+
+// x * by + user_data, by its own hand; fails for what it does not take.
+tscompile_status shifted(void* by, const tscompile_value* const* arguments, size_t, tscompile_value** results, size_t,
+                         char* message, size_t room) {
+  tscompile_tensor x = {};
+  x.size = sizeof x;
+  double factor = 0;
+  if (!tscompile_value_get_tensor(arguments[0], &x) || x.dtype != TSCOMPILE_FLOAT32 || x.rank != 1) {
+    std::snprintf(message, room, "x has %d dimensions", x.rank);
+    return TSCOMPILE_UNSUPPORTED;
+  }
+  tscompile_value_get_float(arguments[1], &factor);
+  std::vector<float> y(static_cast<size_t>(x.sizes[0]));
+  for (size_t i = 0; i < y.size(); ++i)
+    y[i] = static_cast<const float*>(x.data)[i] * static_cast<float>(factor) + *static_cast<float*>(by);
+  x.data = y.data(), x.strides = nullptr;
+  return tscompile_value_tensor_copy(&x, results, nullptr);
+}
+
+constexpr const char* kShifted = R"(graph(%x : Tensor):
+  %by : float = prim::Constant[value=2.]()
+  %r : Tensor = aten::relu(%x)
+  %y : Tensor = mylib::shifted(%r, %by)
+  %z : Tensor = aten::neg(%y)
+  return (%z)
+)";
+
+TEST(CInterface, OperatorsOfTheCallerRun) {
+  static float by = 0.5F;
+  ASSERT_EQ(tscompile_register_operator("mylib::shifted(Tensor x, float by=1.5) -> Tensor", shifted, &by, nullptr),
+            TSCOMPILE_OK);
+  const Module module = load(kShifted);
+  tscompile_module* made = nullptr;
+  ASSERT_EQ(tscompile_module_compile(module.get(), nullptr, &made, nullptr), TSCOMPILE_OK);
+  const Module compiled(made);
+  const Value x = parse("3:f32=[-1 0 2]");
+  for (const Module* m : {&module, &compiled}) {
+    EXPECT_EQ(run(prepare(*m), {x.get()}), "3:f32=[-0.5 -0.5 -4.5]");
+    EXPECT_EQ(run(prepare(*m), {parse("1x2:f32=[1 2]").get()}),
+              "4 memory.ir:4:3: error: x has 2 dimensions\n  %y : Tensor = mylib::shifted(%r, %by)\n"
+              "  ^~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~\nnote: with %r = Float(1, 2)");
+  }
+  char* report = nullptr;
+  ASSERT_EQ(tscompile_module_explain(module.get(), nullptr, "mylib::shifted", &report, nullptr), TSCOMPILE_OK);
+  const Text json(report);
+  EXPECT_NE(std::string(report).find("mylib::shifted has no shape function"), std::string::npos) << report;
+}
+
+TEST(CInterface, OperatorsOfTheCallerGiveWhatTheirSchemaSays) {
+  // Its argument as a new one, nothing, and a list of whole numbers for one of floats.
+  auto same = [](void*, const tscompile_value* const* arguments, size_t, tscompile_value** results, size_t, char*,
+                 size_t) { return results[0] = tscompile_value_share(arguments[0]), TSCOMPILE_OK; };
+  auto nothing = [](void*, const tscompile_value* const*, size_t, tscompile_value**, size_t, char*, size_t) {
+    return TSCOMPILE_OK;
+  };
+  auto numbers = [](void*, const tscompile_value* const*, size_t, tscompile_value** results, size_t, char*, size_t) {
+    return tscompile_value_parse("[1, 2]", results, nullptr);
+  };
+  auto fill = [](void*, const tscompile_value* const* arguments, size_t, tscompile_value**, size_t, char*, size_t) {
+    tscompile_tensor x = {};
+    x.size = sizeof x;
+    tscompile_value_get_tensor(arguments[0], &x);
+    static_cast<float*>(x.data)[0] = 7;
+    return TSCOMPILE_OK;
+  };
+  ASSERT_EQ(tscompile_register_operator("mylib::same(Tensor x) -> Tensor", same, nullptr, nullptr), TSCOMPILE_OK);
+  ASSERT_EQ(tscompile_register_operator("mylib::nothing(Tensor x) -> Tensor", nothing, nullptr, nullptr), TSCOMPILE_OK);
+  ASSERT_EQ(tscompile_register_operator("mylib::numbers(Tensor x) -> float[]", numbers, nullptr, nullptr),
+            TSCOMPILE_OK);
+  ASSERT_EQ(tscompile_register_operator("mylib::fill_(Tensor(a!) x) -> Tensor(a!)", fill, nullptr, nullptr),
+            TSCOMPILE_OK);
+  auto resultOf = [](const std::string& call) {
+    return run(prepare(load("graph(%x : Tensor):\n  %y : " + call + "(%x)\n  return (%y)\n")),
+               {parse("2:f32=[1 2]").get()});
+  };
+  EXPECT_EQ(resultOf("Tensor = mylib::fill_"), "2:f32=[7 2]");
+  EXPECT_EQ(resultOf("float[] = mylib::numbers"), "[1., 2.]");
+  EXPECT_NE(resultOf("Tensor = mylib::nothing").find("its kernel left result 1 unset"), std::string::npos);
+  // What writes to the result leaves the argument alone.
+  const Method method =
+      prepare(load("graph(%x : Tensor):\n  %one : int = prim::Constant[value=1]()\n  %y : Tensor = mylib::same(%x)\n"
+                   "  %z : Tensor = aten::add_(%y, %one, %one)\n  return (%z)\n"));
+  const Value x = parse("2:f32=[1 2]");
+  EXPECT_EQ(run(method, {x.get()}), "2:f32=[2 3]");
+  EXPECT_EQ(textOf(x.get()), "2:f32=[1 2]");
+}
+
+TEST(CInterface, SchemasOfOperatorsAreChecked) {
+  auto messageOf = [](const char* schema, tscompile_operator function) {
+    tscompile_error* e = nullptr;
+    const tscompile_status status = tscompile_register_operator(schema, function, nullptr, &e);
+    const Error error(e);
+    return std::to_string(status) + " " + tscompile_error_text(e);
+  };
+  EXPECT_EQ(messageOf("foo", shifted),
+            "3 error: an operator needs a schema such as mine::scale(Tensor self, float by) -> Tensor, not 'foo'");
+  EXPECT_EQ(messageOf("mylib::foo(Tensor x) -> Tensor", nullptr), "2 error: function is NULL");
+  EXPECT_EQ(messageOf(nullptr, shifted), "2 error: schema is NULL");
+  EXPECT_EQ(messageOf("prim::foo(Tensor x) -> Tensor", shifted),
+            "3 error: the operators of prim are ours: prim::foo needs another name space");
 }
 
 }  // namespace
