@@ -458,11 +458,13 @@ Result<void> addRules(RewriteDatabase& database, std::vector<Rule> rules, Diagno
   std::vector<std::pair<std::string, std::vector<Rule*>>> groups;
   bool good = true;
   for (Rule& r : rules) {
-    // Without a place of their own rules run together until nothing changes, before everything is cleaned up.
+    // Without a place of their own rules run together with the clean-up until nothing changes: they see what stands in
+    // the text, what becomes of it, and what is left of what they made.
     if (r.group.empty() && !r.options.position) {
+      const RewriteDatabase::Entry* cleanUp = database.find("canonicalize");
       constexpr double kPosition = 0.5;
-      r.group = "own_rules";
-      r.options.position = kPosition;
+      r.group = cleanUp ? cleanUp->name : "own_rules";
+      r.options.position = cleanUp ? cleanUp->position : kPosition;
     }
     warnOfGoneCalls(database, r, diagnostics);
     if (r.group.empty()) {

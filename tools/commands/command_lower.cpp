@@ -132,6 +132,8 @@ static int runLower(const Options& options, Session& session) {
   lowering.method = command.method;
   lowering.database = &setup->database;
   lowering.query = setup->query;
+  std::optional<RuleWatch> watch;
+  if (!options.rewrite.why.empty()) watch.emplace(*setup, options.rewrite.why, session);
   lowering.settings = setup->settings;
   lowering.limits = session.common.limits;
   if (!bindInputs(lowering.arguments, options.own.of<BoundInputs>().texts, module->graph(command.method), session))
@@ -152,6 +154,10 @@ static int runLower(const Options& options, Session& session) {
   session.noteUnusedWeights(module->unusedWeights());
   session.report();
   setup->finish();
+  if (watch) {
+    session.out << watch->text();
+    return session.finish();
+  }
 
   if (!command.output.empty() && command.output != "-") {
     lowered->write(command.output, session.diagnostics, session.common.limits);
@@ -201,6 +207,9 @@ OptionSpecs lowerOptions() {
              {"--mode", "min|merge|o0|o1|o2|o3|o4|stabilize|unsafe",
               "a query by its name (default: o2): from inlining alone over all that is exact to all that is fast",
               [](Options& o, const std::string& v) { o.rewrite.mode = v; }},
+             {"--why", "RULE",
+              "tell instead of the graph whether this rule is applied, and if not, what does not fit where",
+              [](Options& o, const std::string& v) { o.rewrite.why = v; }},
              {"--passes", "NAMES", "only these entries, separated by commas, in the order of their positions",
               [](Options& o, const std::string& v) { addNames(o.rewrite.passes, v); }, true},
          } +

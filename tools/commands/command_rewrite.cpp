@@ -49,38 +49,12 @@ void writeText(const ParsedText& text, const std::string& path, Session& session
   if (file) file->commit();
 }
 
-// Asks a rewrite in C++ about each node of its kinds, and takes back what it did; "" if it did something.
-std::string whyCodeDoesNotApply(const NodeRewrite& rewrite, RewriteContext& context) {
-  EditLog log(context.graph);
-  const Node* last = nullptr;
-  size_t asked = 0;
-  for (Node* n : context.graph.nodesOf([&](Symbol kind) { return isOfKind(kind, rewrite.kinds); })) {
-    size_t start = log.position();
-    bool applies = bool(rewrite.apply(n, context));
-    log.moveTo(start);
-    if (applies) return "";
-    ++asked;
-    last = n;
-  }
-  if (last) return fmt::format("it looks at {} in vain, such as {}", counted(asked, "node"), trim(nodeText(*last)));
-  return "the graph has no " + join(rewrite.kinds, " or ", [](Symbol kind) { return std::string(kind.text()); });
-}
-
 // Why the rule does not apply to the graphs, one line for each of them.
-void explain(const RewriteDatabase& database, const std::string& rule, const ParsedText& text, Session& session) {
-  const RewriteDatabase::Entry* entry = database.find(rule);
-  if (!entry) entry = loweringDatabase().find(rule);
-  const auto* rewrite = entry ? std::get_if<NodeRewrite>(&entry->object) : nullptr;
-  if (!rewrite) {
-    UsageError error{"--why: there is no rule '" + abbreviate(rule, 80) + "'"};
-    std::string nearest = database.nearestName(rule);
-    if (nearest.empty()) nearest = loweringDatabase().nearestName(rule);
-    if (!nearest.empty()) error.notes.push_back("did you mean '" + nearest + "'?");
-    throw error;
-  }
+void explain(const RewritingSetup& setup, const std::string& rule, const ParsedText& text, Session& session) {
+  const auto& rewrite = std::get<NodeRewrite>(setup.entryOf(rule, loweringDatabase()).object);
   for (const Graph* g : topGraphs(text)) {
     RewriteContext context(const_cast<Graph&>(*g), session.operators(), session.diagnostics);
-    std::string why = rewrite->whyNot ? rewrite->whyNot(context) : whyCodeDoesNotApply(*rewrite, context);
+    std::string why = whyNot(rewrite, context);
     session.out << rule << ": " << (why.empty() ? "it matches" : why) << '\n';
   }
 }
@@ -219,7 +193,7 @@ static int runRewrite(const Options& options, Session& session) {
   Result<ParsedText> text = session.parse(options.arguments[0], reading);
   if (!text) return session.finish();
   if (!options.rewrite.why.empty()) {
-    explain(setup->database, options.rewrite.why, *text, session);
+    explain(*setup, options.rewrite.why, *text, session);
     return session.finish();
   }
   const bool toFile = !options.rewrite.output.empty() && options.rewrite.output != "-";

@@ -1,9 +1,13 @@
 #include "tools/commands/rewriting.h"
 
+#include "ir/graph/clone.h"
+#include "ir/graph/edit_log.h"
 #include "ir/graph/printer.h"
 #include "ir/support/json_fields.h"
 #include "ir/support/text.h"
 #include "passes/rewrite/trace.h"
+
+#include <fmt/core.h>
 
 #include <algorithm>
 
@@ -120,6 +124,83 @@ void RewritingSetup::makeSettings() {
       session_.failAtPrintLimit();
     session_.out << '\n';
   };
+}
+
+namespace {
+
+// Asks a rewrite in C++ about each node of its kinds, and takes back what it did; "" if it did something.
+std::string whyCodeDoesNotApply(const NodeRewrite& rewrite, RewriteContext& context) {
+  EditLog log(context.graph);
+  const Node* last = nullptr;
+  size_t asked = 0;
+  for (Node* n : context.graph.nodesOf([&](Symbol kind) { return isOfKind(kind, rewrite.kinds); })) {
+    size_t start = log.position();
+    bool applies = bool(rewrite.apply(n, context));
+    log.moveTo(start);
+    if (applies) return "";
+    ++asked;
+    last = n;
+  }
+  if (last) return fmt::format("it looks at {} in vain, such as {}", counted(asked, "node"), trim(nodeText(*last)));
+  return "the graph has no " + join(rewrite.kinds, " or ", [](Symbol kind) { return std::string(kind.text()); });
+}
+
+}  // namespace
+
+std::string whyNot(const NodeRewrite& rewrite, RewriteContext& context) {
+  return rewrite.whyNot ? rewrite.whyNot(context) : whyCodeDoesNotApply(rewrite, context);
+}
+
+const RewriteDatabase::Entry& RewritingSetup::entryOf(const std::string& rule, const RewriteDatabase& also) const {
+  const RewriteDatabase::Entry* entry = database.find(rule);
+  if (!entry) entry = also.find(rule);
+  if (entry && std::holds_alternative<NodeRewrite>(entry->object)) return *entry;
+  UsageError error{"--why: there is no rule '" + abbreviate(rule, 80) + "'"};
+  std::string nearest = database.nearestName(rule);
+  if (nearest.empty()) nearest = also.nearestName(rule);
+  if (!nearest.empty()) error.notes.push_back("did you mean '" + nearest + "'?");
+  throw error;
+}
+
+RuleWatch::RuleWatch(RewritingSetup& setup, const std::string& rule, Session& session)
+    : session_(session), rule_(setup.entryOf(rule, setup.database)), isSelected_(setup.query.selects(rule_.tags)) {
+  for (const RewriteDatabase::Entry& e : setup.database.allEntries())
+    if (e.name == rule) place_ = e.path.empty() ? e.name : e.path.front();
+  setup.settings.applied = [this, tell = setup.settings.applied](const std::string& name) {
+    applied_ += name == rule_.name;
+    if (tell) tell(name);
+  };
+  setup.settings.afterEntry = [this, tell = setup.settings.afterEntry](const std::string& name, const Graph& graph,
+                                                                       bool changed) {
+    look(name, graph, changed);
+    if (tell) tell(name, graph, changed);
+  };
+}
+
+void RuleWatch::look(const std::string& entry, const Graph& graph, bool changed) {
+  if (applied_ > 0 || !matchesAfter_.empty()) return;
+  const bool isItsPlace = entry == place_;
+  if (!isItsPlace && (!why_ || !changed)) return;
+  std::unique_ptr<Graph> copy = cloneGraph(graph);
+  Diagnostics dropped;
+  RewriteContext context(*copy, session_.operators(), dropped);
+  std::string why = whyNot(std::get<NodeRewrite>(rule_.object), context);
+  if (isItsPlace)
+    why_ = std::move(why);
+  else if (why.empty())
+    matchesAfter_ = entry;
+}
+
+std::string RuleWatch::text() const {
+  const std::string& name = rule_.name;
+  if (applied_ > 0)
+    return fmt::format("{}: it was applied {}\n", name, applied_ == 1 ? "once" : counted(applied_, "time"));
+  if (!isSelected_ || !why_) return fmt::format("{}: it is not asked: the query does not select it\n", name);
+  std::string out = fmt::format("{}: {}\n", name, why_->empty() ? "it matches, and was refused" : *why_);
+  if (!matchesAfter_.empty())
+    out += fmt::format("{}: it is asked at '{}', and would match after '{}': give it a position behind that\n", name,
+                       place_, matchesAfter_);
+  return out;
 }
 
 namespace {
