@@ -175,6 +175,10 @@ std::optional<RewriteMismatch> compareGraphs(const Graph& before, const Graph& a
   // Each graph gets arguments of its own: it may write to them, and what it wrote is compared too.
   SampledGraph first(before, how.self, before), second(after, how.self, before);
   std::vector<SampleForm> forms = first.forms();
+  // What fitted the graph before another rewriting is likely to fit again.
+  if (how.form && *how.form)
+    if (auto known = std::ranges::find(forms, **how.form); known != forms.end())
+      std::rotate(forms.begin(), known, known + 1);
   constexpr int kSamples = 4, kSpecial = 2;
   for (int sample = 0; sample < kSamples; ++sample) {
     if (sample == kSpecial && how.assumesFinite) continue;
@@ -190,6 +194,7 @@ std::optional<RewriteMismatch> compareGraphs(const Graph& before, const Graph& a
       if (!sample) return std::nullopt;
       continue;
     }
+    if (how.form) *how.form = *form;
     forms = {form, forms.end()};  // what did not fit fits no other sample
     if (compared) ++*compared;
     b = evaluator.run(second.graph(), second.arguments());

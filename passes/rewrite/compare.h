@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ir/graph/evaluator.h"
+#include "passes/rewrite/samples.h"
 
 #include <optional>
 #include <string>
@@ -30,6 +31,7 @@ struct RewriteComparison {
   double relative = 1e-5, absolute = 1e-6;
   bool assumesFinite = false;         // what is not finite before may be anything after
   const ObjectValue* self = nullptr;  // of the module, what is known of it; attributes that it has not get samples
+  std::optional<SampleForm>* form = nullptr;  // of samples, tried first; set to the one that fits
 };
 
 // Nothing if the results agree: exactly what is not floating, else within the tolerances, NaN equal to NaN. Numbers of

@@ -550,13 +550,19 @@ std::string Pattern::whyNot(RewriteContext& context) const {
   if (seed == SIZE_MAX) return "the pattern returns nothing that it makes";
   Matcher::Mismatch furthest;
   bool found = false;
+  const Symbol root = pattern_->nodes[seed].node->kind();
+  // Of nodes that do not fit by themselves those come nearest that are of the wanted kind.
+  bool isOfKind = false;
   forEachNode(context.graph, [&](Node* n) {
     Matcher::Mismatch here;
     found = found || Matcher(*this, context, &here).run(n, seed);
-    if (!furthest.node || here.reached > furthest.reached) furthest = std::move(here);
+    const bool isNearer =
+        here.reached != furthest.reached ? here.reached > furthest.reached : n->kind() == root && !isOfKind;
+    if (furthest.node && !isNearer) return;
+    furthest = std::move(here);
+    isOfKind = n->kind() == root;
   });
   if (found) return "";
-  Symbol root = pattern_->nodes[seed].node->kind();
   if (!isAny(root) && !isNamed(root) && !context.graph.kinds().count(root))
     return "the graph has no " + std::string(root.text());
   if (!furthest.node) return "the graph has no nodes";

@@ -165,6 +165,7 @@ class PlanRunner {
     RewriteComparison how{.relative = rewrite.tolerance, .assumesFinite = rewrite.assumesFinite};
     if (auto self = context_.arguments.find(kSampledModule); self != context_.arguments.end())
       how.self = &self->second.toObject();
+    how.form = &form_;
     size_t compared = 0;
     std::optional<RewriteMismatch> m = compareGraphs(*before, context_.graph, *context_.evaluator, how, &compared);
     if (!compared) uncompared_.add(rewrite.name);
@@ -480,8 +481,9 @@ class PlanRunner {
   Profile* profile_ = nullptr;  // of the entry that is running
   size_t rewriteStart_ = 0;
   const uint64_t mostNodes_;
-  Uses uncompared_;          // rewrites whose effect on results no sample has shown
-  NodeTable<bool> leftOut_;  // of the nodes that were there at first: those that rewrites are not asked about
+  Uses uncompared_;                 // rewrites whose effect on results no sample has shown
+  std::optional<SampleForm> form_;  // of the samples that compared the last one
+  NodeTable<bool> leftOut_;         // of the nodes that were there at first: those that rewrites are not asked about
 };
 
 Outcome Plan::run(RewriteContext& context, const PlanSettings& settings) const {

@@ -18,6 +18,7 @@ struct SampleForm {
   // Indices: 0 and 1, which lie in all that holds two. Sizes: lists of integers are the sizes of the tensor before
   // them.
   enum class Integers : uint8_t { Any, Indices, Sizes } integers = Integers::Any;
+  friend bool operator==(const SampleForm&, const SampleForm&) = default;
 };
 
 // Arguments for a graph from the types of its inputs: small tensors; `sample` selects which: 0 ordinary numbers, 1
