@@ -238,6 +238,8 @@ static int runVerify(const Options& options, Session& session) {
   session.progress.end();
   if (const Difference& d = report->outputs; d.numbers > 1 && d.signal == 0)
     session.note("all numbers that it returns are 0: they tell nothing of what was computed");
+  if (std::ranges::none_of(report->engines, [](const EngineCheck& e) { return e.planned + e.cut > 0; }))
+    session.note("no engine ran: the interpreter was compared with itself");
   removeAt(*inputs, bound);
   if (!command.expected.empty()) return verifyExpected(*report, command, *inputs, verify, session);
   if (session.common.json)

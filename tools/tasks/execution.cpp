@@ -12,6 +12,7 @@
 #include "ir/support/remedy.h"
 #include "ir/support/text.h"
 #include "partition/root_causes.h"
+#include "runtime/engine/support.h"
 #include "tools/tasks/inputs.h"
 #include "tools/tasks/likely_sizes.h"
 #include "tools/tasks/option_effects.h"
@@ -66,6 +67,17 @@ std::string CutText::summary() const {
 }
 
 void CutText::tellReasons(Session& session) const {
+  if (!byKernels.empty()) {
+    size_t count = 0;
+    for (const auto& [name, nodes] : byKernels) count += nodes;
+    constexpr size_t kMost = 4;
+    std::string names;
+    size_t told = 0;
+    for (const auto& [name, nodes] : byKernels)
+      if (told++ < kMost) names += (names.empty() ? "" : ", ") + name;
+    session.note(fmt::format("reference kernels, which are right but not fast, compute {} in engines: {}{}",
+                             counted(count, "node"), names, byKernels.size() > kMost ? ", ..." : ""));
+  }
   if (!firstReason.empty()) session.note("not in an engine: " + firstReason);
   if (hint.empty()) return;
   const size_t outside = nodes - inEngines;
@@ -80,6 +92,11 @@ CutText cutText(const Prepared& prepared, const Partition& partition, bool sized
   out.inEngines = partition.acceleratedCount();
   out.engines = partition.count(Target::Accelerated);
   out.segments = partition.segments.size();
+  forEachNode(*prepared.graph, [&](const Node* n) {
+    if (partition.given.contains(n) || !partition.decisions[n].accelerated() || n->hasBlocks() || n->subgraph()) return;
+    const Operator* op = prepared.registry->resolve(*n);
+    if (op && engineUse(*op).converter == "kernel") ++out.byKernels[op->fullName()];
+  });
   if (out.inEngines == out.nodes) return out;
   const RootCauses roots(*prepared.graph, partition);
   // What keeps most nodes out, by its remedy; of large graphs, most of the first ones.

@@ -21,11 +21,13 @@ struct CutText {
   std::string firstReason;  // why the first node that is not in an engine is not
   std::string hint;         // what would help most of them,
   size_t hinted = 0;        // so many
+  // Of the nodes in engines those that call the operator's reference kernel, having no converter, by operator.
+  std::map<std::string, size_t> byKernels = {};
 
   bool known() const { return segments > 0; }
   // "483 of 1089 nodes in 121 engines, 484 segments"
   std::string summary() const;
-  // Notes of the first reason and the hint, as far as there are such.
+  // Notes of the first reason, the hint and reference kernels, as far as there are such.
   void tellReasons(Session& session) const;
 
   template <class Visit>
