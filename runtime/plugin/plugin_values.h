@@ -169,6 +169,11 @@ class Shapes {
     if (dim.known(&known) && known != size)
       invalid(what + " is " + std::to_string(known) + ", expected " + std::to_string(size));
   }
+  // Fails if both are known and differ.
+  void expect(const Dim& dim, const Dim& other, const std::string& what) const {
+    int64_t size;
+    if (other.known(&size)) expect(dim, size, what);
+  }
 
  private:
   void* build_;

@@ -5,6 +5,11 @@
 #include <fmt/core.h>
 
 namespace tscompile {
+namespace {
+
+constexpr uint32_t kMinor = 0xffff;  // of the version of the interface
+
+}  // namespace
 
 void checkRows(const PluginCreator& creator, const PluginTensors& outputs, const std::vector<int64_t>& rows) {
   for (size_t i = 0; i < outputs.size(); ++i) {
@@ -19,8 +24,9 @@ void checkRows(const PluginCreator& creator, const PluginTensors& outputs, const
     if (rows[i] >= 0 && rows[i] != outputs[i].size(0) && !(creator.outputs()[i].flags & TSC_PORT_FEWER_ROWS))
       throw ExecutionError(ErrorKind::Model,
                            fmt::format("it says that the output {} has {} of {} rows, which its description must allow "
-                                       "with fewerRows()",
-                                       name, rows[i], outputs[i].size(0)));
+                                       "with fewerRows(){}",
+                                       name, rows[i], outputs[i].size(0),
+                                       (creator.table().abi & kMinor) == 0 ? " (the library is older than that)" : ""));
   }
 }
 

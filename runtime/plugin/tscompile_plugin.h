@@ -21,9 +21,10 @@
 extern "C" {
 #endif
 
-/* Major version in the upper half: the host refuses a library of another major version. Minor in the lower half. */
+/* Major version in the upper half: the host refuses a library of another major version. Minor in the lower half: what
+ * libraries of a smaller one have to know. 1: set_rows is for outputs with TSC_PORT_FEWER_ROWS. */
 #define TSC_ABI_MAJOR 1u
-#define TSC_ABI_MINOR 0u
+#define TSC_ABI_MINOR 1u
 #define TSC_ABI_VERSION ((TSC_ABI_MAJOR << 16) | TSC_ABI_MINOR)
 
 /* Bytes of UTF-8, not terminated. */

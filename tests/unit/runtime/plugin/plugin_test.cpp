@@ -463,6 +463,40 @@ TEST(PluginRows, AreToldOfOutputsThatMayHaveFewer) {
   }
 }
 
+TEST(PluginShapes, DimensionsAreComparedWithEachOther) {
+  struct Pairs : Positive {
+    static void describe(tsc::Description<Pairs>& d) {
+      d.key("test", "Pairs", "1", "");
+      d.input("x", tsc::kF32, "[n]");
+      d.input("y", tsc::kF32, "[n]");
+      d.output("z", tsc::kI64, "[n]");
+    }
+    void shapes(tsc::Shapes& s) const {
+      s.expect(s.input(0).dims[0], s.input(1).dims[0], "the size of x");
+      s.output(0, TSC_I64, {s.input(0).dims[0]});
+    }
+  };
+  tsc::host() = &pluginHost();
+  PluginRegistry registry;
+  ASSERT_TRUE(registry.add(*tsc::Definition<Pairs>::table()));
+  std::string problem;
+  auto made = PluginInstance::create(registry.find("test", "Pairs"), {}, allOps(), TSC_BUILDING, "", problem);
+  ASSERT_TRUE(made) << problem;
+  auto told = [&](int64_t x, int64_t y) -> std::string {
+    try {
+      const std::vector<PluginInstance::Input> inputs{{.dtype = TSC_F32, .sizes = {x}},
+                                                      {.dtype = TSC_F32, .sizes = {y}}};
+      const TensorSpec z = made->infer(inputs).at(0);
+      return std::string(shortName(z.dtype)) + dimsText(z.sizes);
+    } catch (const ExecutionError& e) {
+      return e.message();
+    }
+  };
+  EXPECT_EQ(told(2, 2), "i64[2]");
+  EXPECT_NE(told(2, 3).find("the size of x is 2, expected 3"), std::string::npos) << told(2, 3);
+  EXPECT_EQ(told(2, -1), "i64[2]");
+}
+
 // ---- sizes of GPTAttention, known and not ----
 
 TEST(GptAttentionPlugin, TellsSizesAndWhatDoesNotFit) {
