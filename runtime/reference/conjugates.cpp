@@ -62,9 +62,17 @@ bool isShownConjugate(const Tensor& t) {
   return std::ranges::any_of(all.shown, [&](const Shown* s) { return s->storage == t.storage().get(); });
 }
 
-void followWrites(const Tensor& written) {
+namespace {
+
+struct Copy {
+  Tensor to, from;
+};
+
+// What writes to a tensor are seen through, in the order in which it follows.
+std::vector<Copy> copiesAfter(const Tensor& written) {
   Registry& all = registry();
   std::lock_guard lock(all.mutex);
+  std::vector<Copy> copies;
   std::vector<const Storage*> changed{written.storage().get()};
   std::vector<const Shown*> done;
   for (size_t i = 0; i < changed.size(); ++i)
@@ -73,10 +81,17 @@ void followWrites(const Tensor& written) {
       if (!isShown && s->of.storage().get() != changed[i]) continue;
       if (std::ranges::find(done, s) != done.end()) continue;
       done.push_back(s);
-      const Tensor &from = isShown ? s->computed : s->of, &to = isShown ? s->of : s->computed;
-      copyTensor(to, conjugated(from));
+      copies.push_back(isShown ? Copy{s->of, s->computed} : Copy{s->computed, s->of});
       changed.push_back(isShown ? s->of.storage().get() : s->storage);
     }
+  return copies;
+}
+
+}  // namespace
+
+// Runs of other threads do not wait for the copies.
+void followWrites(const Tensor& written) {
+  for (const Copy& c : copiesAfter(written)) copyTensor(c.to, conjugated(c.from));
 }
 
 }  // namespace tscompile
