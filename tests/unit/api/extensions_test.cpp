@@ -230,12 +230,17 @@ TEST(Extensions, UnknownOperatorsOfComputeAreRefused) {
                                })))
                 .reason,
             "argument self of aten::relu is str, not Tensor");
-  // A converter that asks for itself.
-  EXPECT_EQ(compileAndRun(load(kGraph, withMish([](ConvertCall& call) {
-                                 call.setResult(0, call.compute("aten::mish", {call.argument(0)}));
-                               })))
-                .reason,
-            "converters ask each other for aten::mish");
+  // A converter that asks for itself, where there is none behind it.
+  Diagnostics d;
+  auto e = std::make_shared<Extensions>();
+  EXPECT_TRUE(e->addOperator(
+      {.schema = "mine::same(Tensor self) -> Tensor",
+       .infer = [](InferCall& call) { call.result(call.tensor(0)); },
+       .kernel = [](KernelCall& call) { call.setResult(Tensor::zeros(DType::Float32, call.tensor(0).sizes())); },
+       .convert = [](ConvertCall& call) { call.setResult(0, call.compute("mine::same", {call.argument(0)})); }},
+      d));
+  EXPECT_EQ(compileAndRun(load("graph(%x : Tensor):\n  %y : Tensor = mine::same(%x)\n  return (%y)\n", e)).reason,
+            "converters ask each other for mine::same");
 }
 
 // The result is new by its schema, so a write to it must not show in the argument.

@@ -537,8 +537,9 @@ TEST(CInterface, OperatorsOfTheCallerRun) {
   for (const Module* m : {&module, &compiled}) {
     EXPECT_EQ(run(prepare(*m), {x.get()}), "3:f32=[-0.5 -0.5 -4.5]");
     EXPECT_EQ(run(prepare(*m), {parse("1x2:f32=[1 2]").get()}),
-              "4 memory.ir:4:3: error: x has 2 dimensions\n  %y : Tensor = mylib::shifted(%r, %by)\n"
-              "  ^~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~\nnote: with %r = Float(1, 2)");
+              "4 memory.ir:4:3: error: mylib::shifted: x has 2 dimensions\n"
+              "    %y : Tensor = mylib::shifted(%r, %by)\n"
+              "    ^~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~\nnote: with %r = Float(1, 2), %by = 2.");
   }
   char* report = nullptr;
   ASSERT_EQ(tscompile_module_explain(module.get(), nullptr, "mylib::shifted", &report, nullptr), TSCOMPILE_OK);
@@ -574,7 +575,7 @@ TEST(CInterface, OperatorsOfTheCallerGiveWhatTheirSchemaSays) {
                {parse("2:f32=[1 2]").get()});
   };
   EXPECT_EQ(resultOf("Tensor = mylib::fill_"), "2:f32=[7 2]");
-  EXPECT_EQ(resultOf("float[] = mylib::numbers"), "[1., 2.]");
+  EXPECT_EQ(resultOf("float[] = mylib::numbers"), "[1.0, 2.0]");
   EXPECT_NE(resultOf("Tensor = mylib::nothing").find("its kernel left result 1 unset"), std::string::npos);
   // What writes to the result leaves the argument alone.
   const Method method =
@@ -592,12 +593,13 @@ TEST(CInterface, SchemasOfOperatorsAreChecked) {
     const Error error(e);
     return std::to_string(status) + " " + tscompile_error_text(e);
   };
-  EXPECT_EQ(messageOf("foo", shifted),
-            "3 error: an operator needs a schema such as mine::scale(Tensor self, float by) -> Tensor, not 'foo'");
-  EXPECT_EQ(messageOf("mylib::foo(Tensor x) -> Tensor", nullptr), "2 error: function is NULL");
-  EXPECT_EQ(messageOf(nullptr, shifted), "2 error: schema is NULL");
+  EXPECT_EQ(
+      messageOf("foo", shifted),
+      "3 tscompile: error: an operator needs a schema such as mine::scale(Tensor self, float by) -> Tensor, not 'foo'");
+  EXPECT_EQ(messageOf("mylib::foo(Tensor x) -> Tensor", nullptr), "2 tscompile: error: function is NULL");
+  EXPECT_EQ(messageOf(nullptr, shifted), "2 tscompile: error: schema is NULL");
   EXPECT_EQ(messageOf("prim::foo(Tensor x) -> Tensor", shifted),
-            "3 error: the operators of prim are ours: prim::foo needs another name space");
+            "3 tscompile: error: the operators of prim are ours: prim::foo needs another name space");
 }
 
 }  // namespace
