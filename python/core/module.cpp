@@ -95,7 +95,7 @@ struct PyState {
 };
 
 struct RunSettings {
-  std::optional<double> timeLimit;
+  std::optional<std::chrono::nanoseconds> timeLimit;
   std::optional<uint64_t> memoryLimit;
   uint64_t seed = 0;
   int threads = 0;
@@ -112,17 +112,48 @@ void warn(std::string_view text) {
   if (PyErr_WarnEx(PyExc_UserWarning, std::string(text).c_str(), 1) != 0) PyErr_WriteUnraisable(nullptr);
 }
 
+// What a limit is given as: a number, or a text as the command line takes it; throws TypeError and ValueError.
+template <class Limit, class OfText>
+std::optional<Limit> limitOfText(const char* name, const char* what, nb::handle given, OfText&& ofText) {
+  PyErr_Clear();
+  if (!nb::isinstance<nb::str>(given))
+    throw nb::type_error((std::string(name) + " takes " + what + ", not " +
+                          nb::cast<std::string>(given.type().attr("__name__")))
+                             .c_str());
+  const std::string text = nb::cast<std::string>(given);
+  std::optional<Limit> limit = ofText(text);
+  if (!limit) throw nb::value_error((std::string(name) + " takes " + what + ", not '" + text + "'").c_str());
+  return limit;
+}
+
 // None for what is as good as none: infinity, and more than nanoseconds can count from now.
-std::optional<std::chrono::nanoseconds> timeLimitOf(std::optional<double> seconds) {
+std::optional<std::chrono::nanoseconds> timeLimitOf(nb::handle given) {
   constexpr double kCentury = 100 * 365.25 * 24 * 3600;
-  if (!seconds || !(*seconds <= kCentury)) return std::nullopt;
-  return std::chrono::nanoseconds(static_cast<int64_t>(std::max(*seconds, 0.0) * 1e9));
+  if (given.is_none()) return std::nullopt;
+  const double seconds = nb::isinstance<nb::str>(given) ? -1 : PyFloat_AsDouble(given.ptr());
+  if (nb::isinstance<nb::str>(given) || PyErr_Occurred())
+    return limitOfText<std::chrono::nanoseconds>("time_limit", "seconds, or a text such as '500ms'", given,
+                                                 parseDuration);
+  if (!(seconds <= kCentury)) return std::nullopt;
+  return std::chrono::nanoseconds(static_cast<int64_t>(std::max(seconds, 0.0) * 1e9));
+}
+
+std::optional<uint64_t> memoryLimitOf(nb::handle given) {
+  if (given.is_none()) return std::nullopt;
+  if (PyIndex_Check(given.ptr())) {
+    nb::object number = nb::steal(PyNumber_Index(given.ptr()));
+    const unsigned long long bytes = number.is_valid() ? PyLong_AsUnsignedLongLong(number.ptr()) : 0;
+    if (!PyErr_Occurred()) return bytes;
+    PyErr_Clear();
+    throw nb::value_error("memory_limit takes bytes from 0 up to 2**64 - 1");
+  }
+  return limitOfText<uint64_t>("memory_limit", "bytes, or a text such as '512M'", given, parseSize);
 }
 
 RunOptions optionsOf(const RunSettings& s) {
   RunOptions out;
   if (s.memoryLimit) out.memoryLimit = *s.memoryLimit;
-  if (auto limit = timeLimitOf(s.timeLimit)) out.timeLimit = *limit;
+  if (s.timeLimit) out.timeLimit = *s.timeLimit;
   out.seed = s.seed;
   out.threads = std::max(s.threads, 0);
   out.print = writeOut;
@@ -404,9 +435,9 @@ void addMethods(nb::module_& m) {
            [](const PyMethod& self, nb::args args, nb::kwargs named) { return call(self, args, named, {}); })
       .def(
           "run",
-          [](const PyMethod& self, nb::args args, int threads, uint64_t seed, std::optional<double> timeLimit,
-             std::optional<uint64_t> memoryLimit, PyState* state, nb::kwargs named) {
-            return call(self, args, named, {timeLimit, memoryLimit, seed, threads, state});
+          [](const PyMethod& self, nb::args args, int threads, uint64_t seed, nb::object timeLimit,
+             nb::object memoryLimit, PyState* state, nb::kwargs named) {
+            return call(self, args, named, {timeLimitOf(timeLimit), memoryLimitOf(memoryLimit), seed, threads, state});
           },
           nb::arg("args"), nb::arg("threads") = 0, nb::arg("seed") = 0, nb::arg("time_limit") = nb::none(),
           nb::arg("memory_limit") = nb::none(), nb::arg("_state") = nb::none(), nb::arg("named"))

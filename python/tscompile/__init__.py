@@ -195,7 +195,7 @@ class Module:
         return self.method()(*args, **named)
 
     def run(self, *args: Any, **options: Any) -> Any:
-        """The same with `threads`, `seed`, `time_limit` (seconds), `memory_limit` (bytes)."""
+        """The same with `threads`, `seed`, `time_limit` (seconds, or "500ms"), `memory_limit` (bytes, or "512M")."""
         return self.method().run(*args, **options)
 
     def session(self) -> Session:

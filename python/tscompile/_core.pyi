@@ -52,8 +52,8 @@ class Method:
         *args: Any,
         threads: int = 0,
         seed: int = 0,
-        time_limit: float | None = None,
-        memory_limit: int | None = None,
+        time_limit: float | str | None = None,
+        memory_limit: int | str | None = None,
         _state: _State | None = None,
         **named: Any,
     ) -> Any: ...
