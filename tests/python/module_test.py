@@ -130,7 +130,8 @@ class Values(unittest.TestCase):
             self.assertEqual(y.dtype, dtype)
             self.assertEqual(np.asarray(y).dtype, x.dtype)
             np.testing.assert_array_equal(np.asarray(y), x)
-            np.testing.assert_array_equal(np.from_dlpack(y), x)
+            if dtype != "bool" or np.lib.NumpyVersion(np.__version__) >= "1.25.0":  # which takes bools in this way
+                np.testing.assert_array_equal(np.from_dlpack(y), x)
             self.assertEqual(y.tolist(), x.tolist())
 
     def test_wide_unsigned_results(self):
@@ -458,7 +459,18 @@ class Runs(unittest.TestCase):
         with self.assertRaises(tscompile.LimitError):
             tscompile.load(ENDLESS).run(0, time_limit=0.02)
         with self.assertRaises(tscompile.LimitError):
+            tscompile.load(ENDLESS).run(0, time_limit="20ms")
+        with self.assertRaises(tscompile.LimitError):
             tscompile.load(GRAPH).run(np.zeros((1000, 1000), np.float32), 1.0, memory_limit=1000)
+        with self.assertRaises(tscompile.LimitError):
+            tscompile.load(GRAPH).run(np.zeros((1000, 1000), np.float32), 1.0, memory_limit="1K")
+        for wrong, kind, says in (({"time_limit": "soon"}, ValueError, "time_limit takes seconds, or a text such as '500ms', not 'soon'"),
+                                  ({"time_limit": [1]}, TypeError, "time_limit takes seconds, or a text such as '500ms', not list"),
+                                  ({"memory_limit": 1.5}, TypeError, "memory_limit takes bytes, or a text such as '512M', not float"),
+                                  ({"memory_limit": "much"}, ValueError, "memory_limit takes bytes, or a text such as '512M', not 'much'"),
+                                  ({"memory_limit": -1}, ValueError, "memory_limit takes bytes from 0 up to 2**64 - 1")):
+            with self.assertRaisesRegex(kind, re.escape(says)):
+                tscompile.load(GRAPH).run(np.ones(3, np.float32), 1.0, **wrong)
         for no_limit in (float("inf"), float("nan"), 1e10, 1e300):
             x = np.ones(3, np.float32)
             np.testing.assert_allclose(np.asarray(tscompile.load(GRAPH).run(x, 1.0, time_limit=no_limit)), expected(x, 1), rtol=1e-6)
