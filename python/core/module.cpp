@@ -117,9 +117,9 @@ template <class Limit, class OfText>
 std::optional<Limit> limitOfText(const char* name, const char* what, nb::handle given, OfText&& ofText) {
   PyErr_Clear();
   if (!nb::isinstance<nb::str>(given))
-    throw nb::type_error((std::string(name) + " takes " + what + ", not " +
-                          nb::cast<std::string>(given.type().attr("__name__")))
-                             .c_str());
+    throw nb::type_error(
+        (std::string(name) + " takes " + what + ", not " + nb::cast<std::string>(given.type().attr("__name__")))
+            .c_str());
   const std::string text = nb::cast<std::string>(given);
   std::optional<Limit> limit = ofText(text);
   if (!limit) throw nb::value_error((std::string(name) + " takes " + what + ", not '" + text + "'").c_str());

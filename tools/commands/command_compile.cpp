@@ -175,10 +175,12 @@ static int runCompile(const Options& options, Session& session) {
   Result<Module> module = loadForPartition(options, spec, session);
   if (!module) return session.finish();
   if (module->engineInfo()) {
-    session.diagnostics.fileError(options.arguments[0], {},
-                                  "expected a model, found an engine file: it is compiled already")
-        .note("sizes and settings are those of the model it was made of, which is to be compiled again; 'tscompile refit' "
-              "puts other weights in its place");
+    session.diagnostics
+        .fileError(options.arguments[0], {}, "expected a model, found an engine file: it is compiled already")
+        .note(
+            "sizes and settings are those of the model it was made of, which is to be compiled again; 'tscompile "
+            "refit' "
+            "puts other weights in its place");
     return session.finish();
   }
   cost.noteLoaded();

@@ -190,8 +190,8 @@ TEST_F(Generate, AnswersWhileRequestsCome) {
 TEST_F(Generate, RequestsOfAStreamAreCancelledByTheirId) {
   const std::string answers = folder_ / "answers", err = folder_ / "err";
   ASSERT_EQ(mkfifo(answers.c_str(), 0600), 0);
-  FILE* in = popen((std::string(TSCOMPILE_TOOL) + " generate " + (folder_ / "built") +
-                    " -q --stream --prompts - >" + answers + " 2>" + err)
+  FILE* in = popen((std::string(TSCOMPILE_TOOL) + " generate " + (folder_ / "built") + " -q --stream --prompts - >" +
+                    answers + " 2>" + err)
                        .c_str(),
                    "w");
   ASSERT_TRUE(in);
