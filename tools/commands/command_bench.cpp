@@ -596,8 +596,7 @@ OptionSpecs benchOptions() {
               [](Options& o, const std::string& v) { o.own.of<BenchCommand>().baseline = v; }},
              {"--fail-if-slower", "PERCENT", "by how much it may be slower than --baseline (default: 3)",
               [](Options& o, const std::string& v) {
-                const std::string number = v.ends_with('%') ? v.substr(0, v.size() - 1) : v;
-                o.own.of<BenchCommand>().slower = tolerance("--fail-if-slower", number) / 100;
+                o.own.of<BenchCommand>().slower = percentage("--fail-if-slower", v);
               }},
              settingOption("shape"),
              {"--duration", "DURATION",

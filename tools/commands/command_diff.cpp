@@ -30,6 +30,7 @@ namespace {
 struct DiffCommand {
   std::string method = "forward";
   bool ignoreNames = false;
+  std::optional<double> slower;  // part by which the second of two measurements may be slower
 };
 
 constexpr size_t kInterpreter = SIZE_MAX;
@@ -506,8 +507,10 @@ Result<Tensors> weightsOf(const std::string& path, const Graph& graph, Session& 
 
 static int runDiff(const Options& options, Session& session) {
   if (options.arguments.size() != 2) throw UsageError{"diff takes two files"};
+  const std::optional<double> slower = options.own.of<DiffCommand>().slower;
   if (isBenchReport(options.arguments[0]) && isBenchReport(options.arguments[1]))
-    return diffBenches(options.arguments[0], options.arguments[1], session);
+    return diffBenches(options.arguments[0], options.arguments[1], slower.value_or(kBenchNoise), session);
+  if (slower) throw UsageError{"--fail-if-slower is of two measurements, which 'bench --format json' writes"};
   const FileKind kinds[] = {kindOf(options.arguments[0], session.common.limits),
                             kindOf(options.arguments[1], session.common.limits)};
   if (isOfWeights(kinds[0]) && isOfWeights(kinds[1])) return diffWeights(options, session);
@@ -566,12 +569,13 @@ models take and the defaults of inputs are compared, too, and the precision and 
 The exit code is 1 if there is a difference.
 
 Of two measurements ('bench --format json') the times are compared: the exit code is 1 if the second is
-slower by more than 3 % in both its least and its median time, with the same number of threads.
+slower by more than 3 %, or --fail-if-slower, in both its least and its median time, with the same
+number of threads.
 
 Examples:
   tscompile diff before.ir after.ir
   tscompile diff greedy.ir dependency.ir
-  tscompile diff before.json after.json
+  tscompile diff before.json after.json --fail-if-slower 5
 )";
 
 OptionSpecs diffOptions() {
@@ -580,6 +584,8 @@ OptionSpecs diffOptions() {
        [](Options& o, const std::string& v) { o.own.of<DiffCommand>().method = v; }},
       {"--ignore-names", "", "values may have other names; not for graphs with engines",
        [](Options& o, const std::string&) { o.own.of<DiffCommand>().ignoreNames = true; }},
+      {"--fail-if-slower", "PERCENT", "by how much the second of two measurements may be slower (default: 3)",
+       [](Options& o, const std::string& v) { o.own.of<DiffCommand>().slower = percentage("--fail-if-slower", v); }},
   };
 }
 

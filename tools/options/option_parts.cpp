@@ -123,6 +123,10 @@ double tolerance(std::string_view option, const std::string& v) {
   return *value;
 }
 
+double percentage(std::string_view option, const std::string& text) {
+  return tolerance(option, text.ends_with('%') ? text.substr(0, text.size() - 1) : text) / 100;
+}
+
 size_t blockSize(std::string_view option, const std::string& text) {
   std::optional<uint64_t> n = parseCount(text);
   if (!n || *n == 0)

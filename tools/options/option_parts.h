@@ -20,6 +20,8 @@ double realNumber(std::string_view option, const std::string& text);
 int64_t wholeNumber(std::string_view option, const std::string& text);
 // From 0 up.
 double tolerance(std::string_view option, const std::string& text);
+// "5" or "5%", from 0 up, as a part: 0.05.
+double percentage(std::string_view option, const std::string& text);
 // From 1 up.
 size_t blockSize(std::string_view option, const std::string& text);
 // The number of an option --threads that was given as `all`.

@@ -168,10 +168,10 @@ bool isAnySlower(const std::vector<BenchComparison>& rows) {
   return std::any_of(rows.begin(), rows.end(), [](const BenchComparison& r) { return r.verdict() == "slower"; });
 }
 
-int diffBenches(const std::string& first, const std::string& second, Session& session) {
+int diffBenches(const std::string& first, const std::string& second, double noise, Session& session) {
   Result<Report> a = readReport(first, session.diagnostics), b = readReport(second, session.diagnostics);
   if (!a || !b) return session.finish();
-  Result<std::vector<BenchComparison>> rows = compare(*a, *b, second, kBenchNoise, session);
+  Result<std::vector<BenchComparison>> rows = compare(*a, *b, second, noise, session);
   if (!rows) return session.finish();
   session.common.json ? writeJson(session.out, Rows{*rows}) : writeComparisons(*rows, session.out);
   return session.finish(isAnySlower(*rows) ? kExitNegative : kExitDone);

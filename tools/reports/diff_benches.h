@@ -60,8 +60,8 @@ inline constexpr double kBenchNoise = 0.03;
 bool isBenchReport(const std::string& path);
 // Whether there is something in it to compare with; false after a report.
 bool hasMeasurements(const std::string& path, Diagnostics& diagnostics);
-// Writes a table of times; the exit code is kExitNegative if the second is slower somewhere.
-int diffBenches(const std::string& first, const std::string& second, Session& session);
+// Writes a table of times; the exit code is kExitNegative if the second is slower somewhere, by more than `noise`.
+int diffBenches(const std::string& first, const std::string& second, double noise, Session& session);
 // The same of a file and of JSON that was measured just now; fails after a report.
 Result<std::vector<BenchComparison>> compareWithBaseline(const std::string& path, const std::string& measured,
                                                          double noise, Session& session);
