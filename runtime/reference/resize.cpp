@@ -148,6 +148,42 @@ Taps<T> tapsOf(Interpolation kind, int64_t in, int64_t out, const ResizeScale& s
   }
 }
 
+// PyTorch computes on bytes with weights of 16 bits, as many of them behind the point as the greatest weight leaves room
+// for, and rounds to a byte along each dimension. What an output takes of one input counts as one weight.
+struct ByteTaps {
+  int64_t width;
+  int precision = 0;
+  std::vector<int64_t> index;  // negative: no more follow
+  std::vector<int32_t> weights;
+};
+ByteTaps byteTaps(Taps<double> taps, int64_t out) {
+  double* weights = taps.weights.data<double>();
+  double greatest = 0;
+  for (int64_t o = 0; o < out; ++o) {
+    int64_t* index = taps.index.data() + o * taps.width;
+    double* own = weights + o * taps.width;
+    int64_t count = 0;
+    for (int64_t k = 0; k < taps.width && index[k] >= 0; ++k) {
+      if (count && index[count - 1] == index[k]) {
+        own[count - 1] += own[k];
+        continue;
+      }
+      index[count] = index[k];
+      own[count++] = own[k];
+    }
+    if (count < taps.width) index[count] = -1;
+    for (int64_t k = 0; k < count; ++k) greatest = std::max(greatest, own[k]);
+  }
+  ByteTaps made{taps.width, 0, std::move(taps.index), {}};
+  while (made.precision < 22 && static_cast<int>(0.5 + greatest * (1 << (made.precision + 1))) < (1 << 15))
+    ++made.precision;
+  for (int64_t i = 0; i < taps.weights.numel(); ++i) {
+    const double scaled = std::isfinite(weights[i]) ? weights[i] * (1 << made.precision) : 0;
+    made.weights.push_back(static_cast<int16_t>(static_cast<int>(scaled < 0 ? scaled - 0.5 : scaled + 0.5)));
+  }
+  return made;
+}
+
 template <class T>
 void resizeRow(const Taps<T>& taps, int64_t out, const T* in, T* to) {
   const T* weights = taps.weights.template data<T>();
@@ -210,6 +246,30 @@ Tensor interpolated(const Tensor& t, int64_t dim, int64_t out, Interpolation kin
         for (int64_t x = 0; x < n; ++x) to[x] += weight * row[x];
       }
     }
+  }
+  return result;
+}
+
+Tensor interpolatedBytes(const Tensor& t, int64_t dim, int64_t out, Interpolation kind, const ResizeScale& scale) {
+  const SplitSizes sizes(t.sizes(), dim);
+  if (out == sizes.size) return t;
+  Dims resized(t.sizes());
+  resized[dim] = out;
+  const Tensor result = Tensor::empty(DType::UInt8, resized);
+  const ByteTaps taps = byteTaps(tapsOf<double>(kind, sizes.size, out, scale), out);
+  RunContext& context = RunContext::current();
+  const auto* in = t.data<uint8_t>();
+  auto* to = result.data<uint8_t>();
+  const int64_t n = sizes.inner;
+  for (int64_t i = 0; i < sizes.outer; ++i, in += sizes.size * n) {
+    context.checkInterrupt(out * n * taps.width);
+    for (int64_t o = 0; o < out; ++o, to += n)
+      for (int64_t x = 0; x < n; ++x) {
+        int32_t sum = 1 << (taps.precision - 1);
+        for (int64_t k = o * taps.width; k < (o + 1) * taps.width && taps.index[k] >= 0; ++k)
+          sum += taps.weights[k] * in[taps.index[k] * n + x];
+        to[x] = static_cast<uint8_t>(std::clamp(sum >> taps.precision, 0, 255));
+      }
   }
   return result;
 }

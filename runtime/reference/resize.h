@@ -33,5 +33,7 @@ ResizeTaps resizeTaps(Interpolation kind, int64_t in, int64_t out, const ResizeS
 // Resizes dimension `dim` of a row-major tensor of T to `out` by linear or cubic interpolation.
 template <class T>
 Tensor interpolated(const Tensor& t, int64_t dim, int64_t out, Interpolation kind, const ResizeScale& scale);
+// The same of a tensor of uint8.
+Tensor interpolatedBytes(const Tensor& t, int64_t dim, int64_t out, Interpolation kind, const ResizeScale& scale);
 
 }  // namespace tscompile

@@ -26,6 +26,7 @@ struct Overload {
   size_t spatial;
   bool isVec;  // lists that may be None, instead of a size and one factor for each dimension
   size_t factorsAt() const { return isNearest(kind) ? 2 : 3; }
+  constexpr bool takesBytes() const { return isNearest(kind) || spatial == 2; }
 };
 
 struct Resize {
@@ -151,6 +152,12 @@ void resize(KernelCall& call, const Overload& overload) {
   if (isNearest(overload.kind)) {
     resizeNearest(call, overload.kind, r);
   } else {
+    if (call.tensor(0).dtype() == DType::UInt8) {
+      Tensor bytes = contiguous(call.tensor(0));
+      for (size_t i = overload.spatial; i-- > 0;)
+        bytes = interpolatedBytes(bytes, static_cast<int64_t>(i) + 2, r.out[i], overload.kind, r.scales[i]);
+      return copyTensor(call.out(), bytes);
+    }
     Tensor t = denseTensor(call.tensor(0));
     call.out();
     withFloating(t.dtype(), [&](auto sample) {
@@ -178,7 +185,7 @@ void addOverload(OpRegistry& ops, std::string_view schema) {
            .infer = [](InferCall& call) { inferResize(call, kOverload); },
            .kernel = keepingFormat<resizeKernel<kOverload>>,
            .convert = [](ConvertCall& call) { convertToLayer(call, kOverload); },
-           .dtypes = isNearest(kOverload.kind) ? kFloatingTypes | DTypeSet{DType::UInt8} : kFloatingTypes,
+           .dtypes = kOverload.takesBytes() ? kFloatingTypes | DTypeSet{DType::UInt8} : kFloatingTypes,
            .traits = isNearest(kOverload.kind) ? TraitSet{Trait::RoundsOnce} : TraitSet{}});
 }
 template <Interpolation kKind, size_t kSpatial>
