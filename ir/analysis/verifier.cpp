@@ -263,6 +263,15 @@ class Verifier {
 
   // ---- operators ----
 
+  // A type in a schema, in which the inputs of a node tell what variables stand for.
+  static TypePtr withVariablesOf(const Node& n, const Schema& schema, TypePtr type) {
+    std::vector<TypePtr> inputs;
+    for (const Use& u : n.inputs()) inputs.push_back(u.value->type());
+    TypeBindings bindings;
+    const TypePtr bound = matchesSchema(schema, inputs, bindings) ? substituteTypeVariables(type, bindings) : nullptr;
+    return bound ? bound : type;
+  }
+
   void schema(const Node* n) {
     const Operator* op = overloads_.resolve(*n);
     if (op && n->hasBlocks() && n->kind().nameSpace() == "aten") {
@@ -281,7 +290,8 @@ class Verifier {
     }
     for (size_t i = 0; i < n->outputCount() && i < s.returns.size(); ++i) {
       TypePtr wanted = s.returns[i].type;
-      if (wanted->hasVariables()) continue;  // what it stands for the text has decided
+      if (wanted->hasVariables()) wanted = withVariablesOf(*n, s, wanted);
+      if (wanted->hasVariables() || n->output(i)->type()->hasVariables()) continue;
       if (!compatible(n->output(i)->type(), wanted))
         fail(n, "output %" + n->output(i)->name() + " is " + typeText(n->output(i)->type()) + ", but " +
                     op->fullName() + " returns " + typeText(wanted));
