@@ -17,7 +17,7 @@ namespace {
 // What dtype the target may have.
 enum class OutRule : uint8_t {
   Any,
-  Cast,            // one that the result can be cast to
+  Cast,             // one that the result can be cast to
   Same,             // that of the result
   SameUnlessReal,   // Same, but Cast where the result is the real part or the like of complex numbers
   CastUnlessAsked,  // Cast, but Same where the argument `dtype` is given

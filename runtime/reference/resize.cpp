@@ -148,8 +148,8 @@ Taps<T> tapsOf(Interpolation kind, int64_t in, int64_t out, const ResizeScale& s
   }
 }
 
-// PyTorch computes on bytes with weights of 16 bits, as many of them behind the point as the greatest weight leaves room
-// for, and rounds to a byte along each dimension. What an output takes of one input counts as one weight.
+// PyTorch computes on bytes with weights of 16 bits, as many of them behind the point as the greatest weight leaves
+// room for, and rounds to a byte along each dimension. What an output takes of one input counts as one weight.
 struct ByteTaps {
   int64_t width;
   int precision = 0;

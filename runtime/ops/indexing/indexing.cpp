@@ -125,8 +125,8 @@ void inferIndexPut(InferCall& call) {
 struct Selection {
   Tensor self;  // with the indexed dimensions next to each other
   int first, count;
-  Tensor offsets;  // int64: of the blocks, in bytes
-  Dims sizes;      // of the result
+  Tensor offsets;               // int64: of the blocks, in bytes
+  Dims sizes;                   // of the result
   std::vector<Tensor> indices;  // as they are broadcast to one shape
 };
 
@@ -161,9 +161,9 @@ Selection select(const KernelCall& call, const Tensor& self) {
                  "shape mismatch: indexing tensors could not be broadcast together with shapes {}, {}", dimsText(block),
                  dimsText(indices[d].sizes()));
   }
-  Selection s{self, blockPosition(indexed), 0, Tensor::zeros(DType::Int64, block),
-              indexedSizes(self.sizes(), indexed, block),
-              {}};
+  Selection s{
+      self, blockPosition(indexed), 0, Tensor::zeros(DType::Int64, block), indexedSizes(self.sizes(), indexed, block),
+      {}};
   Dims order;
   for (int pass = 0; pass < 2; ++pass)
     for (size_t d = 0; d < indexed.size(); ++d) {
@@ -207,12 +207,12 @@ Dims indexedStrides(const Selection& s) {
     return before;
   };
   const DimSpan after = own.subspan(first + count);
-  std::vector<Tensor> operands{s.self.withGeometry(
-      s.sizes, around(Dims(own.subspan(0, first)), Dims(block.size(), 0), after), s.self.offset())};
+  std::vector<Tensor> operands{
+      s.self.withGeometry(s.sizes, around(Dims(own.subspan(0, first)), Dims(block.size(), 0), after), s.self.offset())};
   for (const Tensor& index : s.indices)
-    operands.push_back(
-        index.withGeometry(around(Dims(first, 1), index.sizes(), Dims(after.size(), 1)),
-                           around(Dims(first, 0), index.strides(), Dims(after.size(), 0)), index.offset()));
+    operands.push_back(index.withGeometry(around(Dims(first, 1), index.sizes(), Dims(after.size(), 1)),
+                                          around(Dims(first, 0), index.strides(), Dims(after.size(), 0)),
+                                          index.offset()));
   std::vector<const Tensor*> pointers;
   for (const Tensor& t : operands) pointers.push_back(&t);
   return elementwiseStrides(s.sizes, pointers);

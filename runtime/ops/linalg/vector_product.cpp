@@ -266,7 +266,8 @@ void kronKernel(KernelCall& call) {
   broadcastInto(sizes, y.sizes());
   const Tensor* factors[] = {&x, &y};
   const Dims strides = elementwiseStrides(sizes, factors);
-  if (strides == contiguousStrides(sizes)) return multiplyElements(out.withGeometry(sizes, strides, out.offset()), x, y);
+  if (strides == contiguousStrides(sizes))
+    return multiplyElements(out.withGeometry(sizes, strides, out.offset()), x, y);
   const Tensor products = Tensor::emptyStrided(out.dtype(), sizes, strides);
   multiplyElements(products, x, y);
   const std::optional<Dims> joined = viewStrides(products, out.sizes());

@@ -249,11 +249,12 @@ void split(Arguments a, IValue& r) {
   parts.emplace_back(text.substr(from));
   r = textList(std::move(parts));
 }
-// The same from the right: of overlapping separators the last one counts.
+// The same from the right: of overlapping separators the last one counts. What is not to be split at all may have an
+// empty one.
 void splitFromRight(Arguments a, IValue& r) {
   std::string text = stringOf(*a[0]), separator = stringOf(*a[1]);
   int64_t most = intOf(*a[2]);
-  if (separator.empty()) failRun("ValueError: empty separator");
+  if (separator.empty() && most != 0) failRun("ValueError: empty separator");
   std::reverse(text.begin(), text.end());
   std::reverse(separator.begin(), separator.end());
   std::vector<IValue> parts;
