@@ -18,7 +18,6 @@
 #include "passes/serving/drop_caches.h"
 #include "passes/serving/entrance.h"
 #include "passes/serving/example_sizes.h"
-#include "passes/serving/filled_texts.h"
 #include "passes/serving/hide_later.h"
 #include "passes/serving/incremental.h"
 #include "passes/serving/layer_offers.h"
@@ -252,8 +251,8 @@ class LanguageModelBuild {
     if (!isMade && !withoutCache(why)) return false;
     warnOfWidth();
     if (filledTo_ != 0)
-      diagnostics_.remark({}, fmt::format("the program was exported for {} tokens alone: each step computes so many",
-                                          filledTo_));
+      diagnostics_.remark(
+          {}, fmt::format("the program was exported for {} tokens alone: each step computes so many", filledTo_));
     if (asked_ == 0 && !shape_.positions && config_.maxSeqLen == kUsualTokens)
       diagnostics_.remark({},
                           fmt::format("max_seq_len is {}: the model computes its positions and does not say how many "

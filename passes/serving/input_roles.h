@@ -1,10 +1,13 @@
-// What the inputs of a language model stand for: what their names say, else what is done to them.
+// What the inputs of a language model stand for: what their names say, else what is done to them; and what they hold.
 #pragma once
 
 #include "passes/serving/entrance.h"
 #include "passes/serving/small_instance.h"
 
+#include <functional>
+#include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace tscompile {
@@ -22,5 +25,10 @@ InputUse useOf(const Value* input, const SmallInstance& small, RewriteContext& c
 
 // For each input; a report if they are not ids once, and a mask and positions once at most.
 std::optional<std::vector<ServingInput>> rolesOfInputs(const Graph& graph, RewriteContext& context);
+
+// Lists, tuples and dicts of tensors, of any depth, that are only taken apart at places that the graph names become an
+// input for each tensor. The new inputs are last, in the order of what
+// held them, with the types that `formOf` gives. Returns the keys of those that dicts held.
+std::map<const Value*, std::string> takeInputsApart(Graph& graph, const std::function<TypePtr(const Value*)>& formOf);
 
 }  // namespace tscompile

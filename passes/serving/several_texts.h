@@ -1,4 +1,4 @@
-// Graphs that were made for a number of texts, and no others.
+// Graphs that were made for a number of texts, or of tokens, and no others.
 #pragma once
 
 #include "ir/graph/graph.h"
@@ -13,5 +13,10 @@ int64_t fixedTexts(const Graph& graph);
 bool repeatText(Graph& graph);
 // The same for its last text, beside others of zeros: a graph that gives other logits so has no texts in its rows.
 bool putTextLast(Graph& graph);
+
+// Makes a graph that takes so many tokens alone one that takes fewer as well: others of this id fill up what is left,
+// and the logits of these are dropped. That is right where tokens do not see those after them. Returns how many tokens
+// there are at most; 0 if the graph takes any number, a few alone, or gives no logits of all: it is then as it was.
+int64_t fillTexts(Graph& graph, int64_t id);
 
 }  // namespace tscompile

@@ -6,7 +6,6 @@
 #include "ir/values/aten.h"
 #include "passes/rewrite/rewrite.h"
 #include "passes/serving/entrance.h"
-#include "passes/serving/input_parts.h"
 #include "passes/serving/input_roles.h"
 #include "passes/serving/lookups.h"
 
@@ -233,9 +232,9 @@ class WholeTexts {
   static bool grows(const Value* v) { return hasOpenSizes(v, 1); }
   static bool hasOpenSizes(const Value* v, int64_t count, int64_t other = kUnknownSize) {
     const TensorFacts* f = factsOf(v);
-    return f && f->hasRank && f->dtype != DType::Undefined &&
-           std::ranges::count_if(f->sizes, [=](int64_t s) { return s < 0 && (s != other || s == kUnknownSize); }) ==
-               count;
+    return f && f->hasRank && f->dtype != DType::Undefined && std::ranges::count_if(f->sizes, [=](int64_t s) {
+                                                                return s < 0 && (s != other || s == kUnknownSize);
+                                                              }) == count;
   }
   // The symbol of how many texts there are, if it is open.
   int64_t texts() const {
@@ -350,8 +349,10 @@ class WholeTexts {
       const auto key = keys_.find(v);
       auto found = all.end();
       if (key != keys_.end())
-        found = std::ranges::find_if(all, [&](const Returned& r) { return r.key == key->second && hasFormOf(r.value, v); });
-      if (found == all.end()) found = std::ranges::find_if(all, [&](const Returned& r) { return hasFormOf(r.value, v); });
+        found =
+            std::ranges::find_if(all, [&](const Returned& r) { return r.key == key->second && hasFormOf(r.value, v); });
+      if (found == all.end())
+        found = std::ranges::find_if(all, [&](const Returned& r) { return hasFormOf(r.value, v); });
       if (found == all.end()) return false;
       returned_.push_back(found->value);
       all.erase(key != keys_.end() ? found : all.begin(), found + 1);
@@ -395,7 +396,8 @@ class WholeTexts {
     const int64_t open = texts();
     auto isOfTexts = [=](int64_t size) { return size == open && open < kUnknownSize; };
     Dims sizes = f.sizes;
-    std::ranges::replace_if(sizes, [&](int64_t s) { return s < 0 && !isOfTexts(s); }, 0);
+    std::ranges::replace_if(
+        sizes, [&](int64_t s) { return s < 0 && !isOfTexts(s); }, 0);
     if (std::ranges::none_of(sizes, isOfTexts)) return b.constant(IValue(Tensor::zeros(f.dtype, sizes)));
     Value* count = b.call(aten::size, {ids_, number(b, 0)}, types().integer);
     std::vector<Value*> all;
@@ -551,14 +553,14 @@ class WholeTexts {
   Graph& graph_;
   const OpRegistry& registry_;
   Value *ids_ = nullptr, *places_ = nullptr;
-  std::vector<Value*> inputs_, given_;  // tensors; those that are written
+  std::vector<Value*> inputs_, given_;        // tensors; those that are written
   std::map<const Value*, std::string> keys_;  // of inputs that dicts held
-  std::vector<Value*> masks_;           // of places
-  std::vector<Value*> starts_;          // numbers: places of the first of the tokens
-  std::vector<Node*> attributes_;       // that are written
-  std::vector<Value*> returned_;        // what becomes of those that are given
-  bool areReplaced_ = false;            // attributes become other tensors
-  bool areStates_ = false;              // what is given has no places for tokens
+  std::vector<Value*> masks_;                 // of places
+  std::vector<Value*> starts_;                // numbers: places of the first of the tokens
+  std::vector<Node*> attributes_;             // that are written
+  std::vector<Value*> returned_;              // what becomes of those that are given
+  bool areReplaced_ = false;                  // attributes become other tensors
+  bool areStates_ = false;                    // what is given has no places for tokens
   std::vector<Kept> kept_;
   std::set<const Node*> begins_;  // that make what calls begin with
 };

@@ -147,8 +147,7 @@ TEST_F(DecoderFiles, CachesThatGrowAreThoseOfTexts) {
       {5, 6, 11, 0, 6, 0, 4, 6, 3}, {3, 6, 10, 5, 6, 3, 0, 6, 3}, {11, 0, 6, 11, 3, 5, 6, 4, 5}};
   for (const auto& [name, kept] :
        {std::pair("grown_one.pt2", KvCacheType::Paged), std::pair("replaced.pt", KvCacheType::Paged),
-        std::pair("held_one.pt2", KvCacheType::Paged),
-        std::pair("grown_one_decomposed.pt2", KvCacheType::State)}) {
+        std::pair("held_one.pt2", KvCacheType::Paged), std::pair("grown_one_decomposed.pt2", KvCacheType::State)}) {
     ASSERT_TRUE(buildsFile(std::string("language/") + name)) << name << "\n" << messages();
     EXPECT_EQ(readBuiltModel(folder_, diagnostics_)->config.kvCacheType, kept) << name << messages();
     EXPECT_EQ(served(9), tokens) << name;
