@@ -1,4 +1,5 @@
 // Variance and standard deviation, with or without the mean.
+#include "runtime/engine/layers/variance_layer.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
 #include "runtime/reference/loops/copy.h"
@@ -91,6 +92,11 @@ void varianceKernel(KernelCall& call) {
     varianceInto<double>(r.in, r.dims, r.out, mean, {correction, kRoot});
 }
 
+template <bool kRoot>
+void convert(ConvertCall& call) {
+  convertVariance(call, reducedDims(call, call.tensor(0).rank()), correctionOf(call), kRoot);
+}
+
 void inferVariance(InferCall& call) { inferReduction(call, realPart(call.tensor(0).dtype)); }
 void inferVarianceAndMean(InferCall& call) {
   DType dtype = call.tensor(0).dtype;
@@ -105,6 +111,7 @@ void addOps(OpRegistry& ops, std::initializer_list<std::string_view> plain,
     ops.add({.schema = schema,
              .infer = inferVariance,
              .kernel = varianceKernel<kRoot, false>,
+             .convert = convert<kRoot>,
              .dtypes = kTypes,
              .traits = {Trait::RoundsOnce},
              .cost = Cost::Reduction});
@@ -112,6 +119,7 @@ void addOps(OpRegistry& ops, std::initializer_list<std::string_view> plain,
     ops.add({.schema = schema,
              .infer = inferVarianceAndMean,
              .kernel = varianceKernel<kRoot, true>,
+             .convert = convert<kRoot>,
              .dtypes = kTypes,
              .cost = Cost::Reduction});
 }
