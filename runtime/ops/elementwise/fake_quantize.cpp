@@ -1,4 +1,5 @@
 // Quantization and back in one step, which leaves floats that an integer type could hold.
+#include "runtime/engine/network/convert_call.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
 #include "runtime/reference/loops/copy.h"
@@ -129,19 +130,63 @@ void perChannelKernel(KernelCall& call) {
   quantizeAll<kMask>(call, reshaped(call.tensor(1), sizes), reshaped(zero, sizes), range);
 }
 
+// ---- in engines ----
+
+// Of float32, in the order of `quantized`. Scale and zero point are known and broadcast to the input.
+void addSteps(ConvertCall& call, const Tensor& scale, const Tensor& zero, Range range) {
+  constexpr int64_t kMostExact = int64_t{1} << 24;  // a float is each integer up to there
+  const Tensor x = call.tensor(0);
+  if (x.dtype() != DType::Float32) return convertToKernel(call, "an operand is not float32");
+  if (range.least < -kMostExact || range.most > kMostExact) return convertToKernel(call, "the range is beyond 24 bits");
+  for (int64_t i = 0; i < zero.numel(); ++i) {
+    const auto z = static_cast<double>(zero.data<float>()[i]);
+    if (z != std::trunc(z) || z < static_cast<double>(range.least) || z > static_cast<double>(range.most))
+      return convertToKernel(call, "a zero point is no integer of the range");
+  }
+  auto one = [&](std::string_view op, const IValue& a) { return call.compute(op, {a}); };
+  auto two = [&](std::string_view op, const IValue& a, const IValue& b) { return call.compute(op, {a, b}); };
+  IValue q = one("aten::round", two("aten::mul.Tensor", x, one("aten::reciprocal", scale)));
+  q = two("aten::add.Tensor", q, zero);
+  // What no integer holds, NaN with it, is the least one.
+  q = call.compute("aten::where.ScalarOther", {two("aten::lt.Scalar", q, 0x1p63), q, static_cast<double>(range.least)});
+  q = call.compute("aten::clamp", {q, static_cast<double>(range.least), static_cast<double>(range.most)});
+  call.setResult(0, two("aten::mul.Tensor", two("aten::sub.Tensor", q, zero), scale));
+}
+
+// The argument, if it is known, as float32.
+std::optional<Tensor> knownFloats(const ConvertCall& call, size_t i) {
+  if (call.isNetworkTensor(i)) return std::nullopt;
+  return convertTensor(contiguous(operandTensor(call, i)), DType::Float32);
+}
+
+template <bool kPerChannel>
+void convert(ConvertCall& call) {
+  std::optional<Tensor> scale = knownFloats(call, 1), zero = knownFloats(call, 2);
+  if (!scale || !zero) return convertToKernel(call, "scale or zero point is an input");
+  Dims sizes;
+  if (kPerChannel) {
+    sizes = Dims(static_cast<size_t>(call.tensor(0).rank()), 1);
+    sizes[static_cast<size_t>(call.integer(3))] = zero->numel();
+  }
+  if (scale->numel() != zero->numel() || (!kPerChannel && zero->numel() != 1) || call.tensor(0).numel() == 0)
+    return convertToKernel(call, "the sizes do not fit");
+  addSteps(call, reshaped(*scale, sizes), reshaped(*zero, sizes), rangeAt(call, kPerChannel ? 4 : 3));
+}
+
 }  // namespace
 
 void registerFakeQuantizeOps(OpRegistry& ops) {
-  auto add = [&](std::string_view name, InferFunction infer, KernelFunction kernel) {
-    ops.add({.schema = name, .infer = infer, .kernel = kernel, .dtypes = kFloatingTypes});
+  auto add = [&](std::string_view name, InferFunction infer, KernelFunction kernel, ConvertFunction convert = nullptr) {
+    ops.add({.schema = name, .infer = infer, .kernel = kernel, .convert = convert, .dtypes = kFloatingTypes});
   };
-  add("aten::fake_quantize_per_tensor_affine", inferFakeQuantize<3, false>, perTensorKernel<3, false>);
-  add("aten::fake_quantize_per_tensor_affine.tensor_qparams", inferFakeQuantize<3, false>, perTensorKernel<3, false>);
+  add("aten::fake_quantize_per_tensor_affine", inferFakeQuantize<3, false>, perTensorKernel<3, false>, convert<false>);
+  add("aten::fake_quantize_per_tensor_affine.tensor_qparams", inferFakeQuantize<3, false>, perTensorKernel<3, false>,
+      convert<false>);
   add("aten::fake_quantize_per_tensor_affine_cachemask", inferFakeQuantize<3, true>, perTensorKernel<3, true>);
   add("aten::_fake_quantize_per_tensor_affine_cachemask_tensor_qparams", inferFakeQuantize<4, true>,
       perTensorKernel<4, true>);
   add("aten::_fake_quantize_learnable_per_tensor_affine", inferFakeQuantize<3, false>, learnablePerTensorKernel);
-  add("aten::fake_quantize_per_channel_affine", inferPerChannel<false>, perChannelKernel<false, false>);
+  add("aten::fake_quantize_per_channel_affine", inferPerChannel<false>, perChannelKernel<false, false>, convert<true>);
   add("aten::fake_quantize_per_channel_affine_cachemask", inferPerChannel<true>, perChannelKernel<true, false>);
   add("aten::_fake_quantize_learnable_per_channel_affine", inferPerChannel<false>, perChannelKernel<false, true>);
 }
