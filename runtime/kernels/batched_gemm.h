@@ -10,8 +10,11 @@ namespace tscompile {
 struct BatchedMatrix {
   const float* data;
   int64_t outerStride, innerStride, row, column;
+  const int64_t* places = nullptr;  // the place of each inner matrix, where they are in another order
 
-  const float* at(int64_t outer, int64_t inner) const { return data + outer * outerStride + inner * innerStride; }
+  const float* at(int64_t outer, int64_t inner) const {
+    return data + outer * outerStride + (places ? places[inner] : inner) * innerStride;
+  }
 };
 
 // A matrix times a vector, out[i] = alpha * sum over j; element [i, j] of the matrix is at i * row + j * column.

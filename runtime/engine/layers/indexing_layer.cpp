@@ -48,7 +48,7 @@ namespace {
 
 // blocks[i] += what index i of `numbers`, which are walked through by `strides` over `block`, picks.
 template <class T>
-void addPicked(const T* numbers, const PickLayer::Index& index, DimSpan block, DimSpan strides, bool wraps,
+void addPicked(const T* numbers, const PickedBlocks::Index& index, DimSpan block, DimSpan strides, bool wraps,
                std::span<int64_t> blocks) {
   const size_t last = block.size() - 1;
   const int64_t width = block[last], step = strides[last];
@@ -76,19 +76,24 @@ void addPicked(const T* numbers, const PickLayer::Index& index, DimSpan block, D
 
 }  // namespace
 
-void PickLayer::run(Frame& frame) const {
-  const std::span<int64_t> blocks(reinterpret_cast<int64_t*>(frame.workspace()), static_cast<size_t>(count));
+void PickedBlocks::find(const Frame& frame, std::span<const TensorId> numbers, std::span<int64_t> blocks) const {
   std::ranges::fill(blocks, 0);
   for (size_t k = 0; k < indices.size(); ++k) {
-    const NetTensor& numbers = frame.network()[inputs[k + 1]];
-    const std::byte* data = frame.raw(inputs[k + 1]);
-    const bool isRun = numbers.contiguous && numbers.numel == count;
+    const NetTensor& given = frame.network()[numbers[k]];
+    const std::byte* data = frame.raw(numbers[k]);
+    const bool isRun = given.contiguous && given.numel == count;
     const Dims sizes = isRun ? Dims{count} : block, strides = isRun ? Dims{1} : indices[k].strides;
-    if (numbers.dtype == DType::Int64)
+    if (given.dtype == DType::Int64)
       addPicked(reinterpret_cast<const int64_t*>(data), indices[k], sizes, strides, wraps, blocks);
     else
       addPicked(reinterpret_cast<const int32_t*>(data), indices[k], sizes, strides, wraps, blocks);
   }
+}
+
+void PickLayer::run(Frame& frame) const {
+  const int64_t count = which.count;
+  const std::span<int64_t> blocks(reinterpret_cast<int64_t*>(frame.workspace()), static_cast<size_t>(count));
+  which.find(frame, std::span(inputs).subspan(1), blocks);
   const std::byte* from = frame.raw(inputs[0]);
   std::byte* to = frame.raw(outputs[0]);
   const int64_t all = outer * count, bytes = all * innerBytes;
@@ -222,22 +227,22 @@ void addPick(ConvertCall& call, const Tensor& x, size_t first, const std::vector
   const TensorId from = inOrder(call, x);
   auto layer = std::make_unique<PickLayer>(call.node());
   for (const Tensor& t : indices)
-    if (!broadcastInto(layer->block, t.sizes())) return convertToKernel(call, kNotIndex);
-  const size_t behind = first + indices.size(), rank = layer->block.size();
-  layer->count = product(layer->block);
+    if (!broadcastInto(layer->which.block, t.sizes())) return convertToKernel(call, kNotIndex);
+  const size_t behind = first + indices.size(), rank = layer->which.block.size();
+  layer->which.count = product(layer->which.block);
   layer->outer = product(DimSpan(sizes.data(), first));
   layer->picked = product(DimSpan(sizes.data() + first, indices.size()));
   layer->innerBytes =
       product(DimSpan(sizes.data() + behind, sizes.size() - behind)) * static_cast<int64_t>(itemSize(x.dtype()));
-  layer->wraps = wraps;
+  layer->which.wraps = wraps;
   layer->inputs = {from};
   for (size_t k = 0; k < indices.size(); ++k) {
     const Tensor& t = indices[k];
-    PickLayer::Index index{sizes[first + k], product(DimSpan(sizes.data() + first + k + 1, indices.size() - k - 1)),
-                           Dims(rank, 0)};
+    PickedBlocks::Index index{sizes[first + k], product(DimSpan(sizes.data() + first + k + 1, indices.size() - k - 1)),
+                              Dims(rank, 0)};
     for (int d = 0; d < t.rank(); ++d)
       index.strides[rank - static_cast<size_t>(t.rank() - d)] = t.size(d) == 1 ? 0 : t.stride(d);
-    layer->indices.push_back(std::move(index));
+    layer->which.indices.push_back(std::move(index));
     layer->inputs.push_back(call.idOf(t));
   }
   layer->outputs = {call.makeResult()};

@@ -8,25 +8,34 @@
 
 namespace tscompile {
 
-// Blocks of a contiguous tensor [outer][picked dimensions][inner] by one index for each of the dimensions in between.
-// The indices are broadcast to `block`.
-class PickLayer : public Layer {
- public:
+// Which blocks of a tensor [picked dimensions][block] are picked, by one index for each of these dimensions. The
+// indices are broadcast to `block`.
+struct PickedBlocks {
   struct Index {
     int64_t size;    // of the dimension that it picks from
     int64_t stride;  // of that dimension, in blocks
     Dims strides;    // of the index, over `block`
   };
+  // The numbers of the blocks, as the tensors with the indices say.
+  void find(const Frame& frame, std::span<const TensorId> numbers, std::span<int64_t> blocks) const;
+  size_t bytes() const { return static_cast<size_t>(count) * sizeof(int64_t); }  // of the numbers
+
+  std::vector<Index> indices;
+  Dims block;
+  int64_t count = 0;   // elements of `block`
+  bool wraps = false;  // negative numbers count from the end
+};
+
+// Blocks of a contiguous tensor [outer][picked dimensions][inner].
+class PickLayer : public Layer {
+ public:
   using Layer::Layer;
   std::string name() const override { return "pick"; }
-  size_t workspace() const override { return static_cast<size_t>(count) * sizeof(int64_t); }
+  size_t workspace() const override { return which.bytes(); }
   void run(Frame& frame) const override;
 
-  std::vector<Index> indices;  // inputs 1, 2, ...
-  Dims block;
-  int64_t count = 0;  // elements of `block`
+  PickedBlocks which;  // by inputs 1, 2, ...
   int64_t outer = 1, picked = 1, innerBytes = 0;
-  bool wraps = false;  // negative numbers count from the end
 };
 
 // Rows of a constant table of float32 that is stored smaller (ir/values/encoded.h), by their numbers.

@@ -110,11 +110,20 @@ void MatmulLayer::pack(WeightStorage storage, void* packed) const {
 }
 
 void BatchedMatmulLayer::run(Frame& frame) const {
-  auto matrix = [&](TensorId id, const Side& s) {
-    return BatchedMatrix{frame.data<float>(id), s.outer, s.inner, s.row, s.column};
+  auto* places = reinterpret_cast<int64_t*>(frame.workspace());
+  auto matrix = [&](size_t i, const Side& s) {
+    BatchedMatrix made{frame.data<float>(inputs[i]), s.outer, s.inner, s.row, s.column};
+    const auto& [which, first] = picked[i];
+    if (which.indices.empty()) return made;
+    const std::span<int64_t> found(places, static_cast<size_t>(which.count));
+    which.find(frame, std::span(inputs).subspan(first, which.indices.size()), found);
+    made.places = places;
+    places += which.count;
+    return made;
   };
-  batchedGemm(outer, inner, m, n, k, alpha, matrix(inputs[0], a), matrix(inputs[1], b), frame.data<float>(outputs[0]),
-              c.outer, c.inner, c.row, frame.threads());
+  const BatchedMatrix left = matrix(0, a), right = matrix(1, b);
+  batchedGemm(outer, inner, m, n, k, alpha, left, right, frame.data<float>(outputs[0]), c.outer, c.inner, c.row,
+              frame.threads());
 }
 
 namespace {

@@ -1,6 +1,7 @@
 // Matrix products: with constant right sides, packed once, and batches of products of two tensors.
 #pragma once
 
+#include "runtime/engine/layers/indexing_layer.h"
 #include "runtime/engine/layers/integer_weights.h"
 #include "runtime/engine/layers/product_layer.h"
 #include "runtime/kernels/gemm.h"
@@ -62,12 +63,19 @@ class BatchedMatmulLayer : public Layer {
   using Layer::Layer;
   std::string name() const override { return "batched_matmul"; }
   double flops() const override { return 2.0 * static_cast<double>(outer * inner * m) * static_cast<double>(n * k); }
+  size_t workspace() const override { return picked[0].which.bytes() + picked[1].which.bytes(); }
   void run(Frame& frame) const override;
 
   int64_t outer = 1, inner = 1, m = 0, n = 0, k = 0;
   float alpha = 1;
   Side a, b;  // of inputs 0 and 1
-  Side c;     // of the output; its column stride is 1
+  // The matrices of a side may be picked from its input (optimize/fuse_picks.cpp), by numbers that are further inputs.
+  struct Picked {
+    PickedBlocks which;
+    size_t first = 0;  // of these inputs
+  };
+  Picked picked[2];
+  Side c;  // of the output; its column stride is 1
 };
 
 // aten::linear, matmul, mm, bmm, addmm, baddbmm in f32.

@@ -32,6 +32,7 @@ void optimize(Network& network, WeightStore& store, const EngineOptions& options
   readThroughCopies(network);
   fusePointwise(network);
   fuseReductions(network);
+  fusePicks(network);
   removeCopies(network);
   assignLayouts(network, options);
   Calibration* measured = options.tactics ? options.tactics->calibration.get() : nullptr;

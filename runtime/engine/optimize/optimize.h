@@ -31,6 +31,8 @@ void readThroughCopies(Network& network);
 void fusePointwise(Network& network);
 // What is made for one reduction alone is made as it is reduced.
 void fuseReductions(Network& network);
+// Products of batches read matrices that are picked for them where they are.
+void fusePicks(Network& network);
 // Products of batches write their results in the order in which they are wanted, and so do loops whose operands lie in
 // that order.
 void removeCopies(Network& network);

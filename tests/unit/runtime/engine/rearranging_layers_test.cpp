@@ -53,6 +53,27 @@ TEST(RearrangingLayers, Picking) {
       "pick, index_add", {x, i, numbers({90}, 7, 3)});
 }
 
+TEST(RearrangingLayers, ProductsReadPickedMatricesWhereTheyAre) {
+  const Tensor weights = randn({5, 12, 20}, 1), rows = randn({6, 3, 12}, 2), columns = randn({6, 20, 4}, 3);
+  const Tensor which = numbers({6}, 5, 4);
+  const std::string select = "  %w : Tensor = aten::index_select(%x, %zero, %i)\n";
+  expectLayer(select + "  %y : Tensor = aten::bmm(%j, %w)\n", "batched_matmul", {weights, which, rows});
+  expectLayer(select + "  %y : Tensor = aten::bmm(%w, %j)\n", "batched_matmul", {weights, which, columns});
+  expectLayer(select + "  %y : Tensor = aten::bmm(%j, %w)\n", "batched_matmul", {weights, which, randn({6, 1, 12}, 5)});
+  const std::string indexed =
+      "  %l : Tensor?[] = prim::ListConstruct(%i)\n  %w : Tensor = aten::index(%x, %l)\n"
+      "  %t : Tensor = aten::transpose(%w, %one, %two)\n";
+  expectLayer(indexed + "  %y : Tensor = aten::bmm(%t, %j)\n", "batched_matmul",
+              {weights, Tensor::of<int64_t>(Dims{6}, std::vector<int64_t>{-1, 4, 0, -5, 2, 2}), randn({6, 12, 3}, 6)});
+  // What is picked is read by another, too, or is no matrix of each pair.
+  expectLayer(select +
+                  "  %b : Tensor = aten::bmm(%j, %w)\n  %s : Tensor = aten::sum(%w, %none)\n"
+                  "  %y : Tensor = aten::add(%b, %s, %one)\n",
+              "pick, batched_matmul, sum, pointwise", {weights, which, rows});
+  expectLayer("  %w : Tensor = aten::index_select(%x, %one, %i)\n  %y : Tensor = aten::bmm(%j, %w)\n",
+              "pick, batched_matmul", {weights, which, randn({5, 3, 6}, 7)});
+}
+
 TEST(RearrangingLayers, NumbersOutOfRangeFailAsInTheInterpreter) {
   EngineCase c(graphWithConstants(kInputs, "  %y : Tensor = aten::index_select(%x, %zero, %j)\n", "%y"));
   std::vector<IValue> in{randn({3, 4}, 1), numbers({1}, 3, 1),
