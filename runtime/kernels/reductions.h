@@ -1,4 +1,4 @@
-// Sums, products and extremes over one dimension of f32. Results do not depend on the number of threads.
+// Sums, products, extremes and variances over one dimension of f32. Results do not depend on the number of threads.
 #pragma once
 
 #include <cstdint>
@@ -17,5 +17,14 @@ int64_t extremeOfRow(bool isLargest, const float* row, int64_t count);
 // several; NaN wins, the first.
 void extremesOfColumns(bool isLargest, const float* rows, int64_t stride, int64_t count, int64_t width, float* values,
                        int32_t* places);
+
+// [outer][count][inner] -> [outer][inner]: squared deviations from the mean, divided by `count - correction`, or the
+// root of that; in f64. `means` may be null.
+struct VarianceShape {
+  int64_t outer = 1, count = 1, inner = 1;
+  int64_t correction = 1;
+  bool isRoot = false;
+};
+void variances(const VarianceShape& shape, const float* input, float* output, float* means, int threads);
 
 }  // namespace tscompile

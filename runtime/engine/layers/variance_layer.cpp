@@ -25,7 +25,12 @@ void convertVariance(ConvertCall& call, Dims dims, int64_t correction, bool isRo
       if (!std::ranges::binary_search(dims, d)) order.push_back(d);
     const auto kept = static_cast<int64_t>(order.size());
     order.append(dims.begin(), dims.end());
-    x = call.compute("aten::permute", {x, intList(order)}).toTensor();
+    Dims sizes, strides;
+    for (int64_t d : order) {
+      sizes.push_back(x.size(static_cast<int>(d)));
+      strides.push_back(x.stride(static_cast<int>(d)));
+    }
+    x = x.withGeometry(sizes, strides, x.offset());
     for (size_t i = 0; i < dims.size(); ++i) dims[i] = kept + static_cast<int64_t>(i);
   }
   const int64_t first = dims.empty() ? 0 : dims.front(), end = dims.empty() ? 0 : dims.back() + 1;

@@ -3,7 +3,7 @@
 
 #include "runtime/engine/network/convert_call.h"
 #include "runtime/engine/network/frame.h"
-#include "runtime/kernels/variance.h"
+#include "runtime/kernels/reductions.h"
 
 namespace tscompile {
 
