@@ -187,6 +187,15 @@ const Instruction* createObject(Machine& m, const Instruction* in) {
   return in + 1;
 }
 
+// What is left of torch.no_grad(): the answer of torch.is_grad_enabled().
+void switchGradients(Machine& m, ObjectValue& context, bool isEnter) {
+  static const Symbol kPrevious = Symbol::of("prev");
+  bool& enabled = m.context.gradEnabled;
+  if (isEnter) context.set(kPrevious, enabled);
+  const IValue* previous = context.find(kPrevious);
+  enabled = !isEnter && previous && previous->isBool() && previous->toBool();
+}
+
 // `with` statements: contexts that are not passive run their own methods.
 const Instruction* context(Machine& m, const Instruction* in, const char* method) {
   needInputs(in, 1);
@@ -194,6 +203,7 @@ const Instruction* context(Machine& m, const Instruction* in, const char* method
   if (!object.isObject()) Machine::fail("expected an object as the context");
   const std::string& name = object.toObject().type->name();
   if (isPassiveContext(name)) {
+    if (name.ends_with(".no_grad")) switchGradients(m, object.toObject(), method == std::string_view("__enter__"));
     for (uint32_t i = 0; i < in->outputs; ++i) result(m, in, i).reset();
     return in + 1;
   }

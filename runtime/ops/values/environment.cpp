@@ -56,6 +56,12 @@ void timePoint(Arguments, IValue& r) {
 }
 void doNothing(Arguments, IValue&) {}
 
+// Marks for PyTorch's profiler around a part of a model.
+void beginMark(Arguments, IValue& r) {
+  r = IValue(Ref<ObjectValue>::make(classType("__torch__.torch.classes.profiler._RecordFunction")));
+}
+void beginOldMark(Arguments, IValue& r) { r = Tensor::zeros(DType::Float32, {1}); }
+
 // ---- optional values, selection ----
 
 void unwrap(Arguments a, IValue& r) {
@@ -133,6 +139,10 @@ constexpr EnvironmentFunction kEnvironmentFunctions[] = {
     {"prim::id", identityNumber},
     {"prim::AutogradZero", zeroGradient},
     {"torchvision::_cuda_version", noVersion},
+    {"profiler::_record_function_enter_new", beginMark},
+    {"profiler::_record_function_enter", beginOldMark},
+    {"profiler::_record_function_exit", doNothing},
+    {"profiler::_record_function_exit._RecordFunction", doNothing},
 };
 
 }  // namespace
@@ -141,7 +151,8 @@ void registerEnvironmentOps(OpRegistry& ops) {
   for (const EnvironmentFunction& e : kEnvironmentFunctions)
     ops.add({.schema = e.schema, .scalar = e.function, .traits = e.traits});
   ops.add({.schema = "aten::has_torch_function", .kernel = answerNoForAll});
-  ops.add({.schema = "aten::is_grad_enabled", .kernel = isGradEnabled});
+  // Answers differ from place to place.
+  ops.add({.schema = "aten::is_grad_enabled", .kernel = isGradEnabled, .traits = {Trait::Random}});
   ops.add({.schema = "aten::set_grad_enabled", .kernel = setGradEnabled, .traits = {Trait::SideEffects}});
   ops.add({.schema = "aten::manual_seed", .kernel = manualSeed, .traits = {Trait::SideEffects}});
   ops.add({.schema = "aten::warn", .kernel = warn, .traits = {Trait::SideEffects}});

@@ -1,0 +1,57 @@
+// Contexts that change nothing but gradients and what a profiler shows go, so that they cut no engine in two:
+//
+//   %c : __torch__.torch.autograd.grad_mode.no_grad = prim::CreateObject()
+//    = prim::SetAttr[name="prev"](%c, %false)          →
+//   %n : NoneType = prim::Enter(%c)
+//   %y : Tensor = aten::relu(%x)                              %y : Tensor = aten::relu(%x)
+//   %t : Tensor = prim::Exit(%c)
+#include "ir/values/aten.h"
+#include "passes/rewrite/rewrite.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace tscompile {
+namespace {
+
+constexpr std::string_view kGradients = "__torch__.torch.autograd.grad_mode.";
+constexpr std::string_view kProfiler = "__torch__.torch.autograd.profiler.";
+
+// Whether somebody may ask in what mode the graph runs.
+bool asksForMode(const Graph& graph) {
+  static const Symbol kAsking[] = {aten::is_grad_enabled, sym::CallMethod, sym::CallFunction, sym::fork};
+  return std::ranges::any_of(kAsking, [&](Symbol kind) { return graph.kinds().count(kind) > 0; });
+}
+
+// What is done to an object that is only entered and left; empty if there is more to it.
+std::vector<Node*> stepsOf(const Value* object) {
+  std::vector<Node*> steps;
+  for (const Use& u : object->uses()) {
+    const Symbol kind = u.user->kind();
+    const bool isStep = kind == sym::Enter || kind == sym::Exit || (kind == sym::SetAttr && u.index() == 0);
+    if (!isStep || std::ranges::any_of(u.user->outputs(), [](const Value* v) { return v->hasUses(); })) return {};
+    steps.push_back(u.user);
+  }
+  return steps;
+}
+
+}  // namespace
+
+bool dropContexts(Graph& graph, RewriteContext& context) {
+  std::vector<Node*> gone;
+  const bool asks = asksForMode(graph);
+  forEachNode(graph, [&](Node* n) {
+    if (n->kind() != sym::CreateObject || !n->output()->type()->is(TypeKind::Class)) return;
+    const std::string& name = n->output()->type()->name();
+    if (!name.starts_with(kProfiler) && (asks || !name.starts_with(kGradients))) return;
+    const std::vector<Node*> steps = stepsOf(n->output());
+    if (steps.empty()) return;
+    gone.insert(gone.end(), steps.begin(), steps.end());
+    gone.push_back(n);
+  });
+  for (Node* n : gone) n->destroy();
+  if (!gone.empty()) context.facts.refresh();
+  return !gone.empty();
+}
+
+}  // namespace tscompile
