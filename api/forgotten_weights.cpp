@@ -37,17 +37,23 @@ std::string weightsBeside(const std::string& path) {
   return "";
 }
 
-// `given`: the names of weights that were given and that the text does not ask for.
+// `given`: the names of weights that were given and that the text does not ask for; `advice`: what is known of them.
 void reportForgotten(const std::string& path, size_t count, const std::string& first,
-                     const std::vector<std::string>& given, Diagnostics& diagnostics) {
+                     const std::vector<std::string>& given, const std::string& advice, Diagnostics& diagnostics) {
   const std::string why =
       given.empty() ? "no weights were given"
                     : fmt::format("none of the {} in the weights is one of them", counted(given.size(), "tensor"));
   Diagnostic& d =
       diagnostics.fileError(path, {}, fmt::format("the text names {} tensors without their data, and {}", count, why));
   const std::string file = weightsBeside(path);
+  if (!advice.empty()) {
+    d.note(advice);
+    return;
+  }
   d.note(textOf(Remedy(Remedy::Kind::GiveWeightFiles, {file, first})));
-  if (!given.empty()) d.note(fmt::format("the first of the weights is '{}'", abbreviate(given.front(), 200)));
+  if (given.empty()) return;
+  d.note(fmt::format("the first of the weights is '{}'", abbreviate(given.front(), 200)));
+  d.note("a model file, such as this text may have been made from, takes weights of a checkpoint, too");
 }
 
 }  // namespace
@@ -60,7 +66,7 @@ bool hasForgottenWeights(const std::string& path, const Module& module, Diagnost
   const std::unordered_set<std::string_view> names(given.begin(), given.end());
   auto isGiven = [&](const Value* v) { return names.count(v->name()) || names.count(std::string(v->name()) + ".0"); };
   if (std::any_of(missing.begin(), missing.end(), isGiven)) return false;
-  reportForgotten(path, missing.size(), missing.front()->name(), given, diagnostics);
+  reportForgotten(path, missing.size(), missing.front()->name(), given, "", diagnostics);
   return true;
 }
 
@@ -75,8 +81,9 @@ void summarizeForgotten(const std::string& path, const std::vector<std::string>&
   first.resize(first.size() - kEnd.size());
   const size_t others = list.size() - static_cast<size_t>(std::count_if(list.begin(), list.end(), isWeight));
   const size_t count = diagnostics.errorCount() - others;
+  const std::string advice = given.empty() || weight->notes.empty() ? "" : weight->notes[0].message;
   diagnostics.clear();
-  reportForgotten(path, count, first, given, diagnostics);
+  reportForgotten(path, count, first, given, advice, diagnostics);
 }
 
 Result<Method> prepareGiven(const std::string& path, const Module& module, const std::string& method,

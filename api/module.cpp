@@ -9,6 +9,7 @@
 #include "api/model_file.h"
 #include "api/module_state.h"
 #include "api/other_inputs.h"
+#include "api/support/loaded_weights.h"
 #include "api/support/saved_plugins.h"
 #include "frontend/files/file_io.h"
 #include "frontend/files/file_kind.h"
@@ -95,11 +96,6 @@ bool addExported(ModuleState& state, const std::string& path, const LoadOptions&
 }  // namespace
 
 Result<Module> Module::loadArchive(const std::string& path, const LoadOptions& options, Diagnostics& diagnostics) {
-  if (options.hasWeights()) {
-    diagnostics.fileError(path, {}, "a TorchScript archive has its weights inside: no others can be given")
-        .note(textOf(Remedy::Kind::ConvertToText));
-    return Failed{};
-  }
   auto state = std::make_shared<ModuleState>();
   state->extensions = options.extensions;
   state->registry = &registryOf(options);
@@ -110,6 +106,7 @@ Result<Module> Module::loadArchive(const std::string& path, const LoadOptions& o
   takeConstantsAsNumbers(state->text, *state->registry);
   state->objects = std::move(archive->objects);
   state->defaults = std::move(archive->defaults);
+  if (!loadWeights(*state, path, parameterNames(*state), options, diagnostics)) return Failed{};
   Module m;
   m.state_ = std::move(state);
   return m;
@@ -117,20 +114,19 @@ Result<Module> Module::loadArchive(const std::string& path, const LoadOptions& o
 
 // The graphs go through their text, so that everything else finds a module of graph text.
 Result<Module> Module::loadExport(const std::string& path, const LoadOptions& options, Diagnostics& diagnostics) {
-  if (options.hasWeights()) {
-    diagnostics.fileError(path, {}, "an exported program has its weights inside: no others can be given")
-        .note(textOf(Remedy::Kind::ConvertToText));
-    return Failed{};
-  }
   Result<ExportFile> file = readExportFile(path, registryOf(options), diagnostics, options.limits);
   if (!file) return Failed{};
   auto state = std::make_shared<ModuleState>();
   if (!addTensors(*state, path, *file, diagnostics)) return Failed{};
+  if (!loadWeights(*state, path, file->stored, options, diagnostics)) return Failed{};
+  LoadOptions others = options;
+  others.weights.clear();
+  others.tensors.clear();
   for (ExportFile::Program& p : file->programs) {
     state->inputSizes.push_back(std::move(p.program.inputs));
     if (file->programs.size() > 1) state->graphNames.push_back(p.name);
   }
-  return parsed(SourceFile::make(path, file->text()), std::move(state), options, diagnostics);
+  return parsed(SourceFile::make(path, file->text()), std::move(state), others, diagnostics);
 }
 
 Result<Module> Module::parsed(SourcePtr source, std::shared_ptr<ModuleState> state, const LoadOptions& options,
@@ -373,6 +369,7 @@ const OpRegistry& Module::registry() const { return *state_->registry; }
 
 std::vector<std::string> Module::unusedWeights() const {
   const ModuleState& s = state_->origin ? *state_->origin : *state_;
+  if (s.unknownWeights) return *s.unknownWeights;
   // What an archive has besides is its own affair.
   return s.weightFiles.empty() ? std::vector<std::string>() : s.weights.unused();
 }

@@ -22,9 +22,9 @@ namespace tscompile {
 class Extensions;
 
 struct LoadOptions {
-  // safetensors files or recipes (docs/values.md). Tensors are found by attribute path ("layer1.0.conv1.weight") for
-  // prim::GetAttr chains from %self, and by value name for constants whose text does not carry their data. Two files
-  // with one name are an error.
+  // Files of weights (docs/files.md). Of a text, tensors are found by attribute path ("layer1.0.conv1.weight") for
+  // prim::GetAttr chains from %self, and by value name for constants whose text does not carry their data. Into a model
+  // file they are loaded, as load_state_dict() does. Two files with one name are an error.
   std::vector<std::string> weights = {};
   Limits limits = {};
   // Operators and converters of your own, which the module keeps alive. See api/extensions.h.
@@ -90,7 +90,7 @@ struct ModuleValues {
 class Module {
  public:
   // Reads `path` (graph text, a module dump; or with weights inside: a TorchScript archive, a file of
-  // torch.export.save, an engine file) and the weights. Reports
+  // torch.export.save, an engine file, which takes no others) and the weights. Reports
   // everything that is wrong with them (kinds Input, Io, Limit, and Incompatible for engine files).
   static Result<Module> load(const std::string& path, const LoadOptions& options, Diagnostics& diagnostics);
   // The same from a text in memory; `name` stands for the path in messages.

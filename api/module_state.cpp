@@ -278,14 +278,6 @@ class GraphBinder {
     return *(isWrapped_ = all);
   }
 
-  // "module" where the weights have "module.fc.weight" for "fc.weight".
-  std::optional<std::string> pathAround(const std::string& path) const {
-    const std::string end = "." + path;
-    for (const std::string& name : s_.weights.names())
-      if (name.ends_with(end)) return name.substr(0, name.size() - end.size());
-    return std::nullopt;
-  }
-
   void reportMissing(const std::string& path, const Node* n) {
     if (!reported_.insert(path).second) return;
     TypePtr t = n->output()->type();
@@ -293,12 +285,9 @@ class GraphBinder {
     Diagnostic& d = diagnostics_.error(n->range, fmt::format("{} '{}' was not supplied", what, path));
     if (s_.weights.empty()) {
       d.note(textOf(Remedy::Kind::SupplyWeights));
-    } else if (std::optional<std::string> outer = pathAround(path)) {
-      if (isAroundTold_) return;
+    } else if (std::string advice = s_.weights.adviceFor(path); !advice.empty()) {
+      if (!isAroundTold_) d.note(std::move(advice));
       isAroundTold_ = true;
-      const std::string name = *outer + "." + path;
-      d.note(fmt::format("{} has '{}': {}#{} reads what is below '{}'", s_.weights.fileOf(name), name,
-                         s_.weights.fileOf(name), *outer, *outer));
     } else {
       NearestName nearest(path);
       for (const std::string& name : s_.weights.names()) nearest.consider(name);

@@ -41,6 +41,8 @@ struct ModuleState {
   std::vector<std::vector<ExportedInput>> inputSizes;
   std::vector<std::string> graphNames;
   std::vector<std::string> weightFiles;
+  // Of a model file into which weights were loaded: names of those that it does not have.
+  std::optional<std::vector<std::string>> unknownWeights;
   std::shared_ptr<const EngineInfo> info;  // of a compiled module
   bool forgetsState = false;               // of a lowered module: what it writes to buffers may be gone
   bool takesInOrder = false;               // of a lowered module: it serves inputs that lie in order, and no others

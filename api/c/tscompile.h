@@ -195,7 +195,7 @@ typedef struct tscompile_module tscompile_module;
 
 typedef struct tscompile_load_options {
   size_t size;
-  const char* const* weights; /* safetensors files or recipes, for graph text */
+  const char* const* weights; /* files of weights; not for engine files */
   size_t weight_count;
   const char* const* plugins; /* libraries (docs/plugins.md) */
   size_t plugin_count;

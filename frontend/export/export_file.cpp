@@ -79,6 +79,8 @@ class FileReader {
   std::vector<const ZipMember*> findPrograms();
   bool readOne(const std::string& member, const std::string& name, ExportFile& out);
   bool readWeights(const std::string& member, const std::string& model, ExportFile& out);
+  bool readPart(const std::string& member, const std::string& model, const std::string& kind,
+                const std::string& oldName, ExportFile& out);
   bool readTensors(const std::string& folder, const std::string& config, ExportFile& out);
   bool readTensor(const std::string& folder, Json payload, ExportFile& out);
   Result<Tensor> tensorOf(Json meta, Json at, const ZipMember& member);
@@ -141,18 +143,18 @@ bool FileReader::readOne(const std::string& member, const std::string& model, Ex
 }
 
 bool FileReader::readWeights(const std::string& member, const std::string& model, ExportFile& out) {
-  if (member == kOldProgram) {  // its files of torch.save had the end of JSON texts until PyTorch 2.3
-    for (const char* name : {"serialized_state_dict", "serialized_constants"})
-      for (const char* end : {".json", ".pt"})
-        if (!readCheckpoint(name + std::string(end), "", out)) return false;
-    return true;
-  }
-  std::string root = member.substr(0, member.find('/'));
-  for (const char* folder : {"weights", "constants"}) {
-    std::string path = root + "/data/" + folder + "/";
-    if (!readTensors(path, path + model + "_" + folder + "_config.json", out)) return false;
-  }
-  return true;
+  const size_t first = out.tensors.size();
+  if (!readPart(member, model, "weights", "serialized_state_dict", out)) return false;
+  for (size_t i = first; i < out.tensors.size(); ++i) out.stored.push_back(out.tensors[i].first);
+  return readPart(member, model, "constants", "serialized_constants", out);
+}
+
+bool FileReader::readPart(const std::string& member, const std::string& model, const std::string& kind,
+                          const std::string& oldName, ExportFile& out) {
+  if (member == kOldProgram)  // its files of torch.save had the end of JSON texts until PyTorch 2.3
+    return readCheckpoint(oldName + ".json", "", out) && readCheckpoint(oldName + ".pt", "", out);
+  const std::string path = member.substr(0, member.find('/')) + "/data/" + kind + "/";
+  return readTensors(path, path + model + "_" + kind + "_config.json", out);
 }
 
 bool FileReader::readTensors(const std::string& folder, const std::string& config, ExportFile& out) {

@@ -20,6 +20,7 @@ struct ExportFile {
   // Parameters, buffers and constants by path, read-only; mapped where the file has them in place. In a file of several
   // programs, paths begin with the program's name: "encoder.fc.weight".
   std::vector<std::pair<std::string, Tensor>> tensors;
+  std::vector<std::string> stored;  // names of those that are its state_dict()
 
   // The graphs of all programs, one after the other, as text.
   std::string text() const;

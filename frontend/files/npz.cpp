@@ -5,6 +5,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 namespace tscompile {
 namespace {
 
@@ -41,6 +43,23 @@ Result<Tensor> parseNpz(const FilePart& file, std::string_view name, Diagnostics
   Result<ZipContents> contents = (*archive)->contents(*found, limits.generatedBytes, diagnostics);
   if (!contents) return Failed{};
   return parseNpy(contents->part, diagnostics, limits);
+}
+
+Result<std::vector<std::pair<std::string, Tensor>>> parseNpz(const FilePart& file, Diagnostics& diagnostics,
+                                                             const Limits& limits) {
+  Result<std::shared_ptr<const ZipArchive>> archive = readArchive(file, diagnostics, limits);
+  if (!archive) return Failed{};
+  std::vector<std::pair<std::string, Tensor>> out;
+  uint64_t left = limits.generatedBytes;
+  for (const ZipMember& m : (*archive)->members()) {
+    Result<ZipContents> contents = (*archive)->contents(m, left, diagnostics);
+    if (!contents) return Failed{};
+    left -= std::min<uint64_t>(left, contents->part.bytes.size());
+    Result<Tensor> tensor = parseNpy(contents->part, diagnostics, limits);
+    if (!tensor) return Failed{};
+    out.emplace_back(withoutSuffix(m.name), std::move(*tensor));
+  }
+  return out;
 }
 
 Result<Tensor> readNpz(const std::string& path, std::string_view member, Diagnostics& diagnostics,

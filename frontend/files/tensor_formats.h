@@ -30,6 +30,9 @@ Result<Tensor> parseSafetensor(const FilePart& file, std::string_view name, Diag
 Result<NpyHeader> parseNpyHeader(const FilePart& file, Diagnostics& diagnostics, const Limits& limits);
 // A whole .npy file, copied.
 Result<Tensor> parseNpy(const FilePart& file, Diagnostics& diagnostics, const Limits& limits);
+// All members of a whole .npz file, by their names without ".npy", copied; together they are bounded by one limit.
+Result<std::vector<std::pair<std::string, Tensor>>> parseNpz(const FilePart& file, Diagnostics& diagnostics,
+                                                             const Limits& limits);
 // A member of a whole .npz file, copied.
 Result<Tensor> parseNpz(const FilePart& file, std::string_view member, Diagnostics& diagnostics, const Limits& limits);
 

@@ -32,28 +32,35 @@ bool namesFile(const std::string& path) {
   return std::filesystem::exists(path, ignored);
 }
 
-// A tensor of a checkpoint as weights are: without holes.
-Result<Tensor> weightOf(const std::string& name, const PickleTensor& from, const std::string& path,
-                        Diagnostics& diagnostics, const Limits& limits) {
-  auto fail = [&](std::string message, ErrorKind kind) {
-    diagnostics.fileError(path, {}, tensorText(name) + ": " + message, kind);
-    return Failed{};
-  };
-  if (from.quantization) return fail("quantised tensors are not supported as weights", ErrorKind::Unsupported);
-  if (!from.tensor.defined())
-    return fail(fmt::format("the dtype {} is not supported", pythonName(from.dtype)), ErrorKind::Unsupported);
-  if (from.tensor.isContiguous()) return from.tensor;
-  uint64_t bytes = static_cast<uint64_t>(from.tensor.numel()) * itemSize(from.dtype);
-  if (bytes > limits.generatedBytes)
-    return diagnostics.metLimit(
-        "generated",
-        fail(fmt::format("it has {} bytes, the limit is {}", bytes, limits.generatedBytes), ErrorKind::Limit));
-  Result<Tensor> copy = allocateTensor(from.dtype, from.tensor.sizes(), path, diagnostics);
+// A tensor of a file as weights are: without holes, not to be written to.
+Result<Tensor> rowMajor(const std::string& name, const Tensor& from, const std::string& path, Diagnostics& diagnostics,
+                        const Limits& limits) {
+  if (from.isContiguous()) return from.storage()->readOnly() ? from : asReadOnly(from);
+  const size_t item = itemSize(from.dtype());
+  const uint64_t bytes = static_cast<uint64_t>(from.numel()) * item;
+  if (bytes > limits.generatedBytes) {
+    diagnostics.fileError(
+        path, {}, fmt::format("{}: it has {} bytes, the limit is {}", tensorText(name), bytes, limits.generatedBytes),
+        ErrorKind::Limit);
+    return diagnostics.metLimit("generated", Failed{});
+  }
+  Result<Tensor> copy = allocateTensor(from.dtype(), from.sizes(), path, diagnostics);
   if (!copy) return Failed{};
   std::byte* to = copy->raw();
-  size_t item = itemSize(from.dtype);
-  forEachElement(from.tensor, [&](const std::byte* element) { to = std::copy(element, element + item, to); });
+  forEachElement(from, [&](const std::byte* element) { to = std::copy(element, element + item, to); });
   return asReadOnly(*copy);
+}
+
+// A tensor of a checkpoint as one of the weights.
+Result<Tensor> weightOf(const std::string& name, const PickleTensor& from, const std::string& path,
+                        Diagnostics& diagnostics, const Limits& limits) {
+  auto fail = [&](const std::string& message) {
+    diagnostics.fileError(path, {}, tensorText(name) + ": " + message, ErrorKind::Unsupported);
+    return Failed{};
+  };
+  if (from.quantization) return fail("quantised tensors are not supported as weights");
+  if (!from.tensor.defined()) return fail(fmt::format("the dtype {} is not supported", pythonName(from.dtype)));
+  return rowMajor(name, from.tensor, path, diagnostics, limits);
 }
 
 }  // namespace
@@ -70,15 +77,12 @@ bool Weights::addFile(const std::string& name, bool mayBeIndex, Diagnostics& dia
   FileKind kind = detectWholeFileKind(file->bytes(), limits);
   if (isCheckpoint(kind))
     return addCheckpoint(path, hash == std::string::npos ? nullptr : &inside, *file, diagnostics, limits);
-  const bool isSafetensors = kind == FileKind::Safetensors || kind == FileKind::Binary;
-  if (hash != std::string::npos && !isSafetensors) {
-    reportFileKind(path, "a PyTorch checkpoint or a safetensors file", kind, diagnostics);
-    return false;
-  }
-  if (kind == FileKind::Json && mayBeIndex) return addIndex(path, file->bytes(), diagnostics, limits);
-  if (isRecipe(path, kind)) return addRecipe(path, file->bytes(), diagnostics, limits);
-  if (!isSafetensors) {
-    reportFileKind(path, "a file of weights", kind, diagnostics);
+  if (kind == FileKind::Npz) return addNpz(path, inside, *file, diagnostics, limits);
+  if (isRecipe(path, kind)) return addRecipe(path, inside, file->bytes(), diagnostics, limits);
+  if (kind == FileKind::Json && mayBeIndex && hash == std::string::npos)
+    return addIndex(path, file->bytes(), diagnostics, limits);
+  if (kind != FileKind::Safetensors && kind != FileKind::Binary) {
+    reportFileKind(path, hash == std::string::npos ? "a file of weights" : "one file of weights", kind, diagnostics);
     return false;
   }
   return addSafetensors(path, inside, *file, diagnostics, limits);
@@ -139,8 +143,8 @@ bool Weights::addIndex(const std::string& path, std::string_view text, Diagnosti
   return true;
 }
 
-bool Weights::addRecipe(const std::string& path, std::string_view text, Diagnostics& diagnostics,
-                        const Limits& limits) {
+bool Weights::addRecipe(const std::string& path, const std::string& inside, std::string_view text,
+                        Diagnostics& diagnostics, const Limits& limits) {
   if (text.size() > limits.textBytes) {
     diagnostics.fileError(path, {}, fmt::format("the recipe has more than {} bytes", limits.textBytes),
                           ErrorKind::Limit);
@@ -149,7 +153,7 @@ bool Weights::addRecipe(const std::string& path, std::string_view text, Diagnost
   Result<Named> tensors = parseRecipe(SourceFile::make(path, std::string(text)), diagnostics, limits);
   if (!tensors) return false;
   for (auto& [name, tensor] : *tensors) tensor = asReadOnly(tensor);
-  return addAll(std::move(*tensors), path, diagnostics);
+  return addBelow(inside, std::move(*tensors), path, diagnostics);
 }
 
 bool Weights::addSafetensors(const std::string& path, const std::string& inside, const FileMapping& file,
@@ -163,12 +167,31 @@ bool Weights::addSafetensors(const std::string& path, const std::string& inside,
     if (!e.name.starts_with(below)) continue;
     Result<Tensor> t = loadSafetensor(bytes, *header, e, &file, path, diagnostics);
     if (!t) return false;
-    tensors.emplace_back(e.name.substr(below.size()), std::move(*t));
+    tensors.emplace_back(e.name, std::move(*t));
   }
-  if (tensors.empty() && !below.empty()) return reportNothingAt(inside, path, diagnostics);
-  if (!addAll(std::move(tensors), path, diagnostics)) return false;
+  if (!addBelow(inside, std::move(tensors), path, diagnostics)) return false;
   metadata_.merge(std::move(header->metadata));
   return true;
+}
+
+bool Weights::addNpz(const std::string& path, const std::string& inside, const FileMapping& file,
+                     Diagnostics& diagnostics, const Limits& limits) {
+  Result<Named> all = parseNpz({file.bytes(), path}, diagnostics, limits);
+  if (!all) return false;
+  for (auto& [name, tensor] : *all) {
+    Result<Tensor> t = rowMajor(name, tensor, path, diagnostics, limits);
+    if (!t) return false;
+    tensor = std::move(*t);
+  }
+  return addBelow(inside, std::move(*all), path, diagnostics);
+}
+
+bool Weights::addBelow(const std::string& inside, Named tensors, const std::string& path, Diagnostics& diagnostics) {
+  const std::string below = inside.empty() ? "" : inside + ".";
+  std::erase_if(tensors, [&](const auto& t) { return !t.first.starts_with(below); });
+  if (tensors.empty() && !below.empty()) return reportNothingAt(inside, path, diagnostics);
+  for (auto& [name, tensor] : tensors) name.erase(0, below.size());
+  return addAll(std::move(tensors), path, diagnostics);
 }
 
 // The names answer to what follows the prefix as well.
@@ -205,6 +228,23 @@ const Tensor* Weights::find(std::string_view name) {
   if (!found) return nullptr;
   found->used = true;
   return &found->tensor;
+}
+
+std::string_view Weights::shortest(std::string_view name) const {
+  for (const std::string& prefix : prefixes_)
+    if (name.starts_with(prefix)) return name.substr(prefix.size());
+  return name;
+}
+
+std::string Weights::adviceFor(std::string_view name) const {
+  const std::string end = fmt::format(".{}", name);
+  for (const auto& [inner, entry] : tensors_) {
+    if (!inner.ends_with(end)) continue;
+    const std::string outer = inner.substr(0, inner.size() - end.size());
+    if (entry.file.empty()) return fmt::format("the weights have '{}'", inner);
+    return fmt::format("{0} has '{1}': {0}#{2} reads what is below '{2}'", entry.file, inner, outer);
+  }
+  return "";
 }
 
 std::vector<std::string> Weights::unused() const {

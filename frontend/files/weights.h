@@ -25,10 +25,10 @@ using Metadata = std::map<std::string, std::string, std::less<>>;
 class Weights {
  public:
   // Reads a safetensors file; a recipe: text with lines `name = 64x3:f32:randn(seed=1)` (docs/values.md); a checkpoint
-  // of PyTorch; or an index that names such files (`model.safetensors.index.json`). `FILE#model.ema` reads of a
-  // checkpoint or safetensors file only what is below that path, without it in the names, and does not mind what
-  // objects of Python a checkpoint has elsewhere. A name that an earlier file has is an error. False after a report;
-  // then nothing was added, of an index perhaps its first files.
+  // of PyTorch; an .npz file; or an index that names such files (`model.safetensors.index.json`). `FILE#model.ema`
+  // reads only what is below that path, without it in the names, and does not mind what objects of Python a checkpoint
+  // has elsewhere. A name that an earlier file has is an error. False after a report; then nothing was added, of an
+  // index perhaps its first files.
   bool addFile(const std::string& path, Diagnostics& diagnostics, const Limits& limits = {});
   // Adds a tensor under a name that is new; false if it is not.
   bool add(std::string name, Tensor tensor);
@@ -44,6 +44,11 @@ class Weights {
     return entry ? &entry->tensor : nullptr;
   }
   bool has(std::string_view name) const { return lookUp(name) != nullptr; }
+  // A name of names() in the shortest form that find() takes.
+  std::string_view shortest(std::string_view name) const;
+  // How to read them if they have this name below some path: "FILE has 'module.fc.weight': FILE#module reads what is
+  // below 'module'"; "" if they do not.
+  std::string adviceFor(std::string_view name) const;
   // `__metadata__` of the files: free text by key. Where files differ the first has its way.
   const Metadata& metadata() const { return metadata_; }
   // Names that nobody asked for, sorted.
@@ -62,12 +67,16 @@ class Weights {
   using Named = std::vector<std::pair<std::string, Tensor>>;
   bool addSafetensors(const std::string& path, const std::string& inside, const FileMapping& file,
                       Diagnostics& diagnostics, const Limits& limits);
+  bool addNpz(const std::string& path, const std::string& inside, const FileMapping& file, Diagnostics& diagnostics,
+              const Limits& limits);
   bool addFile(const std::string& name, bool mayBeIndex, Diagnostics& diagnostics, const Limits& limits);
   const Entry* lookUp(std::string_view name) const;
   bool addCheckpoint(const std::string& path, const std::string* inside, const FileMapping& file,
                      Diagnostics& diagnostics, const Limits& limits);
   bool addIndex(const std::string& path, std::string_view text, Diagnostics& diagnostics, const Limits& limits);
-  bool addRecipe(const std::string& path, std::string_view text, Diagnostics& diagnostics, const Limits& limits);
+  bool addRecipe(const std::string& path, const std::string& inside, std::string_view text, Diagnostics& diagnostics,
+                 const Limits& limits);
+  bool addBelow(const std::string& inside, Named tensors, const std::string& path, Diagnostics& diagnostics);
   bool addAll(Named tensors, const std::string& path, Diagnostics& diagnostics, const std::string& prefix = "");
 
   std::map<std::string, Entry, std::less<>> tensors_;

@@ -288,7 +288,8 @@ def load(
     limits: Mapping[str, int] | None = None,
 ) -> Module:
     """Loads graph text or a module dump (with `weights`: safetensors files or checkpoints, or a dict of arrays or
-    tensors by name), a TorchScript archive, a file of torch.export.save, or an engine file, which gives an Engine.
+    tensors by name), a TorchScript archive or a file of torch.export.save (`weights` are loaded into it, as
+    load_state_dict does), or an engine file, which gives an Engine.
 
     A str with a line break is the text itself, and bytes are those of any such file; `name` then stands for the path in
     messages.

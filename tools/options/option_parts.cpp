@@ -249,7 +249,8 @@ OptionSpecs cuttingOptions() {
 
 OptionSpecs partitioningOptions() {
   OptionSpecs own = {
-      {"-w,--weights", "FILE", "tensors by attribute path or value name, in safetensors format",
+      {"-w,--weights", "FILE",
+       "tensors by attribute path or value name: safetensors, checkpoints, .npz; see docs/files.md",
        [](Options& o, const std::string& v) { o.partition.weights.push_back(v); }, true},
       settingOption("method"),
   };
@@ -293,7 +294,8 @@ OptionSpecs rewritingOptions() {
 
 OptionSpecs modelOptions() {
   return {
-      {"-w,--weights", "FILE", "tensors by attribute path or value name, in safetensors format",
+      {"-w,--weights", "FILE",
+       "tensors by attribute path or value name: safetensors, checkpoints, .npz; see docs/files.md",
        [](Options& o, const std::string& v) { o.run.weights.push_back(v); }, true},
       {"-i,--input", "NAME=VALUE", "an input by its name, or by its position, from 0, where %self is not counted",
        [](Options& o, const std::string& v) { o.run.inputs.push_back(v); }, true},

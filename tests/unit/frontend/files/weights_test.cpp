@@ -69,6 +69,23 @@ TEST(Weights, ANameInTwoFilesIsAnError) {
   EXPECT_EQ(w.metadata(), (Metadata{{"k", "1"}, {"l", "3"}}));
 }
 
+TEST(Weights, AreMembersOfNpzFiles) {
+  Diagnostics d;
+  Weights w;
+  ASSERT_TRUE(w.addFile(dataFile("compressed.npz"), d)) << shown(d);
+  ASSERT_FALSE(w.names().empty());
+  for (const std::string& name : w.names()) {
+    Result<Tensor> alone = readNpz(dataFile("compressed.npz"), name, d);
+    ASSERT_TRUE(alone.ok()) << shown(d);
+    EXPECT_EQ(shown(*w.find(name), d), shown(*alone, d)) << name;
+    EXPECT_TRUE(w.find(name)->storage()->readOnly()) << name;
+    EXPECT_TRUE(w.find(name)->isContiguous()) << name;
+  }
+  Limits limits;
+  limits.generatedBytes = 8;
+  EXPECT_FALSE(Weights().addFile(dataFile("compressed.npz"), d, limits));
+}
+
 TEST(Weights, RefuseFilesOfOtherKinds) {
   TemporaryFolder folder;
   struct Row {
@@ -76,7 +93,7 @@ TEST(Weights, RefuseFilesOfOtherKinds) {
     const char* message;
   };
   const Row rows[] = {
-      {dataFile("stored.npz"), "error: expected a file of weights, found an .npz archive\n"},
+      {dataFile("float32.npy"), "error: expected a file of weights, found an .npy file\n"},
       {folder.write("a.weights", "GGUF"), "a.weights: error: expected a file of weights, found a GGUF model\n"},
       {folder.write("lfs", "version https://git-lfs.github.com/spec/v1\n"),
        "lfs: error: expected a file of weights, found a git-LFS pointer\n"

@@ -1,0 +1,189 @@
+#include "api/support/loaded_weights.h"
+
+#include "frontend/files/tensor_formats.h"
+#include "ir/graph/module.h"
+#include "ir/support/remedy.h"
+#include "ir/support/split.h"
+#include "ir/support/text.h"
+#include "ir/values/error.h"
+#include "runtime/reference/loops/copy.h"
+
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace tscompile {
+namespace {
+
+class WeightsLoader {
+ public:
+  WeightsLoader(ModuleState& state, const std::string& path, Diagnostics& diagnostics)
+      : state_(state), path_(path), diagnostics_(diagnostics) {}
+
+  bool load(const std::vector<std::string>& stored, const LoadOptions& options) {
+    const size_t before = diagnostics_.errorCount();
+    if (!read(options)) return false;
+    try {
+      for (const std::string& name : given_.names()) take(std::string(given_.shortest(name)));
+    } catch (const ExecutionError& e) {
+      diagnostics_.error(e.message(), e.kind());
+    }
+    if (diagnostics_.errorCount() != before) return false;
+    if (copies_.empty()) return reportStrangers(stored);
+    moveAll();
+    tellKept(stored);
+    state_.unknownWeights = given_.unused();
+    return true;
+  }
+
+ private:
+  bool read(const LoadOptions& options) {
+    bool good = true;
+    for (const std::string& file : options.weights) good &= given_.addFile(file, diagnostics_, options.limits);
+    for (const auto& [name, tensor] : options.tensors)
+      if (!given_.add(name, tensor)) {
+        diagnostics_.error("weight '" + abbreviate(name, 80) + "' is given twice", ErrorKind::Input);
+        good = false;
+      }
+    return good;
+  }
+
+  // The tensor of the model at a path; undefined if there is none.
+  Tensor find(const std::string& name) const {
+    if (state_.objects.empty()) {
+      const Tensor* found = state_.weights.peek(name);
+      return found ? *found : Tensor();
+    }
+    const IValue* at = nullptr;
+    const std::vector<std::string_view> parts = split(name, '.');
+    for (size_t i = 0; i < parts.size(); ++i) {
+      if (at && !at->isObject()) return {};
+      ObjectValue& object = at ? at->toObject() : *state_.objects[0];
+      at = object.find(Symbol::of(parts[i]));
+      if (!at) return {};
+    }
+    return at && at->isTensor() ? at->toTensor() : Tensor();
+  }
+
+  void take(const std::string& name) {
+    const Tensor to = find(name);
+    if (!to.defined()) return;
+    const Tensor& from = *given_.find(name);
+    if (to.storage()->quantization()) return refuse(name, "it is quantised in the model", ErrorKind::Unsupported);
+    if (!std::ranges::equal(to.sizes(), from.sizes()))
+      return refuse(name, fmt::format("its sizes are [{}], those in the model [{}]", fmt::join(from.sizes(), ", "),
+                                      fmt::join(to.sizes(), ", ")));
+    Ref<Storage>& copy = copies_[to.storage().get()];
+    if (!copy) {
+      copy = Storage::allocate(to.storage()->bytes());
+      if (copy->bytes() > 0) std::memcpy(copy->data(), to.storage()->data(), copy->bytes());
+    }
+    copyTensor(Tensor::view(to.dtype(), copy, to.sizes(), to.strides(), to.offset()), from);
+  }
+
+  void refuse(const std::string& name, const std::string& why, ErrorKind kind = ErrorKind::Input) {
+    diagnostics_.fileError(std::string(given_.fileOf(name)), {}, tensorText(name) + ": " + why, kind);
+  }
+
+  bool reportStrangers(const std::vector<std::string>& stored) {
+    Diagnostic& d = diagnostics_.fileError(path_, {}, "the weights have no tensor of the model");
+    if (stored.empty()) {
+      d.note("it has no parameters: freezing makes constants of them");
+      return false;
+    }
+    const std::vector<std::string> names = given_.names();
+    const std::string advice = given_.adviceFor(stored[0]);
+    if (!advice.empty())
+      d.note(advice);
+    else if (!names.empty())
+      d.note(fmt::format("the first of {} is '{}', that of the model '{}'", counted(names.size(), "tensor"),
+                         abbreviate(names[0], 200), abbreviate(stored[0], 200)));
+    return false;
+  }
+
+  // Tensors that share memory with what was written are views of the copy.
+  void moveAll() {
+    for (const auto& [from, copy] : copies_) copy->makeReadOnly();
+    for (const Ref<ObjectValue>& object : state_.objects) move(IValue(object));
+    for (const std::string& name : state_.weights.names()) move(*state_.weights.peek(name));
+    while (!todo_.empty()) {
+      const IValue value = std::move(todo_.back());
+      todo_.pop_back();
+      moveParts(value);
+    }
+  }
+
+  void move(const IValue& value) {
+    if (value.isTensor()) return move(value.toTensor());
+    const bool hasParts = value.isObject() || value.isList() || value.isTuple() || value.isDict();
+    if (hasParts && seen_.insert(value.object()).second) todo_.push_back(value);
+  }
+
+  void moveParts(const IValue& value) {
+    if (value.isObject())
+      for (const auto& [name, part] : value.toObject().attributes) move(part);
+    else if (value.isList())
+      for (const IValue& item : value.toList().items) move(item);
+    else if (value.isTuple())
+      for (const IValue& item : value.toTuple().items) move(item);
+    else
+      value.toDict().forEachValue([&](const IValue& item) { move(item); });
+  }
+
+  void move(const Tensor& t) {
+    if (!t.defined()) return;
+    auto found = copies_.find(t.storage().get());
+    if (found != copies_.end()) t.impl()->setStorage(found->second, Dims(t.sizes()), Dims(t.strides()), t.offset());
+  }
+
+  void tellKept(const std::vector<std::string>& stored) {
+    std::unordered_set<const Storage*> written;
+    for (const auto& [from, copy] : copies_) written.insert(copy.get());
+    std::vector<std::string> kept;
+    for (const std::string& name : stored) {
+      const Tensor t = find(name);
+      if (t.defined() && !written.count(t.storage().get())) kept.push_back(name);
+    }
+    if (kept.empty()) return;
+    const std::string others = kept.size() == 1 ? "" : fmt::format(" and {} more", kept.size() - 1);
+    diagnostics_.warning({}, fmt::format("the weights lack '{}'{}, which keep{} what the model file has", kept[0],
+                                         others, kept.size() == 1 ? "s" : ""));
+  }
+
+  ModuleState& state_;
+  const std::string& path_;
+  Diagnostics& diagnostics_;
+  Weights given_;
+  std::unordered_map<const Storage*, Ref<Storage>> copies_;  // of memory of the model that is written
+  std::unordered_set<const RefCounted*> seen_;
+  std::vector<IValue> todo_;
+};
+
+}  // namespace
+
+bool loadWeights(ModuleState& state, const std::string& path, const std::vector<std::string>& stored,
+                 const LoadOptions& options, Diagnostics& diagnostics) {
+  if (!options.hasWeights()) return true;
+  state.weightFiles = options.weights;
+  return WeightsLoader(state, path, diagnostics).load(stored, options);
+}
+
+std::vector<std::string> parameterNames(const ModuleState& state) {
+  const std::vector<DumpedModule>& modules = state.text.module->modules;
+  std::unordered_map<const RefCounted*, std::string> paths{{state.objects[0].get(), ""}};
+  std::vector<std::string> names;
+  for (size_t i = 0; i < state.objects.size(); ++i) {  // children come after their parents
+    const std::string path = paths[state.objects[i].get()];
+    for (const auto& [name, value] : state.objects[i]->attributes)
+      if (value.isObject()) paths.try_emplace(value.object(), fmt::format("{}{}.", path, name.text()));
+    for (const ModuleAttribute& a : modules[i].attributes)
+      if (a.isParameter) names.push_back(path + a.name);
+  }
+  return names;
+}
+
+}  // namespace tscompile
