@@ -77,6 +77,17 @@ const OpRegistry& registryOf(const LoadOptions& options) {
   return options.extensions ? options.extensions->registry() : options.registry ? *options.registry : allOps();
 }
 
+// Weights that are in memory.
+bool addGiven(Weights& weights, const LoadOptions& options, Diagnostics& diagnostics) {
+  bool good = true;
+  for (const auto& [name, tensor] : options.tensors)
+    if (!weights.add(name, tensor)) {
+      diagnostics.error("weight '" + abbreviate(name, 80) + "' is given twice", ErrorKind::Input);
+      good = false;
+    }
+  return good;
+}
+
 bool addTensors(ModuleState& state, const std::string& path, ExportFile& file, Diagnostics& diagnostics) {
   for (auto& [name, tensor] : file.tensors)
     if (!state.weights.add(name, std::move(tensor))) {
@@ -84,6 +95,20 @@ bool addTensors(ModuleState& state, const std::string& path, ExportFile& file, D
       return false;
     }
   return true;
+}
+
+// The weights of the options, for a model that has its own.
+bool loadInto(ModuleState& state, const std::string& path, const std::vector<std::string>& stored,
+              const LoadOptions& options, Diagnostics& diagnostics) {
+  if (!options.hasWeights()) return true;
+  Weights given;
+  bool good = true;
+  for (const std::string& file : options.weights) good &= given.addFile(file, diagnostics, options.limits);
+  good = good && addGiven(given, options, diagnostics) &&
+         loadWeights({state.objects, state.weights}, given, path, stored, diagnostics);
+  state.weightFiles = options.weights;
+  state.unknownWeights = given.unused();
+  return good;
 }
 
 // The weights of an exported program, for a text that was made of it.
@@ -106,7 +131,8 @@ Result<Module> Module::loadArchive(const std::string& path, const LoadOptions& o
   takeConstantsAsNumbers(state->text, *state->registry);
   state->objects = std::move(archive->objects);
   state->defaults = std::move(archive->defaults);
-  if (!loadWeights(*state, path, parameterNames(*state), options, diagnostics)) return Failed{};
+  const std::vector<std::string> stored = parameterNames(*state->text.module, state->objects);
+  if (!loadInto(*state, path, stored, options, diagnostics)) return Failed{};
   Module m;
   m.state_ = std::move(state);
   return m;
@@ -118,7 +144,7 @@ Result<Module> Module::loadExport(const std::string& path, const LoadOptions& op
   if (!file) return Failed{};
   auto state = std::make_shared<ModuleState>();
   if (!addTensors(*state, path, *file, diagnostics)) return Failed{};
-  if (!loadWeights(*state, path, file->stored, options, diagnostics)) return Failed{};
+  if (!loadInto(*state, path, file->stored, options, diagnostics)) return Failed{};
   LoadOptions others = options;
   others.weights.clear();
   others.tensors.clear();
@@ -142,11 +168,7 @@ Result<Module> Module::parsed(SourcePtr source, std::shared_ptr<ModuleState> sta
   for (const std::string& file : options.weights)
     good &= isExportFile(file) ? addExported(*state, file, options, diagnostics)
                                : state->weights.addFile(file, diagnostics, options.limits);
-  for (const auto& [name, tensor] : options.tensors)
-    if (!state->weights.add(name, tensor)) {
-      diagnostics.error("weight '" + abbreviate(name, 80) + "' is given twice", ErrorKind::Input);
-      good = false;
-    }
+  good &= addGiven(state->weights, options, diagnostics);
   if (!good || !checkPair(*given, state->weights.metadata(), diagnostics)) return Failed{};
   if (!restoreSharedMemory(state->weights, diagnostics)) return Failed{};
   state->text = std::move(*text);

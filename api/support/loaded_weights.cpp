@@ -1,8 +1,6 @@
 #include "api/support/loaded_weights.h"
 
 #include "frontend/files/tensor_formats.h"
-#include "ir/graph/module.h"
-#include "ir/support/remedy.h"
 #include "ir/support/split.h"
 #include "ir/support/text.h"
 #include "ir/values/error.h"
@@ -21,12 +19,11 @@ namespace {
 
 class WeightsLoader {
  public:
-  WeightsLoader(ModuleState& state, const std::string& path, Diagnostics& diagnostics)
-      : state_(state), path_(path), diagnostics_(diagnostics) {}
+  WeightsLoader(const ModelContents& model, Weights& given, const std::string& path, Diagnostics& diagnostics)
+      : model_(model), path_(path), diagnostics_(diagnostics), given_(given) {}
 
-  bool load(const std::vector<std::string>& stored, const LoadOptions& options) {
+  bool load(const std::vector<std::string>& stored) {
     const size_t before = diagnostics_.errorCount();
-    if (!read(options)) return false;
     try {
       for (const std::string& name : given_.names()) take(std::string(given_.shortest(name)));
     } catch (const ExecutionError& e) {
@@ -36,33 +33,21 @@ class WeightsLoader {
     if (copies_.empty()) return reportStrangers(stored);
     moveAll();
     tellKept(stored);
-    state_.unknownWeights = given_.unused();
     return true;
   }
 
  private:
-  bool read(const LoadOptions& options) {
-    bool good = true;
-    for (const std::string& file : options.weights) good &= given_.addFile(file, diagnostics_, options.limits);
-    for (const auto& [name, tensor] : options.tensors)
-      if (!given_.add(name, tensor)) {
-        diagnostics_.error("weight '" + abbreviate(name, 80) + "' is given twice", ErrorKind::Input);
-        good = false;
-      }
-    return good;
-  }
-
   // The tensor of the model at a path; undefined if there is none.
   Tensor find(const std::string& name) const {
-    if (state_.objects.empty()) {
-      const Tensor* found = state_.weights.peek(name);
+    if (model_.objects.empty()) {
+      const Tensor* found = model_.tensors.peek(name);
       return found ? *found : Tensor();
     }
     const IValue* at = nullptr;
     const std::vector<std::string_view> parts = split(name, '.');
     for (size_t i = 0; i < parts.size(); ++i) {
       if (at && !at->isObject()) return {};
-      ObjectValue& object = at ? at->toObject() : *state_.objects[0];
+      ObjectValue& object = at ? at->toObject() : *model_.objects[0];
       at = object.find(Symbol::of(parts[i]));
       if (!at) return {};
     }
@@ -108,8 +93,8 @@ class WeightsLoader {
   // Tensors that share memory with what was written are views of the copy.
   void moveAll() {
     for (const auto& [from, copy] : copies_) copy->makeReadOnly();
-    for (const Ref<ObjectValue>& object : state_.objects) move(IValue(object));
-    for (const std::string& name : state_.weights.names()) move(*state_.weights.peek(name));
+    for (const Ref<ObjectValue>& object : model_.objects) move(IValue(object));
+    for (const std::string& name : model_.tensors.names()) move(*model_.tensors.peek(name));
     while (!todo_.empty()) {
       const IValue value = std::move(todo_.back());
       todo_.pop_back();
@@ -154,10 +139,10 @@ class WeightsLoader {
                                          others, kept.size() == 1 ? "s" : ""));
   }
 
-  ModuleState& state_;
+  const ModelContents& model_;
   const std::string& path_;
   Diagnostics& diagnostics_;
-  Weights given_;
+  Weights& given_;
   std::unordered_map<const Storage*, Ref<Storage>> copies_;  // of memory of the model that is written
   std::unordered_set<const RefCounted*> seen_;
   std::vector<IValue> todo_;
@@ -165,22 +150,19 @@ class WeightsLoader {
 
 }  // namespace
 
-bool loadWeights(ModuleState& state, const std::string& path, const std::vector<std::string>& stored,
-                 const LoadOptions& options, Diagnostics& diagnostics) {
-  if (!options.hasWeights()) return true;
-  state.weightFiles = options.weights;
-  return WeightsLoader(state, path, diagnostics).load(stored, options);
+bool loadWeights(const ModelContents& model, Weights& given, const std::string& path,
+                 const std::vector<std::string>& stored, Diagnostics& diagnostics) {
+  return WeightsLoader(model, given, path, diagnostics).load(stored);
 }
 
-std::vector<std::string> parameterNames(const ModuleState& state) {
-  const std::vector<DumpedModule>& modules = state.text.module->modules;
-  std::unordered_map<const RefCounted*, std::string> paths{{state.objects[0].get(), ""}};
+std::vector<std::string> parameterNames(const ModuleDump& dump, std::span<const Ref<ObjectValue>> objects) {
+  std::unordered_map<const RefCounted*, std::string> paths{{objects[0].get(), ""}};
   std::vector<std::string> names;
-  for (size_t i = 0; i < state.objects.size(); ++i) {  // children come after their parents
-    const std::string path = paths[state.objects[i].get()];
-    for (const auto& [name, value] : state.objects[i]->attributes)
+  for (size_t i = 0; i < objects.size(); ++i) {  // children come after their parents
+    const std::string path = paths[objects[i].get()];
+    for (const auto& [name, value] : objects[i]->attributes)
       if (value.isObject()) paths.try_emplace(value.object(), fmt::format("{}{}.", path, name.text()));
-    for (const ModuleAttribute& a : modules[i].attributes)
+    for (const ModuleAttribute& a : dump.modules[i].attributes)
       if (a.isParameter) names.push_back(path + a.name);
   }
   return names;
