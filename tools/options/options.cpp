@@ -301,36 +301,17 @@ bool isShortFor(std::string_view word, std::string_view name) {
 
 // What commands of other tools are called here.
 std::string_view commandFor(std::string_view word) {
-  constexpr std::pair<std::string_view, std::string_view> kWords[] = {{"import", "convert"},
-                                                                      {"export", "convert"},
-                                                                      {"save", "compile"},
-                                                                      {"check", "lint"},
-                                                                      {"validate", "lint"},
-                                                                      {"print", "parse"},
-                                                                      {"show", "inspect"},
-                                                                      {"info", "inspect"},
-                                                                      {"checksum", "inspect"},
-                                                                      {"summary", "inspect"},
-                                                                      {"viz", "report"},
-                                                                      {"view", "report"},
-                                                                      {"dot", "parse --as dot"},
-                                                                      {"svg", "parse --as svg"},
-                                                                      {"exec", "run"},
-                                                                      {"infer", "run"},
-                                                                      {"predict", "run"},
-                                                                      {"perf", "bench"},
-                                                                      {"time", "bench"},
-                                                                      {"benchmark", "bench"},
-                                                                      {"trace", "profile --trace"},
-                                                                      {"compare", "verify"},
-                                                                      {"env", "version"},
-                                                                      {"optimize", "lower"},
-                                                                      {"opt", "lower"},
-                                                                      {"simplify", "lower"},
-                                                                      {"segments", "partition"},
-                                                                      {"why", "explain"},
-                                                                      {"operators", "ops"},
-                                                                      {"serve", "generate"}};
+  constexpr std::pair<std::string_view, std::string_view> kWords[] = {
+      {"import", "convert"},     {"export", "convert"},     {"save", "compile"},
+      {"check", "lint"},         {"validate", "lint"},      {"print", "parse"},
+      {"show", "inspect"},       {"info", "inspect"},       {"checksum", "inspect"},
+      {"summary", "inspect"},    {"viz", "report"},         {"view", "report"},
+      {"dot", "parse --as dot"}, {"svg", "parse --as svg"}, {"exec", "run"},
+      {"infer", "run"},          {"predict", "run"},        {"perf", "bench"},
+      {"time", "bench"},         {"benchmark", "bench"},    {"trace", "profile --trace"},
+      {"compare", "verify"},     {"env", "version"},        {"optimize", "lower"},
+      {"opt", "lower"},          {"simplify", "lower"},     {"segments", "partition"},
+      {"why", "explain"},        {"operators", "ops"},      {"serve", "generate"}};
   for (const auto& [there, here] : kWords)
     if (there == word) return here;
   return {};
