@@ -263,6 +263,8 @@ void InferCall::result(DType dtype, DimSpan sizes) {
   r.tensor.dtype = dtype;
   r.tensor.hasRank = true;
   r.tensor.sizes = sizes;
+  for (int64_t& s : r.tensor.sizes)
+    if (isUnknownInteger(s)) s = integerAsSize(s);  // as size() and sizes() tell arguments
 }
 
 void InferCall::result(const TensorInfo& like, DType dtype) {

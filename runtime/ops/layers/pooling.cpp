@@ -173,7 +173,8 @@ template <size_t kSpatial>
 void inferAdaptivePool(InferCall& call) {
   TensorInfo x = call.rankedTensor(0);
   spatialSizes(call, x, kSpatial, std::max(x.rank(), kSpatial) - kSpatial);
-  Dims out = poolingSizes(call, call.sizes(1), kSpatial, "output_size");
+  Dims out = call.sizes(1);
+  call.require(out.size() == kSpatial, "output_size must be {}", kSpatial);
   for (int64_t o : out)
     call.require(o >= 0 || !call.isRun(), "elements of output_size must be greater than or equal to 0, but got {}",
                  dimsText(out));
