@@ -2,6 +2,7 @@
 
 #include "ir/graph/module_path.h"
 #include "ir/graph/node_text.h"
+#include "ir/support/text.h"
 #include "runtime/call/run_context.h"
 #include "runtime/engine/network/memory_plan.h"
 #include "runtime/engine/network/network.h"
@@ -14,10 +15,21 @@ namespace {
 
 double microseconds(RunObserver::Clock::duration d) { return std::chrono::duration<double, std::micro>(d).count(); }
 
+// `[2, 3] [2]`, of many that are alike `100 x [2, 3]`.
 std::string shapeText(const Network& network, std::span<const TensorId> ids) {
-  std::string out;
-  for (TensorId id : ids) out += (out.empty() ? "" : " ") + dimsText(network[id].sizes);
-  return out;
+  constexpr ptrdiff_t kMany = 4;
+  std::vector<std::string> words;
+  for (auto first = ids.begin(); first != ids.end();) {
+    const std::string sizes = dimsText(network[*first].sizes);
+    const auto other = std::find_if(first, ids.end(), [&](TensorId id) { return dimsText(network[id].sizes) != sizes; });
+    const ptrdiff_t count = other - first;
+    if (count < kMany)
+      words.insert(words.end(), static_cast<size_t>(count), sizes);
+    else
+      words.push_back(fmt::format("{} x {}", count, sizes));
+    first = other;
+  }
+  return join(words, " ", [](const std::string& w) { return w; });
 }
 
 double bytesOf(const Network& network, std::span<const TensorId> ids) {
