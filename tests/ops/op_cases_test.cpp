@@ -7,12 +7,14 @@
 #include "runtime/engine/engine.h"
 #include "runtime/engine/network/poison.h"
 #include "runtime/engine/support.h"
+#include "runtime/kernels/simd.h"
 #include "runtime/registry.h"
 #include "tests/support/analysis_checks.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -31,6 +33,21 @@ using test::Row;
 using test::unpredictedSharing;
 using test::wrongOrder;
 using test::wrongShapes;
+
+// TSCOMPILE_TEST_SIMD=AVX2, or baseline: the code of processors that have no more, in all cases.
+class SimdEnvironment : public testing::Environment {
+  void SetUp() override {
+    const char* wanted = std::getenv("TSCOMPILE_TEST_SIMD");
+    if (!wanted) return;
+    for (SimdLevel level : {SimdLevel::Base, SimdLevel::Avx2, SimdLevel::Avx512, SimdLevel::Amx}) {
+      if (std::string_view(wanted) != simdLevelName(level)) continue;
+      limitSimdLevel(level);
+      return;
+    }
+    FAIL() << "there is no instruction set '" << wanted << "'";
+  }
+};
+const testing::Environment* const kSimdEnvironment = testing::AddGlobalTestEnvironment(new SimdEnvironment);
 
 struct Tolerance {
   double rtol, atol;
