@@ -27,8 +27,8 @@ InputUse useOf(const Value* input, const SmallInstance& small, RewriteContext& c
 std::optional<std::vector<ServingInput>> rolesOfInputs(const Graph& graph, RewriteContext& context);
 
 // Lists, tuples and dicts of tensors, of any depth, that are only taken apart at places that the graph names become an
-// input for each tensor. The new inputs are last, in the order of what
-// held them, with the types that `formOf` gives. Returns the keys of those that dicts held.
+// input for each tensor. The new inputs are last, in the order of what held them, with the types that `formOf` gives.
+// Returns the keys of those that dicts held.
 std::map<const Value*, std::string> takeInputsApart(Graph& graph, const std::function<TypePtr(const Value*)>& formOf);
 
 }  // namespace tscompile
