@@ -7,6 +7,7 @@
 #include <chrono>
 #include <fcntl.h>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <poll.h>
 #include <re2/re2.h>
@@ -66,6 +67,19 @@ void inChild(const std::vector<std::string>& args, const StartOptions& options, 
   _exit(127);
 }
 
+// Until it handles the signal, which takes its time where others use the machine; ten seconds at most.
+void awaitHandler(pid_t child, int signal) {
+  for (int tries = 0; tries < 1000; ++tries) {
+    std::ifstream status("/proc/" + std::to_string(child) + "/status");
+    const std::string text(std::istreambuf_iterator<char>(status), {});
+    std::string caught;
+    if (RE2::PartialMatch(text, R"(SigCgt:\s*([0-9a-f]+))", &caught) &&
+        (std::stoull(caught, nullptr, 16) >> (signal - 1) & 1) != 0)
+      return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
 Ended start(const std::vector<std::string>& args, const StartOptions& options = {}) {
   int out[2], err[2];
   EXPECT_EQ(pipe(out) | pipe(err), 0);
@@ -75,6 +89,7 @@ Ended start(const std::vector<std::string>& args, const StartOptions& options = 
   close(out[1]);
   close(err[1]);
   if (options.signal) {
+    awaitHandler(child, options.signal);
     std::this_thread::sleep_for(std::chrono::milliseconds(700));
     begin = Clock::now();
     kill(child, options.signal);
