@@ -48,6 +48,19 @@ std::optional<IValue> dictOf(const PickleValue& v, int depth) {
   return IValue(dict);
 }
 
+// Parts of a class of Python: named tuples are made with them, others have them as attributes, which programs take
+// where they are not None.
+std::optional<IValue> objectOf(const PickleObject& object, int depth) {
+  if (!object.state) return object.arguments ? valueOf(*object.arguments, depth) : std::nullopt;
+  std::optional<IValue> all = object.state->is(PickleValue::Kind::Dict) ? dictOf(*object.state, depth) : std::nullopt;
+  if (!all) return std::nullopt;
+  auto some = Ref<DictValue>::make(types().string, types().any);
+  all->toDict().forEach([&](const IValue& key, const IValue& value) {
+    if (!value.isNone()) some->set(key, value);
+  });
+  return IValue(some);
+}
+
 std::optional<IValue> valueOf(const PickleValue& v, int depth) {
   if (depth > kDeepest) return std::nullopt;
   switch (v.kind()) {
@@ -72,6 +85,8 @@ std::optional<IValue> valueOf(const PickleValue& v, int depth) {
       return std::nullopt;
     case PickleValue::Kind::Dict:
       return dictOf(v, depth);
+    case PickleValue::Kind::Object:
+      return objectOf(v.object(), depth);
     default:
       return std::nullopt;
   }
@@ -86,7 +101,7 @@ std::optional<SampleInputs> readSampleInputs(const std::string& path, const std:
   if (!member) return std::nullopt;
   Result<ZipContents> bytes = (*zip)->contents(*member, limits.textBytes, unheard);
   if (!bytes) return std::nullopt;
-  auto file = Checkpoint::read(bytes->part, nullptr, false, unheard, limits);
+  auto file = Checkpoint::read(bytes->part, nullptr, /*foreignNames=*/true, unheard, limits);
   if (!file) return std::nullopt;
   // (args, kwargs)
   const PickleValue& root = (*file)->root();

@@ -17,7 +17,7 @@ struct SampleInputs {
 };
 
 // Of the program with this method of the module; nothing if the file has none, or what it has is not made of tensors,
-// numbers, texts, lists, tuples and dicts. Reports nothing.
+// numbers, texts, lists, tuples, dicts and objects of these: named tuples are tuples, others dicts. Reports nothing.
 std::optional<SampleInputs> readSampleInputs(const std::string& path, const std::string& method,
                                              const Limits& limits = {});
 

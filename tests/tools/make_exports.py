@@ -7,6 +7,7 @@ Wants PyTorch 2.8 or later. Each NAME.pt2 is what torch.export.save writes, with
 deflated, so that the files stay small; NAME.txt has a row of inputs and outputs as tests/ops has them, for
 tests/unit/frontend/export_test.cpp.
 """
+import dataclasses
 import io
 import json
 import os
@@ -323,6 +324,21 @@ class Examples(nn.Module):
         return (x + pair[0] * pair[1]) * scale + keys["first"]
 
 
+@dataclasses.dataclass
+class Options:
+    a: torch.Tensor
+    b: torch.Tensor | None
+    n: int = 3
+
+
+torch.export.register_dataclass(Options, serialized_type_name="mine.Options")
+
+
+class Objects(nn.Module):
+    def forward(self, pair, options, *, more):
+        return (pair.left + pair.right[0] * options.a) * options.n - more.a / more.b
+
+
 @torch.library.custom_op("mine::swiglu", mutates_args=())
 def swiglu(x: torch.Tensor, by: float) -> torch.Tensor:
     return x * torch.sigmoid(x) * by
@@ -376,6 +392,10 @@ def main():
                                       dynamic_shapes={"x": {0: n}, "pair": [{0: n}, {0: n}], "scale": None,
                                                       "keys": {"first": {0: n}}})
         write(program, os.path.join(folder, "..", "examples.pt2"), keeps_examples=True)
+    if not names or "objects" in names:
+        program = torch.export.export(Objects(), (Pair(x22, [x22 + 1]), Options(x22 * 2, None, 2)),
+                                      {"more": Options(x22[0], x22[0] * 4)})
+        write(program, os.path.join(folder, "..", "examples_of_objects.pt2"), keeps_examples=True)
     if not names or "untold" in names:
         write(torch.export.export(Untold(), (x22, x22), strict=True), os.path.join(folder, "untold.pt2"))
     if not names or "own_operators" in names:

@@ -151,13 +151,61 @@ CutText cutOfEngines(const Graph& graph) {
 
 namespace {
 
-bool holdsTensors(const IValue& v) {
-  bool any = v.isTensor();
-  if (v.isDict()) v.toDict().forEach([&](const IValue&, const IValue& item) { any |= holdsTensors(item); });
-  if (v.isList() || v.isTuple())
-    for (const IValue& item : v.isList() ? v.toList().items : v.toTuple().items) any |= holdsTensors(item);
-  return any;
-}
+// Hands out the arguments that a program was exported with to its inputs: by name or in order. Containers that no input
+// takes are taken apart, as programs are that take their leaves; of other values exporting made constants.
+class SampleArguments {
+ public:
+  explicit SampleArguments(SampleInputs samples) : named_(std::move(samples.kwargs)) {
+    std::move(samples.args.rbegin(), samples.args.rend(), std::back_inserter(unnamed_));
+  }
+
+  std::optional<IValue> take(const ValueInfo& input) {
+    if (auto named = findNamed(input.name); named != named_.end()) {
+      std::optional<IValue> fit = fitted(named->second, input.type);
+      named_.erase(named);
+      return fit;
+    }
+    while (!unnamed_.empty()) {
+      const IValue value = std::move(unnamed_.back());
+      unnamed_.pop_back();
+      if (std::optional<IValue> fit = fitted(value, input.type)) return fit;
+      const std::vector<std::pair<std::string, IValue>> parts = partsOf(value);
+      for (auto part = parts.rbegin(); part != parts.rend(); ++part) unnamed_.push_back(part->second);
+    }
+    return std::nullopt;
+  }
+
+ private:
+  using Named = std::vector<std::pair<std::string, IValue>>;
+
+  // With their keys or numbers.
+  static Named partsOf(const IValue& v) {
+    Named out;
+    if (v.isDict())
+      v.toDict().forEach([&](const IValue& key, const IValue& item) { out.emplace_back(key.toString(), item); });
+    if (v.isList() || v.isTuple())
+      for (const IValue& item : v.isList() ? v.toList().items : v.toTuple().items)
+        out.emplace_back(std::to_string(out.size()), item);
+    return out;
+  }
+
+  // Leaves are named after the way to them: "d_a" is "a" of "d".
+  Named::iterator findNamed(std::string_view name) {
+    while (true) {
+      auto at = std::ranges::find(named_, name, [](const auto& v) { return v.first; });
+      if (at != named_.end()) return at;
+      at = std::ranges::find_if(
+          named_, [&](const auto& v) { return name.starts_with(v.first + "_") && !partsOf(v.second).empty(); });
+      if (at == named_.end()) return at;
+      const auto [prefix, whole] = std::move(*at);
+      named_.erase(at);
+      for (auto& [key, part] : partsOf(whole)) named_.emplace_back(prefix + "_" + key, std::move(part));
+    }
+  }
+
+  std::vector<IValue> unnamed_;  // the next last
+  Named named_;
+};
 
 }  // namespace
 
@@ -166,19 +214,12 @@ std::map<std::string, IValue> exportedInputs(const std::string& path, const std:
   if (modelFileOf(path) != ModelFile::Export) return {};
   std::optional<SampleInputs> samples = readSampleInputs(path, method, limits);
   if (!samples) return {};
-  std::vector<std::pair<std::string, IValue>> given;
-  for (IValue& v : samples->args) given.emplace_back("", std::move(v));
-  given.insert(given.end(), samples->kwargs.begin(), samples->kwargs.end());
-  // Exporting makes constants of the others.
-  if (given.size() != inputs.size()) std::erase_if(given, [](const auto& v) { return !holdsTensors(v.second); });
-  if (given.size() != inputs.size()) return {};
+  SampleArguments arguments(std::move(*samples));
   std::map<std::string, IValue> out;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    auto named = std::ranges::find(given, inputs[i].name, [](const auto& v) { return v.first; });
-    const IValue& value = named == given.end() ? given[i].second : named->second;
-    std::optional<IValue> fit = fitted(value, inputs[i].type);
+  for (const ValueInfo& input : inputs) {
+    std::optional<IValue> fit = arguments.take(input);
     if (!fit) return {};
-    out.emplace(inputs[i].name, std::move(*fit));
+    out.emplace(input.name, std::move(*fit));
   }
   return out;
 }
