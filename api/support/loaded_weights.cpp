@@ -29,6 +29,9 @@ class WeightsLoader {
     } catch (const ExecutionError& e) {
       diagnostics_.error(e.message(), e.kind());
     }
+    for (const std::string& name : stored)
+      if (const Weights::Refused* r = given_.refusedAt(name))
+        diagnostics_.fileError(r->file, {}, tensorText(r->name) + ": " + r->why, ErrorKind::Unsupported);
     if (diagnostics_.errorCount() != before) return false;
     if (copies_.empty()) return reportStrangers(stored);
     moveAll();
@@ -57,7 +60,10 @@ class WeightsLoader {
   void take(const std::string& name) {
     const Tensor to = find(name);
     if (!to.defined()) return;
-    const Tensor& from = *given_.find(name);
+    Tensor from = *given_.find(name);
+    // Before PyTorch 0.4 there was no tensor without dimensions.
+    if (to.rank() == 0 && from.rank() == 1 && from.numel() == 1)
+      from = from.withGeometry(Dims(), Dims(), from.offset());
     if (to.storage()->quantization()) return refuse(name, "it is quantised in the model", ErrorKind::Unsupported);
     if (!std::ranges::equal(to.sizes(), from.sizes()))
       return refuse(name, fmt::format("its sizes are [{}], those in the model [{}]", fmt::join(from.sizes(), ", "),

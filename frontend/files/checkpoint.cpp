@@ -101,6 +101,7 @@ class TensorWalk {
       : path_(path), limits_(limits), diagnostics_(diagnostics) {}
 
   bool run(const PickleValue& container, std::vector<NamedTensor>& out);
+  std::vector<NamedObject> takeOthers() { return std::move(others_); }
 
  private:
   struct Step {
@@ -114,13 +115,14 @@ class TensorWalk {
   bool add(const std::string& prefix, std::string_view key, PickleRef value);
   bool open(const Step& step, bool isOutermost);
   bool openDict(const Step& step, PickleRef dict);
-  bool openModule(const Step& step, const PickleValue& state);
+  bool openObject(const Step& step);
   bool checkNames(const std::vector<NamedTensor>& found);
 
   const std::string& path_;
   const Limits& limits_;
   Diagnostics& diagnostics_;
   std::vector<Step> todo_;  // the next last
+  std::vector<NamedObject> others_;
   size_t firstNew_ = 0;
   uint64_t steps_ = 0, nameBytes_ = 0;
 };
@@ -167,10 +169,7 @@ bool TensorWalk::add(const std::string& prefix, std::string_view key, PickleRef 
 bool TensorWalk::open(const Step& step, bool isOutermost) {
   const PickleValue& value = *step.value;
   if (value.is(Kind::Dict)) return (!isOutermost && isOptimizer(value)) || openDict(step, &value);
-  if (value.is(Kind::Object)) {
-    PickleRef state = value.object().state;
-    return !state || !state->is(Kind::Dict) || openModule(step, *state);
-  }
+  if (value.is(Kind::Object)) return openObject(step);
   if (!value.is(Kind::List) && !value.is(Kind::Tuple)) return true;
   for (size_t i = 0; i < value.items().size(); ++i)
     if (!add(step.name, std::to_string(i), value.items()[i])) return false;
@@ -189,13 +188,19 @@ bool TensorWalk::openDict(const Step& step, PickleRef dict) {
 
 // Modules of Python keep what has a name in three dicts, those of TorchScript in their attributes. Of other objects
 // nothing is known.
-bool TensorWalk::openModule(const Step& step, const PickleValue& state) {
-  if (startsWith(step.value->object().name, "__torch__.")) return openDict(step, &state);
-  if (!state.find("_parameters") || !state.find("_modules")) return true;
-  for (std::string_view part : {"_parameters", "_buffers", "_modules"}) {
-    PickleRef dict = state.find(part);
-    if (dict && dict->is(Kind::Dict) && !openDict(step, dict)) return false;
+bool TensorWalk::openObject(const Step& step) {
+  PickleRef state = step.value->object().state;
+  if (state && state->is(Kind::Dict)) {
+    if (startsWith(step.value->object().name, "__torch__.")) return openDict(step, state);
+    if (state->find("_parameters") && state->find("_modules")) {
+      for (std::string_view part : {"_parameters", "_buffers", "_modules"}) {
+        PickleRef dict = state->find(part);
+        if (dict && dict->is(Kind::Dict) && !openDict(step, dict)) return false;
+      }
+      return true;
+    }
   }
+  others_.push_back({step.name, step.value});
   return true;
 }
 
@@ -212,9 +217,12 @@ bool TensorWalk::checkNames(const std::vector<NamedTensor>& found) {
 }  // namespace
 
 Result<std::vector<NamedTensor>> namedTensors(const PickleValue& container, const std::string& path,
-                                              Diagnostics& diagnostics, const Limits& limits) {
+                                              Diagnostics& diagnostics, const Limits& limits,
+                                              std::vector<NamedObject>* others) {
   std::vector<NamedTensor> out;
-  if (!TensorWalk(path, limits, diagnostics).run(container, out)) return Failed{};
+  TensorWalk walk(path, limits, diagnostics);
+  if (!walk.run(container, out)) return Failed{};
+  if (others) *others = walk.takeOthers();
   return out;
 }
 
@@ -229,8 +237,6 @@ Result<std::shared_ptr<const Checkpoint>> Checkpoint::read(const FilePart& file,
   PickleOptions options;
   options.path = file.path;
   options.foreignNames = foreignNames;
-  options.advice = fmt::format(
-      "{0}#PATH takes the tensors below PATH, {0}# all there are, and both pass over objects of Python", file.path);
   options.limits = limits;
   if (owner) {
     owner->retain();
@@ -301,8 +307,9 @@ bool Checkpoint::readStream(const FilePart& file, const RefCounted* owner, const
   return tree_ != nullptr;
 }
 
-Result<std::vector<NamedTensor>> Checkpoint::tensors(const PickleValue& container, Diagnostics& diagnostics) const {
-  return namedTensors(container, path_, diagnostics, limits_);
+Result<std::vector<NamedTensor>> Checkpoint::tensors(const PickleValue& container, Diagnostics& diagnostics,
+                                                     std::vector<NamedObject>* others) const {
+  return namedTensors(container, path_, diagnostics, limits_, others);
 }
 
 PickleRef Checkpoint::find(std::string_view path) const {
@@ -319,14 +326,16 @@ PickleRef Checkpoint::find(std::string_view path) const {
   return at;
 }
 
-// The entry of a dict that holds all of its tensors, if that is a dict again; null if there is none.
+// The only entry of a dict that is a dict of tensors again; null if there is none. Tensors by themselves and in lists
+// are of other things: the state of a generator, means.
 const PickleValue::Entry* Checkpoint::onlyEntry(const PickleValue& dict) const {
   const PickleValue::Entry* only = nullptr;
   for (const PickleValue::Entry& e : dict.entries()) {
+    if (!e.value->is(Kind::Dict) || !e.key->is(Kind::String) || isOptimizer(*e.value)) continue;
     Diagnostics ignored;
     Result<std::vector<NamedTensor>> inside = tensors(*e.value, ignored);
-    if (!inside || inside->empty() || isOptimizer(*e.value)) continue;
-    if (only || !e.value->is(Kind::Dict) || !e.key->is(Kind::String)) return nullptr;
+    if (!inside || inside->empty()) continue;
+    if (only) return nullptr;
     only = &e;
   }
   return only;

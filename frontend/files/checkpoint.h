@@ -16,11 +16,17 @@ struct NamedTensor {
   std::string name;  // as a key of state_dict(): "layer1.0.weight"
   const PickleTensor* tensor;
 };
+// An object of a class of which nothing is known; it may be a tensor of another kind.
+struct NamedObject {
+  std::string name;
+  PickleRef object;
+};
 // All tensors below `container`, in order, with their paths in it: keys of dicts, numbers of list items, names of
-// submodules, parameters and buffers (of TorchScript: attributes). Optimizers inside are left out. Fails after a report
-// on the file `path`: two tensors have one name.
+// submodules, parameters and buffers (of TorchScript: attributes). Optimizers inside are left out. `others` get the
+// objects that stand where tensors may. Fails after a report on the file `path`: two tensors have one name.
 Result<std::vector<NamedTensor>> namedTensors(const PickleValue& container, const std::string& path,
-                                              Diagnostics& diagnostics, const Limits& limits);
+                                              Diagnostics& diagnostics, const Limits& limits,
+                                              std::vector<NamedObject>* others = nullptr);
 
 class Checkpoint {
  public:
@@ -34,10 +40,12 @@ class Checkpoint {
   bool isBigEndian() const { return bigEndian_; }
 
   // See namedTensors().
-  Result<std::vector<NamedTensor>> tensors(const PickleValue& container, Diagnostics& diagnostics) const;
+  Result<std::vector<NamedTensor>> tensors(const PickleValue& container, Diagnostics& diagnostics,
+                                           std::vector<NamedObject>* others = nullptr) const;
   // What is at a path of keys ("optimizer.state"); null if nothing is. Keys may have dots.
   PickleRef find(std::string_view path) const;
-  // The way to the tensors, if they are all in one dict of another: "model." for {"model": {…}, "epoch": 3}.
+  // The way to the tensors, if only one dict of another has them, which may have some beside it: "model." for
+  // {"model": {…}, "epoch": 3}.
   std::string onlyContainer() const;
 
  private:

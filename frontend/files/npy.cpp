@@ -2,6 +2,7 @@
 // literal is read by a grammar that has nothing else in it.
 #include "frontend/files/file_kind.h"
 #include "frontend/files/tensor_formats.h"
+#include "frontend/pickle/array_dtypes.h"
 #include "ir/support/text.h"
 
 #include <fmt/format.h>
@@ -15,17 +16,6 @@ namespace {
 using namespace std::string_view_literals;
 
 constexpr std::string_view kMagic = "\x93NUMPY"sv;
-
-struct Descr {
-  std::string_view code;
-  DType dtype;
-};
-constexpr Descr kDescrs[] = {
-    {"f2", DType::Float16},   {"f4", DType::Float32},     {"f8", DType::Float64}, {"i1", DType::Int8},
-    {"i2", DType::Int16},     {"i4", DType::Int32},       {"i8", DType::Int64},   {"u1", DType::UInt8},
-    {"u2", DType::UInt16},    {"u4", DType::UInt32},      {"u8", DType::UInt64},  {"b1", DType::Bool},
-    {"c8", DType::Complex64}, {"c16", DType::Complex128},
-};
 
 class NpyHeaderReader {
  public:
@@ -124,12 +114,11 @@ bool NpyHeaderReader::readDType(NpyHeader& header) {
   char order = descr.empty() ? ' ' : descr[0];
   if (order == '>') return unsupported("big-endian arrays");
   if (descr.size() > 1 && descr[1] == 'O') return unsupported("arrays of Python objects");
-  for (const Descr& d : kDescrs)
-    if ((order == '<' || order == '|' || order == '=') && descr.substr(1) == d.code) {
-      header.dtype = d.dtype;
-      return true;
-    }
-  return unsupported("arrays of this dtype");
+  std::optional<DType> dtype;
+  if (order == '<' || order == '|' || order == '=') dtype = dtypeFromArrayCode(descr.substr(1));
+  if (!dtype) return unsupported("arrays of this dtype");
+  header.dtype = *dtype;
+  return true;
 }
 
 bool NpyHeaderReader::readOrder(NpyHeader& header) {
@@ -168,23 +157,10 @@ bool NpyHeaderReader::readShape(NpyHeader& header) {
 
 unsigned byteOf(std::string_view bytes, size_t i) { return static_cast<unsigned char>(bytes[i]); }
 
-// Column-major strides.
-Dims fortranStrides(DimSpan sizes) {
-  Dims reversed(sizes.rbegin(), sizes.rend());
-  Dims strides = contiguousStrides(reversed);
-  std::reverse(strides.begin(), strides.end());
-  return strides;
-}
-
-const Descr* findDescr(DType dtype) {
-  auto found = std::find_if(std::begin(kDescrs), std::end(kDescrs), [&](const Descr& d) { return d.dtype == dtype; });
-  return found == std::end(kDescrs) ? nullptr : found;
-}
-
 std::string npyHeaderText(const Tensor& t) {
   std::string sizes = fmt::format("{}{}", fmt::join(t.sizes(), ", "), t.rank() == 1 ? "," : "");
   std::string text = fmt::format("{{'descr': '{}{}', 'fortran_order': False, 'shape': ({}), }}",
-                                 itemSize(t.dtype()) == 1 ? '|' : '<', findDescr(t.dtype())->code, sizes);
+                                 itemSize(t.dtype()) == 1 ? '|' : '<', arrayCode(t.dtype()), sizes);
   // numpy leaves room for the first size to grow to 21 digits, then fills up to a multiple of 64 bytes.
   if (t.rank() > 0) text.append(21 - std::to_string(t.size(0)).size(), ' ');
   constexpr size_t kFixed = kMagic.size() + 4;
@@ -197,7 +173,7 @@ std::string npyHeaderText(const Tensor& t) {
 
 }  // namespace
 
-bool hasNpyType(DType dtype) { return findDescr(dtype) != nullptr; }
+bool hasNpyType(DType dtype) { return !arrayCode(dtype).empty(); }
 
 Result<NpyHeader> parseNpyHeader(const FilePart& file, Diagnostics& diagnostics, const Limits& limits) {
   std::string_view b = file.bytes;
@@ -252,7 +228,7 @@ Result<Tensor> parseNpy(const FilePart& file, Diagnostics& diagnostics, const Li
   Result<Tensor> t = allocateTensor(header->dtype, header->sizes, file.path, diagnostics);
   if (!t) return Failed{};
   if (bytes > 0) std::memcpy(t->raw(), data.data(), bytes);
-  if (header->fortranOrder && bytes > 0) return t->withGeometry(t->sizes(), fortranStrides(t->sizes()), 0);
+  if (header->fortranOrder && bytes > 0) return t->withGeometry(t->sizes(), columnMajorStrides(t->sizes()), 0);
   return t;
 }
 

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 
 namespace tscompile {
 
@@ -51,16 +52,16 @@ Result<Tensor> rowMajor(const std::string& name, const Tensor& from, const std::
   return asReadOnly(*copy);
 }
 
-// A tensor of a checkpoint as one of the weights.
-Result<Tensor> weightOf(const std::string& name, const PickleTensor& from, const std::string& path,
-                        Diagnostics& diagnostics, const Limits& limits) {
-  auto fail = [&](const std::string& message) {
-    diagnostics.fileError(path, {}, tensorText(name) + ": " + message, ErrorKind::Unsupported);
-    return Failed{};
-  };
-  if (from.quantization) return fail("quantised tensors are not supported as weights");
-  if (!from.tensor.defined()) return fail(fmt::format("the dtype {} is not supported", pythonName(from.dtype)));
-  return rowMajor(name, from.tensor, path, diagnostics, limits);
+// Why a tensor of a checkpoint cannot be one of the weights; "" if it can.
+std::string refusalOf(const PickleTensor& t) {
+  if (t.quantization) return "quantised tensors are not supported as weights";
+  return t.tensor.defined() ? "" : fmt::format("the dtype {} is not supported", pythonName(t.dtype));
+}
+
+std::string refusalOf(const PickleValue& object) {
+  const std::string_view name = object.object().name;
+  if (name == "numpy.ndarray") return "arrays of this dtype or byte order are not supported";
+  return fmt::format("'{}' is not on the list of what a pickle may ask for", abbreviate(name, 200));
 }
 
 }  // namespace
@@ -99,7 +100,7 @@ bool reportNothingAt(const std::string& inside, const std::string& path, Diagnos
 
 bool Weights::addCheckpoint(const std::string& path, const std::string* inside, const FileMapping& file,
                             Diagnostics& diagnostics, const Limits& limits) {
-  auto checkpoint = Checkpoint::read({file.bytes(), path}, &file, inside != nullptr, diagnostics, limits);
+  auto checkpoint = Checkpoint::read({file.bytes(), path}, &file, /*foreignNames=*/true, diagnostics, limits);
   if (!checkpoint) return false;
   // Keys may have dots themselves: what no container is at may begin the names in one further out.
   std::string outer = inside ? *inside : "", rest;
@@ -111,22 +112,38 @@ bool Weights::addCheckpoint(const std::string& path, const std::string* inside, 
     outer.resize(dot == std::string::npos ? 0 : dot);
     container = outer.empty() ? &(*checkpoint)->root() : (*checkpoint)->find(outer);
   }
-  auto found = (*checkpoint)->tensors(*container, diagnostics);
+  std::vector<NamedObject> others;
+  auto found = (*checkpoint)->tensors(*container, diagnostics, &others);
   if (!found) return false;
-  if (found->empty()) {
-    diagnostics.fileError(path, {}, "the checkpoint has no tensors");
-    return false;
-  }
   const std::string below = rest.empty() ? "" : rest + ".";
+  std::vector<Refused> refused;
   Named tensors;
-  for (auto& [name, tensor] : *found) {
+  for (const auto& [name, tensor] : *found) {
     if (!name.starts_with(below)) continue;
-    Result<Tensor> t = weightOf(name, *tensor, path, diagnostics, limits);
+    if (std::string why = refusalOf(*tensor); !why.empty()) {
+      refused.push_back({name.substr(below.size()), std::move(why), path});
+      continue;
+    }
+    Result<Tensor> t = rowMajor(name, tensor->tensor, path, diagnostics, limits);
     if (!t) return false;
     tensors.emplace_back(name.substr(below.size()), std::move(*t));
   }
+  for (const auto& [name, object] : others)
+    if (name.starts_with(below)) refused.push_back({name.substr(below.size()), refusalOf(*object), path});
+  if (tensors.empty() && !found->empty() && !refused.empty()) {
+    diagnostics.fileError(path, {}, tensorText(refused[0].name) + ": " + refused[0].why, ErrorKind::Unsupported);
+    return false;
+  }
+  if (found->empty()) {
+    Diagnostic& d = diagnostics.fileError(path, {}, "the checkpoint has no tensors",
+                                          refused.empty() ? ErrorKind::Input : ErrorKind::Unsupported);
+    if (!refused.empty()) d.note(refused[0].why);
+    return false;
+  }
   if (tensors.empty()) return reportNothingAt(*inside, path, diagnostics);
-  return addAll(std::move(tensors), path, diagnostics, inside ? "" : (*checkpoint)->onlyContainer());
+  if (!addAll(std::move(tensors), path, diagnostics, inside ? "" : (*checkpoint)->onlyContainer())) return false;
+  std::move(refused.begin(), refused.end(), std::back_inserter(refused_));
+  return true;
 }
 
 bool Weights::addIndex(const std::string& path, std::string_view text, Diagnostics& diagnostics, const Limits& limits) {
@@ -236,7 +253,18 @@ std::string_view Weights::shortest(std::string_view name) const {
   return name;
 }
 
+const Weights::Refused* Weights::refusedAt(std::string_view name) const {
+  for (const Refused& r : refused_) {
+    if (r.name == name) return &r;
+    if (!r.name.ends_with(name)) continue;
+    const std::string_view prefix = std::string_view(r.name).substr(0, r.name.size() - name.size());
+    if (std::find(prefixes_.begin(), prefixes_.end(), prefix) != prefixes_.end()) return &r;
+  }
+  return nullptr;
+}
+
 std::string Weights::adviceFor(std::string_view name) const {
+  if (const Refused* r = refusedAt(name)) return fmt::format("{} has '{}': {}", r->file, r->name, r->why);
   const std::string end = fmt::format(".{}", name);
   for (const auto& [inner, entry] : tensors_) {
     if (!inner.ends_with(end)) continue;

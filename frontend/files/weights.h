@@ -24,11 +24,15 @@ using Metadata = std::map<std::string, std::string, std::less<>>;
 // into memory without a copy; the mapping lives as long as a tensor of it.
 class Weights {
  public:
+  // What a file has under a name, and why that is not read.
+  struct Refused {
+    std::string name, why, file;
+  };
   // Reads a safetensors file; a recipe: text with lines `name = 64x3:f32:randn(seed=1)` (docs/values.md); a checkpoint
   // of PyTorch; an .npz file; or an index that names such files (`model.safetensors.index.json`). `FILE#model.ema`
-  // reads only what is below that path, without it in the names, and does not mind what objects of Python a checkpoint
-  // has elsewhere. A name that an earlier file has is an error. False after a report; then nothing was added, of an
-  // index perhaps its first files.
+  // reads only what is below that path, without it in the names. What a checkpoint has that is no weight is passed over
+  // unless nothing else is there. A name that an earlier file has is an error. False after a report; then nothing was
+  // added, of an index perhaps its first files.
   bool addFile(const std::string& path, Diagnostics& diagnostics, const Limits& limits = {});
   // Adds a tensor under a name that is new; false if it is not.
   bool add(std::string name, Tensor tensor);
@@ -46,8 +50,10 @@ class Weights {
   bool has(std::string_view name) const { return lookUp(name) != nullptr; }
   // A name of names() in the shortest form that find() takes.
   std::string_view shortest(std::string_view name) const;
+  // What was passed over under this name, which may lack what find() lets it lack; or null.
+  const Refused* refusedAt(std::string_view name) const;
   // How to read them if they have this name below some path: "FILE has 'module.fc.weight': FILE#module reads what is
-  // below 'module'"; "" if they do not.
+  // below 'module'", or why they do not have it; "" if nothing is known.
   std::string adviceFor(std::string_view name) const;
   // `__metadata__` of the files: free text by key. Where files differ the first has its way.
   const Metadata& metadata() const { return metadata_; }
@@ -81,6 +87,7 @@ class Weights {
 
   std::map<std::string, Entry, std::less<>> tensors_;
   std::vector<std::string> prefixes_;  // that names may be asked for without
+  std::vector<Refused> refused_;
   Metadata metadata_;
 };
 

@@ -26,7 +26,6 @@ struct PickleOptions {
   // Names that are not on the list: taken as objects of which nothing is known, or refused. Those of TorchScript
   // (`__torch__.…`) are always taken.
   bool foreignNames = false;
-  std::string advice;                  // for those who have a name refused
   PickleStorages* storages = nullptr;  // null: storages are refused
   Limits limits;
 };

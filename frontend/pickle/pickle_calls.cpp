@@ -35,6 +35,7 @@ constexpr std::string_view kNames[] = {
     "builtins.list",
     "builtins.str",
     "builtins.tuple",
+    PickleReader::kArray,
 };
 
 bool isStorageName(std::string_view name) {
@@ -57,6 +58,11 @@ const PickleReader::NamedCall* PickleReader::findCall(std::string_view name) {
       {"collections.Counter", &R::orderedDict, 0},
       {"collections.OrderedDict", &R::orderedDict, 0},
       {"collections.defaultdict", &R::defaultDict, 0},
+      {"numpy._core.multiarray._reconstruct", &R::array, 3},
+      {"numpy._core.numeric._frombuffer", &R::arrayOfBytes, 4},
+      {"numpy.core.multiarray._reconstruct", &R::array, 3},
+      {"numpy.core.numeric._frombuffer", &R::arrayOfBytes, 4},
+      {kArrayDType, &R::arrayDType, 1},
       {"torch.Size", &R::size, 1},
       {"torch._tensor._rebuild_from_type_v2", &R::tensorOfType, 4},
       {"torch._utils._rebuild_parameter", &R::parameter, 3},
@@ -87,12 +93,8 @@ PickleValue* PickleReader::name(std::string_view module, std::string_view name) 
   if (module == "__builtin__") module = "builtins";  // Python 2
   std::string full = fmt::format("{}.{}", module, name);
   if (!options_.foreignNames && !isKnown(full)) {
-    Diagnostic& d = diagnostics_.fileError(
-        options_.path, options_.offset + start_,
-        fmt::format("'{}' is not on the list of what a pickle may ask for", abbreviate(full, 200)),
-        ErrorKind::Unsupported);
-    if (!options_.advice.empty()) d.note(options_.advice);
-    return nullptr;
+    return failed(fmt::format("'{}' is not on the list of what a pickle may ask for", abbreviate(full, 200)),
+                  ErrorKind::Unsupported);
   }
   return makeText(Kind::Name, std::move(full));
 }

@@ -388,7 +388,7 @@ bool PickleReader::build() {
   PickleObject& object = std::get<PickleObject>(target->payload_);
   if (object.state) return fail(fmt::format("the pickle builds an object of '{}' twice", abbreviate(object.name, 200)));
   object.state = state;
-  return true;
+  return object.name != kArray || buildArray(*target, *state);
 }
 
 bool PickleReader::persistentId() {

@@ -15,6 +15,8 @@ class PickleReader {
 
   std::shared_ptr<const PickleTree> read(size_t* used);
 
+  static constexpr std::string_view kArray = "numpy.ndarray", kArrayDType = "numpy.dtype";
+
  private:
   using Kind = PickleValue::Kind;
   using Run = bool (PickleReader::*)();
@@ -148,6 +150,14 @@ class PickleReader {
   Ref<Storage> withSigns(const Ref<Storage>& memory, DType dtype, SignBits signs);
   bool readQuantization(PickleRef value, const PickleTensor& tensor, Quantization& out);
   bool readChannelValues(PickleRef value, std::string_view what, DType listDType, int64_t count, Tensor& out);
+
+  // ---- arrays (pickle_arrays.cpp) ----
+  PickleValue* arrayDType(const std::vector<PickleRef>& arguments);
+  PickleValue* array(const std::vector<PickleRef>& arguments);
+  PickleValue* arrayOfBytes(const std::vector<PickleRef>& arguments);
+  bool buildArray(PickleValue& array, const PickleValue& state);
+  // Makes a tensor of the object, if tensors have the dtype.
+  bool fillArray(PickleValue& array, PickleRef sizes, PickleRef type, bool columnsFirst, PickleRef bytes);
 
   // ---- afterwards ----
   bool checkKeys();

@@ -244,8 +244,9 @@ bool PickleReader::readChannelValues(PickleRef value, std::string_view what, DTy
   return true;
 }
 
-// (data, requires_grad, hooks[, state])
+// (data, requires_grad, hooks[, state]). Of objects that we do not know, parameters are such objects.
 PickleValue* PickleReader::parameter(const std::vector<PickleRef>& arguments) {
+  if (arguments[0]->is(Kind::Object) && options_.foreignNames) return const_cast<PickleValue*>(arguments[0]);
   if (!arguments[0]->is(Kind::Tensor))
     return failed(fmt::format("a parameter is a tensor, not {}", describe(arguments[0]->kind())));
   auto out = std::make_unique<PickleTensor>(arguments[0]->tensor());

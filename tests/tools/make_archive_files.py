@@ -13,6 +13,7 @@ import struct
 import zipfile
 from typing import Dict, List, Optional, Tuple
 
+import numpy
 import torch
 
 FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data", "archives")
@@ -143,6 +144,17 @@ def views():
             "half": torch._neg_view(torch.tensor([1.5, 0.0]).half())}
 
 
+def mixed():
+    """A checkpoint of arrays and of tensors of other kinds, with what training keeps beside it."""
+    rows = numpy.arange(6, dtype=numpy.float32).reshape(2, 3)
+    sparse = torch.eye(2).to_sparse()
+    return {"model": {"rows": rows, "columns": numpy.arange(6).reshape(2, 3).T, "flags": numpy.array([True, False]),
+                      "one": numpy.array(2.5), "turned": rows.astype(">f4"), "sparse": sparse,
+                      "parameter": torch.nn.Parameter(sparse),
+                      "levels": torch.quantize_per_tensor(torch.ones(1), 0.5, 0, torch.qint8)},
+            "best": numpy.float64(0.5), "arguments": argparse.Namespace(rate=1), "generator": torch.tensor([7]).byte()}
+
+
 def state():
     """A checkpoint with nesting, an optimizer, tied and strided weights."""
     tied = torch.nn.Parameter(torch.arange(6.0).view(2, 3))
@@ -213,12 +225,15 @@ def main():
                     "float8_e5m2": torch.tensor([57344, float("inf")]).to(torch.float8_e5m2)}, path("carried_2.pth"))
         torch.jit.script(Views()).save(path("views_2.pt"))
         torch.jit.script(Recipes()).save(path("recipes_2.pt"))
+        torch.save(mixed(), path("mixed_2.pth"), pickle_protocol=5)
+        torch.save({"conv.bias": torch.ones(2), "head.weight": torch.eye(3, 2).to_sparse()}, path("sparse_2.pth"))
         torch.save(views(), path("views_2.pth"))
         torch.save(views(), path("views_legacy_2.pth"), _use_new_zipfile_serialization=False)
         return repack(path("checkpoint_2.pth"), path("bigendian.pth"), swap)
     torch.save(state(), path("legacy_1.pth"), _use_new_zipfile_serialization=False)
     torch.save(state(), path("protocol4_1.pth"), pickle_protocol=4)
     torch.save({"weight": torch.ones(1), "evil": Evil()}, path("evil.pth"))
+    torch.save(mixed(), path("mixed_1.pth"))
     torch.save(torch.nn.Sequential(torch.nn.Linear(1, 2), torch.nn.BatchNorm1d(2)), path("module_1.pth"))
     mobile = io.BytesIO(scripted._save_to_buffer_for_lite_interpreter())
     repack(mobile, path("bytecode.ptl"), lambda name, data: None if "/code/" in name else data)

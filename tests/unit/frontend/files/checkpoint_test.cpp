@@ -93,19 +93,22 @@ TEST(Checkpoint, APathMayBeginTheNames) {
   EXPECT_TRUE(shown(d).ends_with("error: the file has nothing at 'state_dict.model.2'\n")) << shown(d);
 }
 
-TEST(Checkpoint, ObjectsOfPythonAreRefusedUnlessTensorsAreAskedFor) {
+// Nothing of them is executed, and nothing is said where nobody asks for them.
+TEST(Checkpoint, ObjectsOfPythonAreNoWeights) {
   Diagnostics d;
-  Weights w;
-  EXPECT_FALSE(w.addFile(archiveFile("evil.pth"), d));
-  EXPECT_NE(
-      shown(d).find("evil.pth:@241: error: 'posix.system' is not on the list of what a pickle may ask for\nnote: "),
-      std::string::npos)
-      << shown(d);
-  EXPECT_NE(shown(d).find("evil.pth#PATH takes the tensors below PATH"), std::string::npos);
-  EXPECT_EQ(d.firstErrorKind(), ErrorKind::Unsupported);
-  d.clear();
-  ASSERT_TRUE(w.addFile(archiveFile("evil.pth") + "#", d)) << shown(d);
+  Weights w, inner, nothing;
+  ASSERT_TRUE(w.addFile(archiveFile("evil.pth"), d)) << shown(d);
   EXPECT_EQ(w.names(), Names{"weight"});
+  EXPECT_EQ(w.adviceFor("evil"),
+            archiveFile("evil.pth") + " has 'evil': 'posix.system' is not on the list of what a pickle may ask for");
+  ASSERT_TRUE(inner.addFile(archiveFile("evil.pth") + "#", d)) << shown(d);
+  EXPECT_EQ(inner.names(), Names{"weight"});
+  EXPECT_FALSE(nothing.addFile(archiveFile("evil.pth") + "#evil", d));
+  EXPECT_TRUE(
+      shown(d).ends_with("evil.pth: error: the checkpoint has no tensors\n"
+                         "note: 'posix.system' is not on the list of what a pickle may ask for\n"))
+      << shown(d);
+  EXPECT_EQ(d.firstErrorKind(), ErrorKind::Unsupported);
   // A whole module of Python has its tensors where its state_dict() would have them.
   Weights module;
   ASSERT_TRUE(module.addFile(archiveFile("module_1.pth") + "#", d)) << shown(d);
@@ -122,6 +125,27 @@ TEST(Checkpoint, TorchScriptArchivesAreWeights) {
   Weights quantized;
   EXPECT_FALSE(quantized.addFile(archiveFile("quantized_1.pt"), d));
   EXPECT_TRUE(shown(d).ends_with("tensor 'tensor': quantised tensors are not supported as weights\n")) << shown(d);
+}
+
+// Beside what is asked for: arrays, tensors of other kinds, the states of generators.
+TEST(Checkpoint, OtherTensorsKeepNobodyFromTheWeights) {
+  for (const char* file : {"mixed_1.pth", "mixed_2.pth"}) {
+    SCOPED_TRACE(file);
+    Diagnostics d;
+    Weights w;
+    ASSERT_TRUE(w.addFile(archiveFile(file), d)) << shown(d);
+    EXPECT_EQ(tensorOf(w, "rows"), "float32 [2, 3]: 0 1 2 3 4 5");
+    EXPECT_EQ(tensorOf(w, "columns"), "int64 [3, 2]: 0 3 1 4 2 5");
+    EXPECT_EQ(tensorOf(w, "flags"), "bool [2]: 1 0");
+    EXPECT_EQ(tensorOf(w, "one"), "float64 []: 2.5");
+    EXPECT_EQ(tensorOf(w, "generator"), "uint8 [1]: 7");
+    const std::string has = archiveFile(file) + " has 'model.";
+    EXPECT_EQ(w.adviceFor("levels"), has + "levels': quantised tensors are not supported as weights");
+    EXPECT_EQ(w.adviceFor("model.turned"), has + "turned': arrays of this dtype or byte order are not supported");
+    EXPECT_NE(w.adviceFor("sparse").find("_rebuild_sparse_tensor' is not on the list"), std::string::npos);
+    EXPECT_NE(w.adviceFor("parameter").find("_rebuild_sparse_tensor' is not on the list"), std::string::npos);
+    EXPECT_EQ(w.adviceFor("nothing"), "");
+  }
 }
 
 TEST(Checkpoint, DTypesThatAreNotComputedWithAreNamed) {

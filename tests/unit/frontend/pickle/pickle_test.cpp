@@ -126,6 +126,28 @@ TEST(Pickle, CallsWhatIsOnTheList) {
   for (const auto& [pickle, expected] : rows) EXPECT_EQ(read(pickle), expected);
 }
 
+TEST(Pickle, ArraysAreTensors) {
+  auto array = [](const std::string& sizes, const std::string& code, const std::string& order,
+                  const std::string& data) {
+    const std::string start = name("numpy.core.multiarray", "_reconstruct") + "(" + name("numpy", "ndarray") + "NNtR";
+    const std::string dtype = name("numpy", "dtype") + "(" + text(code) + "tR(K\3" + text(order) + "tb";
+    return start + "(K\1" + sizes + dtype + "\x88" + data + "tb.";
+  };
+  const std::string bytes = "C\2\1\xff"s;
+  const std::pair<std::string, const char*> rows[] = {
+      {array("K\2\x85", "i1", "|", bytes), "int8[2] <1 -1>"},
+      {array("K\1K\2\x86", "u1", "|", bytes), "uint8[1, 2] <1 255>"},
+      {array(")", "i2", "<", bytes), "int16[] <-255>"},
+      {array(")", "i2", "<", "X\2\0\0\0ab"s), "int16[] <25185>"},
+      {array(")", "O", "|", "]"),
+       "numpy.ndarray(numpy.ndarray, None, None)(1, (), numpy.dtype('O')(3, '|'), True, [])"},
+      {array("K\3\x85", "i1", "|", bytes), "f:@202: error: the array [3] of int8 has 2 bytes\n"},
+      {array("K\2\x85", "b1", "|", bytes), "f:@202: error: the array has bools that are neither 0 nor 1\n"},
+      {array("N", "i1", "|", bytes), "f:@200: error: the sizes of a tensor are a tuple of at most 64 integers\n"},
+  };
+  for (const auto& [pickle, expected] : rows) EXPECT_EQ(read(pickle), expected);
+}
+
 TEST(Pickle, RefusesEverythingElseByName) {
   std::string evil = name("posix", "system") + text("x") + "\x85R.";
   EXPECT_EQ(read(evil), "f:@100: error: 'posix.system' is not on the list of what a pickle may ask for\n");
