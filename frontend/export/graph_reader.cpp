@@ -294,7 +294,7 @@ std::optional<DType> NodeReader::castTo() const {
 
 // Programs that were traced as Python is read (strict) say the dtypes that there would be without autocast.
 bool NodeReader::isUntold() const {
-  if (!b_.autocast() || outputs_.empty() || !isOneOf(operator_->kind().text(), kReduced)) return false;
+  if (!b_.autocast() || outputs_.empty() || !isOneOf(schema().name, kReduced)) return false;
   std::vector<Json> results = namesOf(outputs_[0]);
   return !results.empty() && b_.tensorTypeOf(textOf(results[0]))->tensor().dtype == DType::Float32;
 }

@@ -122,6 +122,15 @@ class Mixed(nn.Module):
         return y, torch.nn.functional.mse_loss(y, x.repeat(1, 2))
 
 
+class Regrouped(nn.Module):
+    """What autocast leaves as it is, between what it computes in bfloat16, and operators that others stand for."""
+
+    def forward(self, x, y):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            rows = torch.matmul(x, y).view(-1)
+        return rows.float()
+
+
 class Untold(nn.Module):
     def forward(self, x, w):
         with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -294,6 +303,7 @@ SCENES = {
     "prefixes": scene(Prefixes, (torch.cos(torch.arange(10.0)).reshape(5, 2),)),
     "mixed": scene(Mixed, (x22, x22 / 3)),
     "solved": scene(Solved, (x22,), decomposed=True),
+    "regrouped": scene(Regrouped, (x22, x22 / 3)),
     "numbered": scene(Numbered, ({1: x22, 2: x22 + 1},)),
     "quantized": scene(Quantized, (x43,)),
     "sums": scene(Sums, (torch.tensor([[1, 2, 3], [4, 5, 6]]),), dynamic=({0: Dim("batch"), 1: Dim("tokens", max=127)},)),
