@@ -229,6 +229,7 @@ Result<Module> Module::lowered(const LowerOptions& options, Diagnostics& diagnos
   state->originGraph = state_->origin
                            ? state_->originGraph
                            : static_cast<size_t>(std::find(names.begin(), names.end(), options.method) - names.begin());
+  state->originEntry = state_->origin ? state_->originEntry : entry;
   state->takesSelf = self && keepsSelf(*graph, selfName);
   state->text.graphs.push_back(std::move(graph));
   if (auto known = state_->defaults.find(options.method); known != state_->defaults.end())

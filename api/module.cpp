@@ -6,6 +6,7 @@
 #include "api/engine_cut.h"
 #include "api/exported_sizes.h"
 #include "api/extensions.h"
+#include "api/failed_run.h"
 #include "api/model_file.h"
 #include "api/module_state.h"
 #include "api/other_inputs.h"
@@ -230,6 +231,7 @@ Module Module::withGraph(std::unique_ptr<Graph> graph, bool otherInputs) const {
   state->registry = state_->registry;
   state->origin = state_->origin ? state_->origin : state_;
   state->originGraph = otherInputs ? kNoGraph : state_->originGraph;
+  state->originEntry = otherInputs ? nullptr : state_->originEntry;
   state->takesSelf = !state_->origin || state_->takesSelf;
   state->defaults = state_->defaults;
   state->takesInOrder = state_->takesInOrder;
@@ -562,11 +564,23 @@ std::optional<size_t> firstOutOfOrder(std::span<const IValue> inputs) {
   return std::nullopt;
 }
 
+// Whether the model failed in a run, rather than that it was stopped.
+bool failedItself(const Diagnostics& diagnostics) {
+  const auto& all = diagnostics.list();
+  return std::ranges::any_of(all, [](const Diagnostic& d) {
+    return d.severity == Severity::Error && d.kind == ErrorKind::Model;
+  });
+}
+
 Result<std::vector<IValue>> runInOrder(const ModuleState& state, const Program& program, std::span<const IValue> inputs,
                                        Diagnostics& diagnostics, const RunOptions& options) {
   std::optional<size_t> other;
   if (state.takesInOrder) other = firstOutOfOrder(inputs.first(std::min(inputs.size(), program.inputs().size())));
-  if (!other) return program.run(inputs, options, diagnostics);
+  if (!other) {
+    Result<std::vector<IValue>> out = program.run(inputs, options, diagnostics);
+    if (!out && options.state && failedItself(diagnostics)) setUntilFailure(state, program, inputs, options);
+    return out;
+  }
   if (state.anyOrder) return runBy(*state.anyOrder, inputs, diagnostics, options);
   refuseOrder(program.inputs()[*other], diagnostics);
   return Failed{};

@@ -287,5 +287,35 @@ TEST(RunState, KeepsWhatAFailedRunWrote) {
   EXPECT_EQ(valueToText(out->at(0)), "2:f32=[3 4]");
 }
 
+// Lowered graphs set attributes at their end: what the method sets before it fails is set nevertheless, once.
+TEST(RunState, KeepsWhatAFailedRunHasSet) {
+  constexpr const char* kFails = R"(graph(%self : __torch__.M,
+      %x : Tensor):
+  %one : int = prim::Constant[value=1]()
+  %n : int = prim::GetAttr[name="n"](%self)
+  %next : int = aten::add(%n, %one)
+   = prim::SetAttr[name="n"](%self, %next)
+  %h : Tensor = prim::GetAttr[name="h"](%self)
+   = prim::SetAttr[name="h"](%self, %x)
+  %s : Tensor = aten::add(%h, %x, %one)
+   = prim::SetAttr[name="n"](%self, %one)
+  %y : Tensor = aten::mul(%s, %next)
+  return (%y)
+)";
+  Diagnostics d;
+  LoadOptions options = withTensors({{"h", parsedValue("2:f32=[1 2]").toTensor()}});
+  options.tensors.emplace_back("n", parsedValue("scalar:i64=0").toTensor());
+  Result<Module> m = Module::fromText(kFails, "text.ir", options, d);
+  ASSERT_TRUE(m.ok()) << shown(d);
+  for (const Module& each : {*m, compiled(*m, keepingState())}) {
+    RunState state;
+    Diagnostics failure;
+    EXPECT_FALSE(each.forward({parsedValue("3:f32=[1 1 1]")}, failure, with(&state)).ok());
+    Result<std::vector<IValue>> out = each.forward({parsedValue("3:f32=[1 2 3]")}, d, with(&state));
+    ASSERT_TRUE(out.ok()) << shown(d);
+    EXPECT_EQ(valueToText(out->at(0)), "3:f32=[4 6 8]");
+  }
+}
+
 }  // namespace
 }  // namespace tscompile
