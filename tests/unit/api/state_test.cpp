@@ -292,13 +292,13 @@ TEST(RunState, KeepsWhatAFailedRunHasSet) {
   constexpr const char* kFails = R"(graph(%self : __torch__.M,
       %x : Tensor):
   %one : int = prim::Constant[value=1]()
-  %n : int = prim::GetAttr[name="n"](%self)
-  %next : int = aten::add(%n, %one)
+  %n : Tensor = prim::GetAttr[name="n"](%self)
+  %next : Tensor = aten::add(%n, %one, %one)
    = prim::SetAttr[name="n"](%self, %next)
   %h : Tensor = prim::GetAttr[name="h"](%self)
    = prim::SetAttr[name="h"](%self, %x)
   %s : Tensor = aten::add(%h, %x, %one)
-   = prim::SetAttr[name="n"](%self, %one)
+   = prim::SetAttr[name="n"](%self, %s)
   %y : Tensor = aten::mul(%s, %next)
   return (%y)
 )";
