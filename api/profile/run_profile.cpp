@@ -21,7 +21,8 @@ std::string shapeText(const Network& network, std::span<const TensorId> ids) {
   std::vector<std::string> words;
   for (auto first = ids.begin(); first != ids.end();) {
     const std::string sizes = dimsText(network[*first].sizes);
-    const auto other = std::find_if(first, ids.end(), [&](TensorId id) { return dimsText(network[id].sizes) != sizes; });
+    const auto other =
+        std::find_if(first, ids.end(), [&](TensorId id) { return dimsText(network[id].sizes) != sizes; });
     const ptrdiff_t count = other - first;
     if (count < kMany)
       words.insert(words.end(), static_cast<size_t>(count), sizes);
