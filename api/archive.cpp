@@ -338,7 +338,10 @@ class ArchiveLoader {
     // Children come after their parents.
     for (size_t i = 0; i < out.objects.size(); ++i) addModule(i, out, known);
     for (Instance& i : instances_) i.object->shared = true;
-    for (const auto& info : library_.classes()) addMethods(*info, out);
+    for (const auto& info : library_.classes()) {
+      for (const auto& [name, member] : info->members) out.members.push_back(member);
+      addMethods(*info, out);
+    }
     for (MethodInfo* f : library_.calledFunctions())
       out.text.module->functions.push_back({library_.callName(*f), std::move(f->graph)});
   }

@@ -19,6 +19,7 @@ struct OpenedArchive {
   ParsedText text;  // a dump, in which each class has its graphs once
   // What arguments of the module's methods are if they are not given: by method, then by name.
   std::map<std::string, std::map<std::string, IValue>> defaults;
+  std::vector<IValue> members;            // of the enums of the code
   std::vector<Ref<ObjectValue>> objects;  // after the modules of the dump, as far as they stand for instances
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "api/module.h"
+#include "frontend/files/weights.h"
 
 #include <map>
 #include <optional>
@@ -21,6 +22,9 @@ class CallInputs {
   CallInputs(std::vector<ValueInfo> wanted, std::map<std::string, IValue> defaults)
       : wanted_(std::move(wanted)), defaults_(std::move(defaults)) {}
 
+  // What the members of enums among the inputs stand for (frontend/files/attribute_tensors.h).
+  void setMembers(Metadata members) { members_ = std::move(members); }
+
   const std::vector<ValueInfo>& wanted() const { return wanted_; }
   // Whether complete() would give these as they are.
   bool areComplete(std::span<const IValue> given) const;
@@ -31,12 +35,17 @@ class CallInputs {
   std::optional<size_t> find(std::string_view name) const;
 
   // What Method::run() takes, of one value for each input at most, nothing where it is left out. Reports (as Input)
-  // what does not fit (api/support/fitted_values.h) or is missing.
+  // what does not fit (api/support/fitted_values.h) or is missing. Members of enums that are only named get their
+  // values.
   Result<std::vector<IValue>> complete(std::vector<std::optional<IValue>> given, Diagnostics& diagnostics) const;
 
  private:
+  bool lacksValue(const IValue& given) const;
+  bool findMember(IValue& value, Diagnostics& diagnostics) const;
+
   std::vector<ValueInfo> wanted_;
   std::map<std::string, IValue> defaults_;
+  Metadata members_;
 };
 
 }  // namespace tscompile

@@ -12,6 +12,7 @@
 #include "api/other_inputs.h"
 #include "api/support/loaded_weights.h"
 #include "api/support/saved_plugins.h"
+#include "frontend/files/attribute_tensors.h"
 #include "frontend/files/file_io.h"
 #include "frontend/files/file_kind.h"
 #include "frontend/files/section_file.h"
@@ -132,6 +133,9 @@ Result<Module> Module::loadArchive(const std::string& path, const LoadOptions& o
   takeConstantsAsNumbers(state->text, *state->registry);
   state->objects = std::move(archive->objects);
   state->defaults = std::move(archive->defaults);
+  Metadata members;
+  for (const IValue& member : archive->members) writeEnumMembers(member, members);
+  state->weights.addMetadata(std::move(members));
   const std::vector<std::string> stored = parameterNames(*state->text.module, state->objects);
   if (!loadInto(*state, path, stored, options, diagnostics)) return Failed{};
   Module m;
@@ -365,7 +369,9 @@ Result<Method> Module::prepare(Diagnostics& diagnostics, std::string_view method
   Method m;
   m.state_ = state_;
   m.program_ = *program;
-  m.call_ = std::make_shared<const CallInputs>(*this, m, std::string(method));
+  auto call = std::make_shared<CallInputs>(*this, m, std::string(method));
+  call->setMembers(membersOfInputs(s, *entry));
+  m.call_ = std::move(call);
   return m;
 }
 

@@ -423,7 +423,20 @@ std::span<const ExportedInput> inputSizesOf(const ModuleState& state, const Grap
                                        : std::span<const ExportedInput>();
 }
 
+Metadata membersOfInputs(const ModuleState& state, const Graph& graph) {
+  const Metadata& known = (state.origin ? *state.origin : state).weights.metadata();
+  Metadata out;
+  for (const Value* input : graph.inputs()) {
+    const TypePtr type = withoutOptional(input->type());
+    if (!type->is(TypeKind::Enum)) continue;
+    const std::string start = memberKey(type, "");
+    for (auto at = known.lower_bound(start); at != known.end() && at->first.starts_with(start); ++at) out.insert(*at);
+  }
+  return out;
+}
+
 void writeDefaults(const ModuleState& state, Metadata& metadata) {
+  for (const auto& graph : state.text.graphs) metadata.merge(membersOfInputs(state, *graph));
   auto known = state.defaults.find(kMethod);
   if (known == state.defaults.end() || state.text.graphs.size() != 1) return;
   for (const auto& [name, value] : known->second)

@@ -88,8 +88,12 @@ std::unique_ptr<Graph> copyWithData(const Graph& graph, const ProgramSources& so
 // What an exported program asks of the inputs of this graph, or of the one that it was made from.
 std::span<const ExportedInput> inputSizesOf(const ModuleState& state, const Graph& graph);
 
-// What inputs are that a caller leaves out: graph text has no place for it, so that files written beside it, and engine
-// files, keep it as "default:NAME". Of a lowered module, whose graph is its method:
+// What the members of enums among the inputs of a graph of this module stand for, as far as that is known.
+Metadata membersOfInputs(const ModuleState& state, const Graph& graph);
+
+// What inputs are that a caller leaves out, and what members of enums stand for: graph text has no place for it, so
+// that files written beside it, and engine files, keep it: defaults as "default:NAME". Of a lowered module, whose graph is
+// its method:
 void writeDefaults(const ModuleState& state, Metadata& metadata);
 // Of a module with one graph.
 void readDefaults(ModuleState& state, const Metadata& metadata);

@@ -34,6 +34,13 @@ std::string typeName(TypePtr type) { return typeText(type, TypeStyle::Python); }
 
 // ---- reading ----
 
+bool isNamePart(char c) { return isLetter(c) || isDigit(c) || c == '_'; }
+
+// Whether a member of an enum may stand here: any name but None.
+bool startsMember(const TextCursor& c) {
+  return (isLetter(c.peek()) || c.peek() == '_') && !(c.rest().starts_with("None") && !isNamePart(c.peek(4)));
+}
+
 class ValueReader {
  public:
   ValueReader(SourcePtr source, Diagnostics& diagnostics, const Limits& limits)
@@ -53,6 +60,7 @@ class ValueReader {
   bool readValue(TypePtr expected, int depth, IValue& out);
   bool readNumberValue(TypePtr expected, IValue& out);
   bool readWord(IValue& out);
+  bool readMember(TypePtr type, IValue& out);
   bool readList(TypePtr expected, int depth, IValue& out);
   bool readTuple(TypePtr expected, int depth, IValue& out);
   bool readDict(TypePtr expected, int depth, IValue& out);
@@ -111,6 +119,7 @@ bool ValueReader::readValue(TypePtr expected, int depth, IValue& out) {
     default:
       break;
   }
+  if (expects(expected, TypeKind::Enum) && startsMember(c_)) return readMember(expected, out);
   if (startsTensor(c_)) {
     if (const size_t head = c_.rest().find('=');
         head != std::string_view::npos && c_.peek(head + 1) == '@' && c_.rest().find_first_of(" \t\n,(") > head)
@@ -160,6 +169,20 @@ bool ValueReader::readWord(IValue& out) {
         .note("text is written in double quotes, files as @path, tensors as 2x3:f32=[1 2 3; 4 5 6] or 2x3:f32:randn");
     return false;
   }
+  return true;
+}
+
+// "Mode.MEAN", or with the whole name of the class, as graphs have it. What it stands for is not known here.
+bool ValueReader::readMember(TypePtr type, IValue& out) {
+  const size_t begin = c_.at();
+  while (isNamePart(c_.peek()) || c_.peek() == '.') c_.skip(1);
+  const std::string_view text = c_.from(begin), whole = type->name();
+  const size_t dot = text.rfind('.');
+  const std::string_view owner = text.substr(0, dot == std::string_view::npos ? 0 : dot);
+  const bool isOwner = whole == owner || whole.ends_with("." + std::string(owner));
+  if (dot == std::string_view::npos || !isOwner || text.ends_with('.'))
+    return c_.fail(begin, fmt::format("expected a member of {}, found '{}'", typeName(type), abbreviate(text, 80)));
+  out = Ref<EnumValue>::make(type, std::string(text.substr(dot + 1)), IValue());
   return true;
 }
 

@@ -79,6 +79,9 @@ void ValueWriter::open(const IValue& v) {
       stack_.push_back(std::move(f));
       return;
     }
+    case IValue::Tag::Enum:
+      out_ += valueText(v, LiteralStyle::Plain);
+      return;
     default:
       out_ += "<" + valueText(v, LiteralStyle::Plain) + ">";
       return;  // the grammar has no such values

@@ -46,7 +46,7 @@ class Copy {
   size_t items_ = 0;
 };
 
-std::string keyOfMember(const EnumValue& e) { return "attribute:" + e.type->name() + "." + e.member; }
+std::string keyOfMember(const EnumValue& e) { return memberKey(e.type, e.member); }
 
 template <class Visit>
 void forEachEnum(const IValue& value, Visit&& visit) {
@@ -82,6 +82,10 @@ IValue withTensors(const IValue& value, const std::string& path, Weights& weight
                     return t ? IValue(*t) : item;
                   }).of(value, path);
   return copyContainers(filled, true);
+}
+
+std::string memberKey(TypePtr type, std::string_view member) {
+  return "attribute:" + type->name() + "." + std::string(member);
 }
 
 void writeEnumMembers(const IValue& value, Metadata& metadata) {

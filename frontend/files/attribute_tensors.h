@@ -9,6 +9,7 @@
 #include "ir/values/ivalue.h"
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,8 @@ IValue withoutTensors(const IValue& value, const std::string& path, std::vector<
 // The value that withoutTensors() had, as one that runs share.
 IValue withTensors(const IValue& value, const std::string& path, Weights& weights);
 
+// Under which key it is kept what a member of an enum stands for; without a name the start of all its members' keys.
+std::string memberKey(TypePtr type, std::string_view member);
 // Adds what the enums in a value stand for.
 void writeEnumMembers(const IValue& value, Metadata& metadata);
 // Gives the enums in a value what they stand for, as far as it is known.

@@ -136,6 +136,17 @@ class Views(torch.nn.Module):
         return self.cache * 1, self.turned + 0, self.waves * x[1], self.parts * 1
 
 
+class Chosen(torch.nn.Module):
+    """An enum is among the inputs."""
+
+    def forward(self, x, color: Color, other: Optional[Color] = None) -> Tuple[torch.Tensor, Color, str, int]:
+        if color == Color.RED:
+            x = x + 1
+        if other is not None:
+            x = x * other.value
+        return x, color, color.name, color.value
+
+
 def views():
     """A checkpoint of what sees conjugates and negatives."""
     waves = torch.tensor([1 + 2j, 3 - 4j])
@@ -225,6 +236,7 @@ def main():
                     "float8_e5m2": torch.tensor([57344, float("inf")]).to(torch.float8_e5m2)}, path("carried_2.pth"))
         torch.jit.script(Views()).save(path("views_2.pt"))
         torch.jit.script(Recipes()).save(path("recipes_2.pt"))
+        torch.jit.script(Chosen()).save(path("enum_2.pt"))
         torch.save(mixed(), path("mixed_2.pth"), pickle_protocol=5)
         torch.save({"conv.bias": torch.ones(2), "head.weight": torch.eye(3, 2).to_sparse()}, path("sparse_2.pth"))
         torch.save(views(), path("views_2.pth"))

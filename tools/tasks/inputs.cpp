@@ -31,6 +31,8 @@ std::string example(TypePtr type) {
       return "'\"text\"'";
     case TypeKind::Device:
       return "'\"cpu\"'";
+    case TypeKind::Enum:
+      return std::string(type->name().substr(type->name().rfind('.') + 1)) + ".MEMBER";
     case TypeKind::Optional:
       return example(type->element());
     case TypeKind::List: {
