@@ -92,8 +92,8 @@ std::span<const ExportedInput> inputSizesOf(const ModuleState& state, const Grap
 Metadata membersOfInputs(const ModuleState& state, const Graph& graph);
 
 // What inputs are that a caller leaves out, and what members of enums stand for: graph text has no place for it, so
-// that files written beside it, and engine files, keep it: defaults as "default:NAME". Of a lowered module, whose graph is
-// its method:
+// that files written beside it, and engine files, keep it: defaults as "default:NAME". Of a lowered module, whose graph
+// is its method:
 void writeDefaults(const ModuleState& state, Metadata& metadata);
 // Of a module with one graph.
 void readDefaults(ModuleState& state, const Metadata& metadata);
