@@ -104,8 +104,8 @@ OptionSpec calibrateOption() {
   return {
       "--calibrate", "PATH",
       "with --precision int8: example inputs, from which fixed grids of the values between layers are found; a file "
-      "of lines NAME=VALUE (.txt), or the value of the only input; of a folder, all files; may be given several times",
-      [](Options& o, const std::string& v) { calibrationIn(o).inputs.push_back(v); }};
+      "of lines NAME=VALUE (.txt), or the value of the only input; of a folder, all files",
+      [](Options& o, const std::string& v) { calibrationIn(o).inputs.push_back(v); }, true};
 }
 
 OptionSpec calibrationOption() {
