@@ -28,7 +28,7 @@ namespace HWY_NAMESPACE {
 inline constexpr int kRunOutputs = kVectors == 1 ? 8 : kVectors == 2 ? 6 : 2;  // sums that fit the registers
 
 void groupedWeights(const void* from, WeightStorage storage, const float* scales, int64_t rows, float* to) {
-  convertWeights(from, storage, scales, 0, rows, to);
+  convertWeights(from, storage, scales, 0, rows, true, to);
 }
 
 // Outputs `outStep` floats apart that see the same kernel positions, `inStep` floats apart in the input.

@@ -56,7 +56,7 @@ void pixelsToPlanes(const float* pixels, int64_t channels, int64_t count, float*
   transpose(pixels, kBlock, channels, count, to, plane);
 }
 void storedWeights(const void* packed, WeightStorage storage, const float* scales, int64_t depth, float* to) {
-  convertWeights(packed, storage, scales, 0, depth, to);
+  convertWeights(packed, storage, scales, 0, depth, true, to);
 }
 
 // Vectors of outputs that lie anywhere in the planes, each from `offsets` on.

@@ -60,27 +60,17 @@ struct LoadI8 {
   }
 };
 
-// Calls body(integral constant r) for each row r of a group.
-template <int kGroup, class Body>
-HWY_INLINE void forRowsOfGroup(Body&& body) {
-  body(std::integral_constant<int, 0>());
-  if constexpr (kGroup > 1) body(std::integral_constant<int, 1>());
-  if constexpr (kGroup == 4) {
-    body(std::integral_constant<int, 2>());
-    body(std::integral_constant<int, 3>());
-  }
-}
-
 // `rows` rows of 16 stored weights from row `first` of a panel -> f32, times the scales of their columns if there are
-// any.
+// any. fetches: its next rows too, as the panels in between make the processor's own prefetching stop.
 template <class Load>
-HWY_INLINE void convertRows(const void* panel, const float* scales, int64_t first, int64_t rows, float* to) {
+HWY_INLINE void convertRows(const void* panel, const float* scales, int64_t first, int64_t rows, bool fetches,
+                            float* to) {
   const hn::CappedTag<float, kBlock> d;
-  // A panel's next rows are prefetched: the panels in between make the processor's own prefetching stop.
   const int64_t end = first + rows;
   for (int64_t at = first / Load::kGroup * Load::kGroup; at < end; at += Load::kGroup) {
-    __builtin_prefetch(static_cast<const char*>(panel) +
-                       at * kBlock * static_cast<int64_t>(sizeof(typename Load::Stored)) + 4096);
+    if (fetches)
+      __builtin_prefetch(static_cast<const char*>(panel) +
+                         at * kBlock * static_cast<int64_t>(sizeof(typename Load::Stored)) + 4096);
     forRowsOfGroup<Load::kGroup>([&](auto row) HWY_ATTR {
       if (at + row < first || at + row >= end) return;
       float* out = to + (at + row - first) * kBlock;
@@ -95,18 +85,18 @@ HWY_INLINE void convertRows(const void* panel, const float* scales, int64_t firs
 }
 
 inline void convertWeights(const void* panel, WeightStorage storage, const float* scales, int64_t first, int64_t rows,
-                           float* to) {
+                           bool fetches, float* to) {
   switch (storage) {
     case WeightStorage::F32:
       std::memcpy(to, static_cast<const float*>(panel) + first * kBlock,
                   static_cast<size_t>(rows * kBlock) * sizeof(float));
       return;
     case WeightStorage::F16:
-      return convertRows<LoadF16>(panel, nullptr, first, rows, to);
+      return convertRows<LoadF16>(panel, nullptr, first, rows, fetches, to);
     case WeightStorage::BF16:
-      return convertRows<LoadBF16>(panel, nullptr, first, rows, to);
+      return convertRows<LoadBF16>(panel, nullptr, first, rows, fetches, to);
     case WeightStorage::I8:
-      return convertRows<LoadI8>(panel, scales, first, rows, to);
+      return convertRows<LoadI8>(panel, scales, first, rows, fetches, to);
     case WeightStorage::Integers:
     case WeightStorage::Bytes:
       break;  // never become f32
@@ -181,6 +171,15 @@ inline bool runStored(const Product& p, const RowTile& tile, int64_t panel) {
   return true;
 }
 
+// A whole tile times weights in bf16, which become f32 in registers: while tiles are not many, that takes less than to
+// convert the weights for all of them.
+inline constexpr bool kHasBrainTiles = HWY_TARGET == HWY_AVX3;
+template <int kStride>
+inline void runBrainTile(int rows, const Tile& t) {
+  if constexpr (kHasBrainTiles)
+    tileOf<kTilePanels, kStride, false, LoadBF16>(rows, std::make_integer_sequence<int, kTileRows>())(t);
+}
+
 // Whether results still have to be changed where they lie.
 inline bool isUnfinished(const Epilogue& e) {
   return e.factors || (e.activation != Activation::None && !isClamp(e.activation));
@@ -217,11 +216,13 @@ struct ProductPart {
   int panels;
   int64_t lanes;  // in the last panel
   int64_t firstStep, stepCount, depth;
+  int64_t within;  // the first step, where it begins
   const float* b;
   int64_t panelStride;
   bool first, last;   // chunk of the depth
-  const float* next;  // rows of B that are needed after this part
-  int64_t nextRows;
+  bool stored;        // b are pairs of bf16, that become f32 in registers
+  const float* next;  // lines of B that are needed after this part, and as many of each panel, so many floats apart
+  int64_t nextLines, nextStride;
 };
 
 inline void runPart(const Product& p, const ProductPart& part, const RowTile* tiles, int64_t tileCount) {
@@ -245,22 +246,27 @@ inline void runPart(const Product& p, const ProductPart& part, const RowTile* ti
     t.high = clampHigh(e);
   }
   // While they run, the tiles fetch what is needed next, each a share.
-  int64_t toFetch = part.nextRows, share = 0;
+  int64_t toFetch = part.nextLines, share = 0;
   const float* next = part.next;
   if (toFetch > 0) {
-    t.aheadRows = (toFetch - 1) / (tileCount * part.stepCount) + 1;
-    share = t.aheadRows * part.stepCount;
+    t.aheadStride = part.nextStride;
+    t.aheadLines = (toFetch - 1) / (tileCount * part.stepCount) + 1;
+    share = t.aheadLines * part.stepCount;
   }
   for (int64_t i = 0; i < tileCount; ++i) {
     const RowTile& tile = tiles[i];
     int64_t at = tile.c + part.panel * p.cPanel;
-    t.a = p.a + tile.a;
+    t.a = p.a + tile.a + part.within;
     t.ahead = toFetch > 0 ? next : nullptr;
     toFetch -= share;
     next += share * kBlock;
     t.c = p.c + at;
     t.residual = part.first && e.residual ? e.residual + at : nullptr;
-    if (part.lanes < kBlock)
+    if (part.stored)
+      p.rowStride == 1 ? runBrainTile<1>(tile.rows, t)
+      : strided        ? runBrainTile<0>(tile.rows, t)
+                       : runBrainTile<kBlock>(tile.rows, t);
+    else if (part.lanes < kBlock)
       p.rowStride == 1 ? runPartialTile<1>(tile.rows, t) : runPartialTile<0>(tile.rows, t);
     else if (p.rowStride == 1)
       runFullTile<1>(tile.rows, part.panels, t);
@@ -277,12 +283,20 @@ inline void runProduct(const Product& p, const RowTile* tiles, int64_t tileCount
                        int64_t following = kNoPanel) {
   alignas(64) float converted[kConvertChunk * kWidePanels * kBlock];
   int mostRows = 0;
-  for (int64_t i = 0; i < tileCount; ++i) mostRows = std::max(mostRows, tiles[i].rows);
+  int64_t allRows = 0;
+  for (int64_t i = 0; i < tileCount; ++i) {
+    mostRows = std::max(mostRows, tiles[i].rows);
+    allRows += tiles[i].rows;
+  }
   const int group = tilePanels(mostRows);
   const int64_t panelRows = p.panelDepth ? p.panelDepth : p.depthOf();
   const int64_t panelFloats = panelRows * kBlock, fullSteps = p.stepCount - p.tailSteps;
   const int64_t distance = panelBytes(panelRows, p.storage);
-  const int64_t depthChunk = p.storage == WeightStorage::F32 ? kDepthChunk : kConvertChunk;
+  constexpr int64_t kMostBrainRows = 192;  // of more it is worth it to convert weights for all
+  const bool brains = kHasBrainTiles && p.storage == WeightStorage::BF16 && group == kTilePanels &&
+                      allRows <= kMostBrainRows && p.depth % LoadBF16::kGroup == 0 &&
+                      p.tailDepth % LoadBF16::kGroup == 0;
+  const int64_t convertChunk = p.storage == WeightStorage::F32 ? kDepthChunk : kConvertChunk;
   for (int64_t panel = firstPanel; panel < endPanel;) {
     ProductPart part{};
     part.panel = panel;
@@ -300,35 +314,50 @@ inline void runProduct(const Product& p, const RowTile* tiles, int64_t tileCount
       panel += part.panels;
       continue;
     }
+    part.stored = brains && part.panels == kTilePanels && part.lanes == kBlock;
+    const int64_t depthChunk = part.stored ? kDepthChunk : convertChunk;
+    const int64_t chunkRows = std::min(std::max(depthChunk, p.depth), panelRows);
     int64_t row = 0;  // of the panel of B
-    for (int64_t step = 0; step < p.stepCount; step += part.stepCount) {
+    for (int64_t step = 0; step < p.stepCount;) {
       const bool tail = step >= fullSteps;
-      part.depth = tail ? p.tailDepth : p.depth;
+      const int64_t depth = tail ? p.tailDepth : p.depth;
+      part.depth = p.storage == WeightStorage::F32 ? depth : std::min(depth - part.within, depthChunk);
       part.firstStep = step;
-      part.stepCount = std::min(std::max<int64_t>(1, depthChunk / part.depth), (tail ? p.stepCount : fullSteps) - step);
-      part.first = step == 0;
-      part.last = step + part.stepCount == p.stepCount;
+      part.stepCount = 1;
+      if (part.depth == depth)
+        part.stepCount = std::min(std::max<int64_t>(1, depthChunk / depth), (tail ? p.stepCount : fullSteps) - step);
+      const int64_t end = part.within + part.depth < depth ? step : step + part.stepCount;
+      part.first = row == 0;
+      part.last = end == p.stepCount;
       const int64_t rows = part.stepCount * part.depth;
       const char* b = static_cast<const char*>(p.b) + panel * distance;
+      // Then comes the next chunk of these panels, or another panel.
+      const int64_t after = !part.last ? panel : panel + part.panels < endPanel ? panel + part.panels : following;
+      part.nextLines = 0;
+      if (tileCount > 1 && after != kNoPanel) {
+        const int64_t bytes = panelBytes(part.last ? chunkRows : rows, p.storage);
+        part.nextLines = bytes / static_cast<int64_t>(sizeof(CacheLine));
+        part.nextStride = distance / static_cast<int64_t>(sizeof(float));
+        part.next = reinterpret_cast<const float*>(b + (after - panel) * distance +
+                                                   (part.last ? 0 : panelBytes(row, p.storage) + bytes));
+      }
       if (p.storage == WeightStorage::F32) {
         part.b = reinterpret_cast<const float*>(b) + row * kBlock;
         part.panelStride = panelFloats;
-        // Then comes the next chunk of these panels, or another panel.
-        const int64_t after = !part.last ? panel : panel + part.panels < endPanel ? panel + part.panels : following;
-        part.nextRows = 0;
-        if (tileCount > 1 && after != kNoPanel) {
-          part.nextRows = rows;
-          part.next = part.b + (after - panel) * panelFloats + (part.last ? -row : rows) * kBlock;
-        }
+      } else if (part.stored) {
+        part.b = reinterpret_cast<const float*>(b + panelBytes(row, p.storage));
+        part.panelStride = distance / static_cast<int64_t>(sizeof(float));
       } else {
         for (int i = 0; i < part.panels; ++i)
           convertWeights(b + i * distance, p.storage, p.scales + (panel + i) * kBlock, row, rows,
-                         converted + i * rows * kBlock);
+                         part.nextLines == 0 || mostRows <= kWideRows, converted + i * rows * kBlock);
         part.b = converted;
         part.panelStride = rows * kBlock;
       }
       runPart(p, part, tiles, tileCount);
       row += rows;
+      part.within = end == step ? part.within + part.depth : 0;
+      step = end;
     }
     panel += part.panels;
   }

@@ -14,6 +14,8 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
+#include <type_traits>
+#include <utility>
 
 HWY_BEFORE_NAMESPACE();
 namespace tscompile {
@@ -43,8 +45,20 @@ inline constexpr int kWideRows = 2;
 // Blocks of pixels are fetched so many steps before they are read: another processor may have made them.
 inline constexpr int64_t kStepsAhead = 2;
 
+// Calls body(integral constant r) for each row r of a group.
+template <int kGroup, class Body>
+HWY_INLINE void forRowsOfGroup(Body&& body) {
+  body(std::integral_constant<int, 0>());
+  if constexpr (kGroup > 1) body(std::integral_constant<int, 1>());
+  if constexpr (kGroup == 4) {
+    body(std::integral_constant<int, 2>());
+    body(std::integral_constant<int, 3>());
+  }
+}
+
 // kStride: floats between rows of A; 0: t.rowStride. kPart: of the panel, which is one, only t.lanes columns are there.
-template <int kRows, int kPanels, int kStride, bool kPart = false>
+// Load: how B is stored; void: f32. Else panelStride counts words, and depths are whole groups of its rows.
+template <int kRows, int kPanels, int kStride, bool kPart = false, class Load = void>
 HWY_NOINLINE void tileKernel(const Tile& t) {
   constexpr int kSums = kPanels * kVectors;
   const hn::CappedTag<float, kBlock> d;
@@ -89,27 +103,47 @@ HWY_NOINLINE void tileKernel(const Tile& t) {
   const float* ahead = t.ahead;
   for (int64_t step = 0; step < t.stepCount; ++step) {
     if (kRows > kWideRows && ahead)
-      for (int64_t i = 0; i < t.aheadRows; ++i, ahead += kBlock)
-        for (int panel = 0; panel < kPanels; ++panel) __builtin_prefetch(ahead + panel * t.panelStride, 0, 2);
+      for (int64_t i = 0; i < t.aheadLines; ++i, ahead += kBlock)
+        for (int panel = 0; panel < kPanels; ++panel) __builtin_prefetch(ahead + panel * t.aheadStride, 0, 2);
     const float* HWY_RESTRICT a = t.a + t.steps[step];
     if (kStride == kBlock && step + kStepsAhead < t.stepCount) {
       const float* later = t.a + t.steps[step + kStepsAhead];
 #pragma GCC unroll 16
       for (int r = 0; r < kRows; ++r) __builtin_prefetch(later + r * kStride);
     }
+    if constexpr (std::is_void_v<Load>) {
 #pragma GCC unroll 1
-    for (int64_t k = 0; k < t.depth; ++k) {
-      V bv[kSums];
+      for (int64_t k = 0; k < t.depth; ++k) {
+        V bv[kSums];
 #pragma GCC unroll 16
-      for (int v = 0; v < kSums; ++v) bv[v] = hn::LoadU(d, b + (v / kVectors) * t.panelStride + at(v));
+        for (int v = 0; v < kSums; ++v) bv[v] = hn::LoadU(d, b + (v / kVectors) * t.panelStride + at(v));
 #pragma GCC unroll 16
-      for (int r = 0; r < kRows; ++r) {
-        V av = hn::Set(d, a[r * stride]);
+        for (int r = 0; r < kRows; ++r) {
+          V av = hn::Set(d, a[r * stride]);
 #pragma GCC unroll 16
-        for (int v = 0; v < kSums; ++v) sum[r][v] = hn::MulAdd(av, bv[v], sum[r][v]);
+          for (int v = 0; v < kSums; ++v) sum[r][v] = hn::MulAdd(av, bv[v], sum[r][v]);
+        }
+        a += 1;
+        b += kBlock;
       }
-      a += 1;
-      b += kBlock;
+    } else {
+#pragma GCC unroll 1
+      for (int64_t k = 0; k < t.depth; k += Load::kGroup) {
+        forRowsOfGroup<Load::kGroup>([&](auto row) HWY_ATTR {
+          V bv[kSums];
+#pragma GCC unroll 16
+          for (int v = 0; v < kSums; ++v)
+            bv[v] = Load().template load<row>(d, b + (v / kVectors) * t.panelStride, 0, at(v));
+#pragma GCC unroll 16
+          for (int r = 0; r < kRows; ++r) {
+            V av = hn::Set(d, a[r * stride + row]);
+#pragma GCC unroll 16
+            for (int v = 0; v < kSums; ++v) sum[r][v] = hn::MulAdd(av, bv[v], sum[r][v]);
+          }
+        });
+        a += Load::kGroup;
+        b += Load::kGroup * kBlock * sizeof(typename Load::Stored) / sizeof(float);
+      }
     }
   }
   if (t.clamp) {
@@ -129,9 +163,9 @@ HWY_NOINLINE void tileKernel(const Tile& t) {
 
 using TileFunction = void (*)(const Tile&);
 
-template <int kPanels, int kStride, bool kPart = false, int... kRow>
+template <int kPanels, int kStride, bool kPart = false, class Load = void, int... kRow>
 inline TileFunction tileOf(int rows, std::integer_sequence<int, kRow...>) {
-  static constexpr TileFunction kTable[] = {tileKernel<kRow + 1, kPanels, kStride, kPart>...};
+  static constexpr TileFunction kTable[] = {tileKernel<kRow + 1, kPanels, kStride, kPart, Load>...};
   return kTable[rows - 1];
 }
 
@@ -152,7 +186,7 @@ inline void runFullTile(int rows, int panels, const Tile& t) {
   for (int p = 0; p < panels; ++p) {
     tileOf<1, kStride>(rows, std::make_integer_sequence<int, kTileRows>())(one);
     one.b += t.panelStride;
-    if (one.ahead) one.ahead += t.panelStride;
+    if (one.ahead) one.ahead += t.aheadStride;
     one.c += t.cPanel;
     if (one.bias) one.bias += kBlock;
     if (one.residual) one.residual += t.cPanel;

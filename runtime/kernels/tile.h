@@ -18,8 +18,9 @@ struct Tile {
   int64_t cRow, cPanel;   // floats between rows and panels of c
   const float* bias;      // kBlock floats a panel, or null
   const float* residual;  // strides of c, or null
-  const float* ahead;     // rows of B needed next, at the same distance of panels; fetched on the way, or null
-  int64_t aheadRows;      // in a step
+  const float* ahead;     // lines of B needed next; fetched on the way, or null
+  int64_t aheadStride;    // floats between those of each panel
+  int64_t aheadLines;     // in a step
   bool accumulate;        // start from c; bias is not read
   int64_t lanes;          // of a panel that is only partly there
   bool clamp;

@@ -416,6 +416,17 @@ TEST(EngineConv, VolumesOfStoredPrecisions) {
     }
 }
 
+// A row of a kernel is deeper than what becomes f32 at a time.
+TEST(EngineConv, LongKernelsOfStoredPrecisions) {
+  for (WeightStorage storage : {WeightStorage::F16, WeightStorage::BF16, WeightStorage::I8})
+    for (int64_t channels : {1, 3}) {
+      ConvCase t{shapeOf(2, channels, 1, 3000, 70, 401, 40)};
+      t.shape.kernelHeight = t.shape.strideHeight = 1;
+      t.storage = storage;
+      checkConv(t, 1e-3);
+    }
+}
+
 TEST(EngineConv, Batches) {
   checkConv({shapeOf(64, 1, 32, 32, 6, 3)});
   checkConv({shapeOf(64, 6, 15, 15, 16, 3)});
