@@ -13,7 +13,7 @@ namespace {
 PackedMatrix packed(WeightStore& store, const Tensor& weight, const ProductPrecision& precision, Tensor& memory) {
   const WeightStorage storage = precision.weights;
   const int64_t k = weight.size(1), n = weight.size(0);
-  memory = store.get(fmt::format("recurrent {}x{}", k, n), weight, [&] {
+  memory = store.get(fmt::format("recurrent {}x{} as {}", k, n, static_cast<int>(storage)), weight, [&] {
     Tensor made = store.buffer(packedBytes(k, n, storage));
     packMatrix(k, n, decodedOnce(weight).data<float>(), weight.stride(1), weight.stride(0), storage, made.raw());
     return made;
@@ -65,9 +65,15 @@ void RecurrentLayer::prepare(WeightStore& store, const ProductPrecision& precisi
     const WeightStorage storage = fitting(precision.weights, [&] { return weight; });
     return packed(store, weight, {storage, precision.roundsRows}, memory);
   };
+  // Each step would bring weights to f32 again. Those that a core's cache does not hold are read faster as they are.
+  constexpr int64_t kCached = 1 << 20;
+  auto packHidden = [&](const Tensor& weight, Tensor& memory) {
+    if (steps == 1 || weight.numel() * static_cast<int64_t>(sizeof(float)) > kCached) return pack(weight, memory);
+    return packed(store, weight, {}, memory);
+  };
   for (Direction& d : parts) {
     d.packedInput = pack(d.input, d.memory[0]);
-    d.packedHidden = pack(d.hidden, d.memory[1]);
+    d.packedHidden = packHidden(d.hidden, d.memory[1]);
     if (d.projection.defined()) d.packedProjection = pack(d.projection, d.memory[2]);
     // GRU takes a part of the state's bias times a gate: it stays with the state.
     const bool apart = cell == RecurrentCell::Gru;
