@@ -573,9 +573,8 @@ std::optional<size_t> firstOutOfOrder(std::span<const IValue> inputs) {
 // Whether the model failed in a run, rather than that it was stopped.
 bool failedItself(const Diagnostics& diagnostics) {
   const auto& all = diagnostics.list();
-  return std::ranges::any_of(all, [](const Diagnostic& d) {
-    return d.severity == Severity::Error && d.kind == ErrorKind::Model;
-  });
+  return std::ranges::any_of(
+      all, [](const Diagnostic& d) { return d.severity == Severity::Error && d.kind == ErrorKind::Model; });
 }
 
 Result<std::vector<IValue>> runInOrder(const ModuleState& state, const Program& program, std::span<const IValue> inputs,

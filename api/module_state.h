@@ -31,7 +31,7 @@ struct ModuleState {
   // Of a lowered module: the one that it was made from, which has the weights and what is still called; whether the
   // first input of the graph is still that module.
   std::shared_ptr<ModuleState> origin;
-  size_t originGraph = 0;  // of which it was made; kNoGraph: whose inputs are none of its own
+  size_t originGraph = 0;              // of which it was made; kNoGraph: whose inputs are none of its own
   const Graph* originEntry = nullptr;  // the same of any module; null: it takes other inputs, or was read from a file
   bool takesSelf = true;
   EngineOptions engine;                                           // of the engines that its graphs hold
