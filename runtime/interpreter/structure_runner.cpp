@@ -1,6 +1,7 @@
 #include "runtime/interpreter/structure_runner.h"
 
 #include "ir/analysis/node_form.h"
+#include "ir/values/aten.h"
 
 #include <algorithm>
 #include <numeric>
@@ -15,9 +16,8 @@ StructureRunner::StructureRunner(const OpRegistry& registry) {
 }
 
 bool StructureRunner::runs(Symbol kind) {
-  static const Symbol kEffects[] = {
-      sym::SetAttr, sym::CreateObject, sym::RaiseException,       sym::Enter,
-      sym::Exit,    sym::GetAttr,      Symbol::of("prim::Print"), Symbol::of("aten::wait")};
+  static const Symbol kEffects[] = {sym::SetAttr, sym::CreateObject, sym::RaiseException,       sym::Enter,
+                                    sym::Exit,    sym::GetAttr,      Symbol::of("prim::Print"), aten::wait};
   return structureHandler(kind) && std::find(std::begin(kEffects), std::end(kEffects), kind) == std::end(kEffects);
 }
 

@@ -1,7 +1,8 @@
-#include "api/failed_run.h"
+#include "api/support/failed_run.h"
 
 #include "api/module_state.h"
 #include "ir/analysis/alias.h"
+#include "ir/values/aten.h"
 
 #include <algorithm>
 
@@ -10,8 +11,8 @@ namespace {
 
 // Effects that a second run may have again: nobody hears what it prints, and it draws the same numbers.
 bool isRepeatable(const Node* n, const OpRegistry& registry) {
-  static const Symbol kPrint = Symbol::of("prim::Print"), kWarn = Symbol::of("aten::warn");
-  if (n->kind() == sym::RaiseException || n->kind() == kPrint || n->kind() == kWarn) return true;
+  static const Symbol kPrint = Symbol::of("prim::Print");
+  if (n->kind() == sym::RaiseException || n->kind() == kPrint || n->kind() == aten::warn) return true;
   const Operator* op = registry.resolve(*n);
   return op && op->drawsRandom(*n) && !op->isInPlaceVariant() && !op->outCount();
 }
