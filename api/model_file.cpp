@@ -1,8 +1,8 @@
 #include "api/model_file.h"
 
-#include "api/archive.h"
 #include "api/built_model.h"
 #include "api/engine_file.h"
+#include "api/support/archive.h"
 #include "frontend/export/export_file.h"
 #include "frontend/files/file_kind.h"
 

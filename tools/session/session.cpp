@@ -1,9 +1,9 @@
 #include "tools/session/session.h"
 
-#include "api/archive.h"
 #include "api/engine_file.h"
 #include "api/extensions.h"
 #include "api/model_file.h"
+#include "api/support/archive.h"
 #include "frontend/export/export_file.h"
 #include "frontend/files/file_io.h"
 #include "frontend/files/file_kind.h"

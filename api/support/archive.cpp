@@ -1,4 +1,4 @@
-#include "api/archive.h"
+#include "api/support/archive.h"
 
 #include "frontend/archive/source_origins.h"
 #include "frontend/archive/torch_archive.h"

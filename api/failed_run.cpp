@@ -1,4 +1,4 @@
-#include "api/support/failed_run.h"
+#include "api/failed_run.h"
 
 #include "api/module_state.h"
 #include "ir/analysis/alias.h"
