@@ -294,4 +294,6 @@ void InferCall::resultSizes(DimSpan sizes) {
 
 void InferCall::resultUnknown() { next(); }
 
+void InferCall::resultUndefined() { next().kind = InferredResult::Kind::Undefined; }
+
 }  // namespace tscompile

@@ -47,7 +47,7 @@ struct SymbolicValue {
 
 // A result of inference: a tensor, or anything else.
 struct InferredResult {
-  enum class Kind : uint8_t { Unknown, Tensor, Integers, Tensors } kind = Kind::Unknown;
+  enum class Kind : uint8_t { Unknown, Tensor, Integers, Tensors, Undefined } kind = Kind::Unknown;
   TensorSpec tensor;                // of Integers: they are its sizes; entries may be unknown (isUnknownInteger)
   std::vector<TensorSpec> tensors;  // of a list of tensors
 };
@@ -107,6 +107,7 @@ class InferCall {
   // An int or int[] that holds sizes of tensors, which may be unknown.
   void resultSizes(DimSpan sizes);
   void resultUnknown();
+  void resultUndefined();  // no tensor, such as weights that nobody asks for
 
   size_t resultCount() const { return resultCount_; }
   const InferredResult& inferred(size_t i) const { return results()[i]; }

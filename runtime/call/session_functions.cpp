@@ -38,6 +38,7 @@ bool isOfKind(const InferredResult& result, TypePtr type) {
     case Kind::Unknown:
       return true;
     case Kind::Tensor:
+    case Kind::Undefined:
       return item->isTensor();
     case Kind::Tensors:
       return item->is(TypeKind::List) && item->element(0)->isTensor();

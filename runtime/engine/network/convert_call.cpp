@@ -142,10 +142,9 @@ bool ConvertCall::fitsResult(size_t i) const {
 void ConvertCall::makeResults(size_t i) {
   using Kind = InferredResult::Kind;
   Kind kind = i < inferred_->resultCount() ? inferred_->inferred(i).kind : Kind::Unknown;
+  if (kind == Kind::Undefined) return setResult(i, Tensor());
   if (kind == Kind::Tensor) {
     const TensorSpec& s = inferred_->inferred(i).tensor;
-    // A result that is left undefined, such as weights that nobody asks for.
-    if (s.hasRank && s.sizes.empty() && s.dtype == DType::Undefined) return setResult(i, Tensor());
     if (!s.hasRank || !allKnown(s.sizes) || s.dtype == DType::Undefined)
       kind = Kind::Unknown;
     else

@@ -273,7 +273,7 @@ void inferMultiHead(InferCall& call) {
   TensorInfo query = call.tensor(0), key = call.tensor(1);
   call.require(!query.hasRank || query.rank() == 3, "expected 3-D `query`, got {}-D tensor", query.rank());
   call.result(query);
-  if (!call.flag(10)) return call.isRun() ? call.result(DType::Undefined, {}) : call.resultUnknown();
+  if (!call.flag(10)) return call.isRun() ? call.resultUndefined() : call.resultUnknown();
   if (!query.hasRank || !key.hasRank) return call.resultOfUnknownRank(query.dtype);
   call.require(key.rank() == 3, "expected 3-D `key`, got {}-D tensor", key.rank());
   Dims sizes{query.sizes[0]};

@@ -192,7 +192,7 @@ void inferEinsum(InferCall& call) {
   for (const TensorInfo& t : operands) {
     if (!t.hasRank) throw InferCall::NotKnown{};
     sizes.push_back(t.sizes);
-    if (t.dtype != dtype || isIntegral(t.dtype, true)) dtype = DType::Undefined;
+    if (t.dtype != dtype || (isIntegral(t.dtype, true) && t.dtype != DType::Int64)) dtype = DType::Undefined;
   }
   Layout l = layOut(eq, sizes);
   call.result(dtype, DimSpan(l.sizes).first(l.kept));
