@@ -1,6 +1,7 @@
 #include "runtime/engine/layers/fourier_layer.h"
 
 #include "runtime/call/thread_pool.h"
+#include "runtime/engine/layers/complex_layer.h"
 #include "runtime/engine/layers/operands.h"
 
 #include <algorithm>
@@ -134,23 +135,6 @@ std::string_view fourierProblem(int64_t points, int64_t lines) {
   if (!FourierPlan::accepts(points)) return "the number of points has a large prime factor";
   return lines < kFewestLines ? "it transforms few lines" : std::string_view();
 }
-
-namespace {
-
-// Complex elements in row-major order: as pairs of f32.
-TensorId contiguousComplex(ConvertCall& call, TensorId id) {
-  Network& n = call.network();
-  const NetTensor t = n[id];
-  if (t.contiguous) return id;
-  Dims sizes = t.sizes, strides = t.strides;
-  for (int64_t& s : strides) s *= 2;
-  sizes.push_back(2);
-  strides.push_back(1);
-  TensorId pairs = addCopy(call, n.addView(t.buffer, DType::Float32, sizes, strides, t.offset * 2));
-  return n.addView(n[pairs].buffer, t.dtype, t.sizes, contiguousStrides(t.sizes), 0);
-}
-
-}  // namespace
 
 Tensor addFourier(ConvertCall& call, const Tensor& x, const FourierStep& step) {
   TensorId input = call.idOf(x);

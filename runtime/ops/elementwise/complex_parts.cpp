@@ -1,7 +1,9 @@
 #include "runtime/ops/elementwise/complex_parts.h"
 
+#include "runtime/engine/layers/complex_layer.h"
 #include "runtime/engine/layers/operands.h"
 #include "runtime/ops/call_op.h"
+#include "runtime/reference/elementwise.h"
 
 #include <limits>
 #include <numbers>
@@ -105,18 +107,30 @@ IValue crossed(const ConvertCall& call, const IValue& pairs, float ofReal, float
 
 }  // namespace
 
+namespace {
+
+void addLayer(ConvertCall& call, bool divides) {
+  auto factor = [&](size_t i) {
+    const Tensor x = operandTensor(call, i);
+    return call.argument(i).isTensor() ? x : convertTensor(x, kComplex);
+  };
+  addComplexLayer(call, factor(0), factor(1), divides);
+}
+
+}  // namespace
+
 // Complex numbers lie in pairs: what needs real and imaginary parts apart is faster by one loop over both.
 void convertComplexProduct(ConvertCall& call) {
   const IValue& by = call.argument(1);
-  if (!isComplexTensor(call, 0) || !by.isNumber() || by.isComplex())
-    return convertToKernel(call, "both factors are tensors, or complex");
+  if (!isComplexTensor(call, 0) || !by.isNumber() || by.isComplex()) return addLayer(call, false);
   const IValue pairs = pairsOf(call, call.tensor(0));
   setPairs(call, two(call, "add", product(call, pairs, by), crossed(call, pairs, -0.0F, 0)));
 }
 
 void convertComplexQuotient(ConvertCall& call) {
   const IValue& by = call.argument(1);
-  if (!by.isNumber() || by.isComplex()) return convertToKernel(call, "the divisor is a tensor, or complex");
+  if (by.isTensor() && !isComplexTensor(call, 1)) return addLayer(call, true);
+  if (!by.isNumber() || by.isComplex()) return convertToKernel(call, "the divisor is complex");
   const IValue pairs = pairsOf(call, call.tensor(0));
   const auto zero = static_cast<float>(0.0 / by.toDouble());
   setPairs(call, two(call, "div", two(call, "add", pairs, crossed(call, pairs, zero, -zero)), by));
