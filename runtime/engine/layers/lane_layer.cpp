@@ -1,8 +1,11 @@
 #include "runtime/engine/layers/lane_layer.h"
 
+#include "runtime/call/thread_pool.h"
 #include "runtime/engine/layers/operands.h"
 #include "runtime/engine/layers/reduction_layer.h"
 #include "runtime/reference/reduction_call.h"
+
+#include <algorithm>
 
 namespace tscompile {
 
@@ -38,6 +41,59 @@ void SortLayer::run(Frame& frame) const {
   float* values = outputs.size() > 1 ? frame.data<float>(outputs[0]) : nullptr;
   sortedLanes(isDescending, isStable, shape, frame.data<float>(inputs[0]), values, frame.data<int64_t>(outputs.back()),
               frame.workspace(), frame.threads());
+}
+
+void MedianLayer::run(Frame& frame) const {
+  int64_t* places = outputs.size() > 1 ? frame.data<int64_t>(outputs[1]) : nullptr;
+  mediansOfLanes(skipsNan, shape, frame.data<float>(inputs[0]), frame.data<float>(outputs[0]), places,
+                 frame.workspace(), frame.threads());
+}
+
+namespace {
+
+// How many of the boundaries lie before the value; `isBefore` is true of those only. Without branches, which nobody
+// could foretell.
+template <class T, class IsBefore>
+int64_t countBefore(const T* boundaries, int64_t n, IsBefore isBefore) {
+  int64_t low = 0;
+  for (int64_t length = n; length > 1;) {
+    const int64_t half = length / 2;
+    low += half & -static_cast<int64_t>(isBefore(boundaries[low + half - 1]));
+    length -= half;
+  }
+  return low + isBefore(boundaries[low]);
+}
+
+template <class T, class Place>
+void search(Frame& frame, TensorId of, TensorId wanted, TensorId found, bool isRight) {
+  constexpr int64_t kPiece = 1024;  // values, at least, that a thread takes together
+  const NetTensor &boundaries = frame.network()[of], &values = frame.network()[wanted];
+  const int64_t n = boundaries.sizes.back();
+  const int64_t run = boundaries.rank() > 1 ? values.sizes.back() : values.numel;
+  const T *b = frame.data<T>(of), *v = frame.data<T>(wanted);
+  auto* to = frame.data<Place>(found);
+  const int64_t pieces = std::clamp<int64_t>(values.numel / kPiece, 1, 64);
+  parallelFor(pieces, pieces == 1 ? 1 : frame.threads(), [&](int64_t p) {
+    const Piece piece = pieceOf(values.numel, pieces, p);
+    for (int64_t i = piece.begin; i < piece.end; ++i) {
+      const T x = v[i];
+      const T* own = b + i / run * n;
+      to[i] = static_cast<Place>(isRight ? countBefore(own, n, [x](T bound) { return !(bound > x); })
+                                         : countBefore(own, n, [x](T bound) { return !(bound >= x); }));
+    }
+  });
+}
+
+}  // namespace
+
+void SearchLayer::run(Frame& frame) const {
+  auto searchFor = [&](auto sample) {
+    using T = decltype(sample);
+    frame.network()[outputs[0]].dtype == DType::Int32
+        ? search<T, int32_t>(frame, inputs[0], inputs[1], outputs[0], isRight)
+        : search<T, int64_t>(frame, inputs[0], inputs[1], outputs[0], isRight);
+  };
+  frame.network()[inputs[0]].dtype == DType::Float32 ? searchFor(float()) : searchFor(int64_t());
 }
 
 namespace {
@@ -137,6 +193,38 @@ void convertSort(ConvertCall& call) {
   const size_t stable = argumentIndex(call.op(), "stable");
   layer->isStable = stable < call.size() && !call.isNone(stable) && call.flag(stable);
   addLane(call, std::move(layer));
+}
+
+template <bool kSkipNan>
+void convertMedian(ConvertCall& call) {
+  Tensor x = call.tensor(0);
+  auto layer = std::make_unique<MedianLayer>(call.node());
+  if (call.size() > 1)
+    layer->shape = shapeAlong(x, call.dim(1, x.rank()));
+  else
+    layer->shape.count = x.numel();
+  if (std::string_view why = obstacle(x, layer->shape); !why.empty()) return convertToKernel(call, why);
+  layer->skipsNan = kSkipNan;
+  addLane(call, std::move(layer));
+}
+template void convertMedian<false>(ConvertCall& call);
+template void convertMedian<true>(ConvertCall& call);
+
+void addSearch(ConvertCall& call, const Tensor& boundaries, const Tensor& values, bool isRight) {
+  const DType dtype = boundaries.dtype();
+  if (values.dtype() != dtype || (dtype != DType::Float32 && dtype != DType::Int64))
+    return convertToKernel(call, "boundaries and values are not both float32, or int64");
+  if (boundaries.numel() == 0 || values.numel() == 0) return convertToKernel(call, kEmpty);
+  if (dtype == DType::Int64 && !(boundaries.isContiguous() && values.isContiguous()))
+    return convertToKernel(call, "integers do not lie one behind the other");
+  auto layer = std::make_unique<SearchLayer>(call.node());
+  for (const Tensor& t : {boundaries, values}) {
+    const TensorId id = call.idOf(t);
+    layer->inputs.push_back(call.network()[id].contiguous ? id : addCopy(call, id));
+  }
+  layer->outputs = {call.makeResult(0)};
+  layer->isRight = isRight;
+  call.network().layers.push_back(std::move(layer));
 }
 
 }  // namespace tscompile

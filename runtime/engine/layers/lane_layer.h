@@ -1,10 +1,10 @@
 // Layers that work along one dimension: running sums and products, places of extremes, the first values by size,
-// orders.
+// orders, medians, places among boundaries.
 #pragma once
 
 #include "runtime/engine/network/convert_call.h"
 #include "runtime/engine/network/frame.h"
-#include "runtime/kernels/lanes.h"
+#include "runtime/kernels/order/lanes.h"
 
 namespace tscompile {
 
@@ -50,6 +50,27 @@ class SortLayer : public Layer {
   bool isDescending = false, isStable = false;
 };
 
+// Outputs: the values and, of a call along a dimension, the places.
+class MedianLayer : public Layer {
+ public:
+  using Layer::Layer;
+  std::string name() const override { return "median"; }
+  size_t workspace() const override { return mediansOfLanesWorkspace(shape); }
+  void run(Frame& frame) const override;
+  LaneShape shape;
+  bool skipsNan = false;
+};
+
+// Inputs, contiguous and of one dtype: the boundaries, one run for all values or one for each run of them along the
+// last dimension, and the values. NaN lies behind all boundaries.
+class SearchLayer : public Layer {
+ public:
+  using Layer::Layer;
+  std::string name() const override { return "search"; }
+  void run(Frame& frame) const override;
+  bool isRight = false;  // behind boundaries that are equal to a value, not before them
+};
+
 // (self, dim, dtype)
 template <bool kProduct>
 void convertRunningTotal(ConvertCall& call);
@@ -59,5 +80,10 @@ void convertExtremes(ConvertCall& call);
 void convertTopk(ConvertCall& call);
 // sort, argsort, with or without `stable`
 void convertSort(ConvertCall& call);
+// (self) or (self, dim, keepdim)
+template <bool kSkipNan>
+void convertMedian(ConvertCall& call);
+// Its first result: the places of the values among the boundaries.
+void addSearch(ConvertCall& call, const Tensor& boundaries, const Tensor& values, bool isRight);
 
 }  // namespace tscompile

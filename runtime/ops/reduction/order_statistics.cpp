@@ -1,4 +1,5 @@
 // kthvalue, median, nanmedian, mode, quantile, nanquantile.
+#include "runtime/engine/layers/lane_layer.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/loops/lanes.h"
@@ -356,12 +357,26 @@ void quantileKernel(KernelCall& call) {
 
 void registerOrderStatisticsOps(OpRegistry& ops) {
   ops.add({.schema = "aten::kthvalue", .infer = inferKthValue, .kernel = kthValueKernel, .dtypes = kRealTypes});
-  ops.add({.schema = "aten::median", .infer = inferMedian, .kernel = medianKernel<false>, .dtypes = kRealAndBool});
-  ops.add({.schema = "aten::nanmedian", .infer = inferMedian, .kernel = medianKernel<true>, .dtypes = kRealAndBool});
-  ops.add(
-      {.schema = "aten::median.dim", .infer = inferAlongDim, .kernel = medianDimKernel<false>, .dtypes = kRealTypes});
-  ops.add(
-      {.schema = "aten::nanmedian.dim", .infer = inferAlongDim, .kernel = medianDimKernel<true>, .dtypes = kRealTypes});
+  ops.add({.schema = "aten::median",
+           .infer = inferMedian,
+           .kernel = medianKernel<false>,
+           .convert = convertMedian<false>,
+           .dtypes = kRealAndBool});
+  ops.add({.schema = "aten::nanmedian",
+           .infer = inferMedian,
+           .kernel = medianKernel<true>,
+           .convert = convertMedian<true>,
+           .dtypes = kRealAndBool});
+  ops.add({.schema = "aten::median.dim",
+           .infer = inferAlongDim,
+           .kernel = medianDimKernel<false>,
+           .convert = convertMedian<false>,
+           .dtypes = kRealTypes});
+  ops.add({.schema = "aten::nanmedian.dim",
+           .infer = inferAlongDim,
+           .kernel = medianDimKernel<true>,
+           .convert = convertMedian<true>,
+           .dtypes = kRealTypes});
   ops.add({.schema = "aten::mode", .infer = inferAlongDim, .kernel = modeKernel});
   for (auto schema : {"aten::quantile", "aten::quantile.scalar"})
     ops.add({.schema = schema, .infer = inferQuantile, .kernel = quantileKernel<false>, .traits = {Trait::OwnStrides}});

@@ -239,6 +239,19 @@ void searchKernel(KernelCall& call) {
   if (found.impl() != out.impl()) copyTensor(out, found);
 }
 
+void convertSearch(ConvertCall& call) {
+  const SearchArguments at = searchArguments(call.op());
+  const size_t sorter = argumentIndex(call.op(), "sorter");
+  if (sorter < call.size() && !call.isNone(sorter)) return convertToKernel(call, "there is a sorter");
+  const Tensor boundaries = call.tensor(at.boundaries);
+  if (!call.argument(at.values).isTensor()) return convertToKernel(call, "the value is a number");
+  const size_t side = argumentIndex(call.op(), "side");
+  if (side < call.size() && !call.isNone(side) && call.text(side) != "right" &&
+      (call.text(side) != "left" || call.flag(argumentIndex(call.op(), "right"))))
+    return convertToKernel(call, "side is neither left nor right");
+  addSearch(call, boundaries, call.tensor(at.values), searchesRight(call));
+}
+
 }  // namespace
 
 void registerSortingOps(OpRegistry& ops) {
@@ -257,7 +270,7 @@ void registerSortingOps(OpRegistry& ops) {
            .traits = kRounds});
   for (auto schema :
        {"aten::searchsorted.Tensor", "aten::searchsorted.Scalar", "aten::bucketize.Tensor", "aten::bucketize.Scalar"})
-    ops.add({.schema = schema, .infer = inferSearch, .kernel = searchKernel});
+    ops.add({.schema = schema, .infer = inferSearch, .kernel = searchKernel, .convert = convertSearch});
 }
 
 }  // namespace tscompile

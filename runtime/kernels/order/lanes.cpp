@@ -1,14 +1,17 @@
-#include "runtime/kernels/lanes.h"
+#include "runtime/kernels/order/lanes.h"
 
 #include "runtime/call/thread_pool.h"
+#include "runtime/kernels/order/ranks.h"
 #include "runtime/kernels/reductions.h"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace tscompile {
 namespace {
@@ -17,7 +20,8 @@ constexpr int64_t kLaneBlock = 1024;     // elements whose extreme is found firs
 constexpr int64_t kTopBlock = 128;       // the same for the first few of a lane
 constexpr int64_t kParallel = 32 << 10;  // elements; less is done by one thread
 constexpr int64_t kMostPieces = 16;      // each with a workspace of its own
-constexpr int64_t kMostDistinct = 32;    // first of a lane that are kept in order while it is read
+constexpr int64_t kRadixFrom = 128;      // fewer elements are sorted by comparing
+constexpr int64_t kFewestRanked = 4;     // lanes; fewer are not looked at side by side
 constexpr int64_t kColumns = 256;        // neighbours that are taken together
 
 int64_t blocksOf(int64_t count) { return (count + kLaneBlock - 1) / kLaneBlock; }
@@ -73,15 +77,41 @@ void totalColumns(const LaneShape& s, int64_t begin, int64_t end, const In* in, 
       out[i * s.inner + c] = static_cast<Out>(acc[c - begin] = join(acc[c - begin], in[i * s.inner + c]));
 }
 
-// ---- the first of each lane ----
+// ---- orders ----
 
 // A key in the order of the values, and a place.
-uint64_t keyed(float v, bool isDescending, int64_t place) {
+uint32_t keyOf(float v, bool isDescending) {
   const auto bits = std::bit_cast<uint32_t>(v + 0.0f);  // -0 becomes 0
   constexpr uint32_t kSign = uint32_t{1} << 31;
   const uint32_t key = v != v ? ~uint32_t{0} : bits & kSign ? ~bits : bits | kSign;
-  return uint64_t{isDescending ? ~key : key} << 32 | static_cast<uint64_t>(place);
+  return isDescending ? ~key : key;
 }
+uint64_t keyed(float v, bool isDescending, int64_t place) {
+  return uint64_t{keyOf(v, isDescending)} << 32 | static_cast<uint64_t>(place);
+}
+
+// By the keys, from the lowest byte to the highest; where the result is: `items` or `other`.
+uint64_t* radixSorted(uint64_t* items, uint64_t* other, int64_t n) {
+  constexpr int kBytes = 4, kShift = 32;
+  uint32_t counts[kBytes][256] = {};
+  for (int64_t i = 0; i < n; ++i)
+    for (int b = 0; b < kBytes; ++b) ++counts[b][items[i] >> (kShift + 8 * b) & 0xff];
+  for (int b = 0; b < kBytes; ++b) {
+    if (counts[b][items[0] >> (kShift + 8 * b) & 0xff] == n) continue;  // all share this byte
+    uint32_t start = 0;
+    for (uint32_t& count : counts[b]) start += std::exchange(count, start);
+    for (int64_t i = 0; i < n; ++i) other[counts[b][items[i] >> (kShift + 8 * b) & 0xff]++] = items[i];
+    std::swap(items, other);
+  }
+  return items;
+}
+
+bool hasEqualKeys(const uint64_t* sorted, int64_t n) {
+  return std::adjacent_find(sorted, sorted + n, [](uint64_t a, uint64_t b) { return a >> 32 == b >> 32; }) !=
+         sorted + n;
+}
+
+// ---- the first of each lane ----
 
 struct Item {
   float value;
@@ -137,77 +167,61 @@ void selectFew(const float* run, int64_t n, int64_t k, Item* heap, float* best) 
   std::sort_heap(heap, heap + k, before<kLargest>);
 }
 
-template <bool kLargest>
-void selectMany(const float* run, int64_t n, int64_t k, bool isSorted, Item* items) {
-  if (isSorted && k > 0 && k < n && k <= kMostDistinct && selectDistinct<kLargest>(run, n, k, items)) return;
-  for (int64_t i = 0; i < n; ++i) items[i] = {run[i], static_cast<int32_t>(i)};
-  std::nth_element(items, items + k - 1, items + n, before<kLargest>);
-  if (isSorted) std::sort(items, items + k - 1, before<kLargest>);
+// The first k + 1 of a lane and few others, unordered: all whose highest bits are not behind those of the last of them.
+// `keys` is scratch for n of them.
+int64_t keepFirst(bool isLargest, const float* run, int64_t n, int64_t k, uint64_t* kept, uint32_t* keys) {
+  constexpr int kDigits = 2048, kShift = 21, kGroup = 32;
+  uint32_t counts[kDigits] = {};
+  for (int64_t i = 0; i < n; ++i) keys[i] = keyOf(run[i], isLargest);
+  for (int64_t i = 0; i < n; ++i) ++counts[keys[i] >> kShift];
+  uint32_t last = 0;
+  for (int64_t before = 0, more = 0;; before += more, last += kGroup) {
+    more = std::accumulate(counts + last, counts + last + kGroup, uint32_t{0});
+    if (before + more < std::min(k + 1, n)) continue;
+    while ((before += counts[last]) < std::min(k + 1, n)) ++last;
+    break;
+  }
+  int64_t m = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    kept[m] = uint64_t{keys[i]} << 32 | static_cast<uint64_t>(i);
+    m += keys[i] >> kShift <= last;
+  }
+  return m;
 }
 
 // The first of a lane in order, if no two of them and the next one are equal: then there is one answer, whoever finds
-// it. `best` is the k + 1 first so far.
-template <bool kLargest>
-bool selectDistinct(const float* run, int64_t n, int64_t k, Item* items) {
-  constexpr int64_t kStep = 16;  // values that are passed over together
-  uint64_t best[kMostDistinct + 2];
-  std::fill_n(best, k + 2, ~uint64_t{0});
-  best[0] = 0;  // not after any item
-  float worst = 0;
-  // Also true of NaN, which `keyed` puts in its place.
-  auto counts = [&](float v) { return kLargest ? !(v <= worst) : !(v >= worst); };
-  for (int64_t i = 0; i < n; i += kStep) {
-    const int64_t end = std::min(n, i + kStep);
-    int any = i <= k;
-    for (int64_t j = i; j < end; ++j) any |= counts(run[j]);
-    if (!any) continue;
-    for (int64_t j = i; j < end; ++j) {
-      if (j > k && !counts(run[j])) continue;
-      const uint64_t item = keyed(run[j], kLargest, j);
-      if (item >= best[k + 1]) continue;
-      int64_t at = k + 1;
-      for (; best[at - 1] > item; --at) best[at] = best[at - 1];
-      best[at] = item;
-      if (j >= k) worst = run[best[k + 1] & UINT32_MAX];
-    }
-  }
-  for (int64_t i = 1; i <= k; ++i) {
-    if (best[i] >> 32 == best[i + 1] >> 32) return false;
-    const auto place = static_cast<int32_t>(best[i] & UINT32_MAX);
-    items[i - 1] = {run[place], place};
+// it. There is room for all of the lane in `kept` and in `other`.
+bool selectDistinct(bool isLargest, const float* run, int64_t n, int64_t k, uint64_t* kept, uint64_t* other,
+                    Item* items) {
+  const int64_t count = keepFirst(isLargest, run, n, k, kept, reinterpret_cast<uint32_t*>(other));
+  const uint64_t* sorted = kept;
+  if (count < kRadixFrom)
+    std::sort(kept, kept + count);
+  else
+    sorted = radixSorted(kept, other, count);
+  if (hasEqualKeys(sorted, std::min(k + 1, n))) return false;
+  for (int64_t i = 0; i < k; ++i) {
+    const auto place = static_cast<int32_t>(sorted[i] & UINT32_MAX);
+    items[i] = {run[place], place};
   }
   return true;
+}
+
+template <bool kLargest>
+void selectMany(const float* run, int64_t n, int64_t k, bool isSorted, uint64_t* kept, Item* items) {
+  if (isSorted && k > 0 && selectDistinct(kLargest, run, n, k, kept, kept + n, items)) return;
+  for (int64_t i = 0; i < n; ++i) items[i] = {run[i], static_cast<int32_t>(i)};
+  std::nth_element(items, items + k - 1, items + n, before<kLargest>);
+  if (isSorted) std::sort(items, items + k - 1, before<kLargest>);
 }
 
 bool isFew(int64_t k, int64_t count) { return k * 64 <= count; }
 
 size_t bytesToSelect(const LaneShape& s, int64_t k) {
   const int64_t items = isFew(k, s.count) ? k : s.count;
-  return aligned(static_cast<size_t>(items) * sizeof(Item)) +
+  const int64_t kept = isFew(k, s.count) ? 0 : 2 * s.count;
+  return aligned(static_cast<size_t>(items) * sizeof(Item)) + aligned(static_cast<size_t>(kept) * sizeof(uint64_t)) +
          aligned(static_cast<size_t>(topBlocksOf(s.count) + (s.inner == 1 ? 0 : s.count)) * sizeof(float));
-}
-
-// ---- orders ----
-
-// By the keys, from the lowest byte to the highest; where the result is: `items` or `other`.
-uint64_t* radixSorted(uint64_t* items, uint64_t* other, int64_t n) {
-  constexpr int kBytes = 4, kShift = 32;
-  uint32_t counts[kBytes][256] = {};
-  for (int64_t i = 0; i < n; ++i)
-    for (int b = 0; b < kBytes; ++b) ++counts[b][items[i] >> (kShift + 8 * b) & 0xff];
-  for (int b = 0; b < kBytes; ++b) {
-    if (counts[b][items[0] >> (kShift + 8 * b) & 0xff] == n) continue;  // all share this byte
-    uint32_t start = 0;
-    for (uint32_t& count : counts[b]) start += std::exchange(count, start);
-    for (int64_t i = 0; i < n; ++i) other[counts[b][items[i] >> (kShift + 8 * b) & 0xff]++] = items[i];
-    std::swap(items, other);
-  }
-  return items;
-}
-
-bool hasEqualKeys(const uint64_t* sorted, int64_t n) {
-  return std::adjacent_find(sorted, sorted + n, [](uint64_t a, uint64_t b) { return a >> 32 == b >> 32; }) !=
-         sorted + n;
 }
 
 }  // namespace
@@ -274,29 +288,97 @@ void extremes(bool isLargest, const LaneShape& s, const float* in, float* values
       });
 }
 
+namespace {
+
+// ---- short lanes side by side ----
+
+// [element][lane], and of each element its place in the order of its lane.
+struct RankedLanes {
+  alignas(64) float values[kMostRanked * kRankedLanes] = {};
+  alignas(64) int32_t ranks[kMostRanked * kRankedLanes];
+};
+
+// One of them.
+struct RankedLane {
+  const RankedLanes& all;
+  int64_t column;
+  float value(int64_t i) const { return all.values[i * kRankedLanes + column]; }
+  int64_t rank(int64_t i) const { return all.ranks[i * kRankedLanes + column]; }
+};
+
+bool isRanked(const LaneShape& s) { return s.count <= kMostRanked && s.lanes() >= kFewestRanked; }
+
+// body(number of the lane, RankedLane, workspace of the piece) for each.
+template <class Body>
+void forEachRanked(bool isDescending, const LaneShape& s, const float* in, size_t bytes, void* workspace, int threads,
+                   Body&& body) {
+  const LaneShape groups{(s.lanes() + kRankedLanes - 1) / kRankedLanes, s.count * kRankedLanes, 1};
+  forEachLaneOf(groups, bytes, workspace, threads, [&](int64_t group, std::byte* own) {
+    RankedLanes ranked;
+    const int64_t first = group * kRankedLanes, some = std::min(kRankedLanes, s.lanes() - first);
+    for (int64_t c = 0; c < some; ++c) {
+      const float* from = in + startOf(s, first + c, s.count);
+      for (int64_t i = 0; i < s.count; ++i) ranked.values[i * kRankedLanes + c] = from[i * s.inner];
+    }
+    rankColumns(isDescending, ranked.values, s.count, ranked.ranks);
+    for (int64_t c = 0; c < some; ++c) body(first + c, RankedLane{ranked, c}, own);
+  });
+}
+
+bool areEqual(float a, float b) { return a == b || (a != a && b != b); }
+
+// The places of the first `count` in order; false if two of them are equal.
+bool orderOf(const RankedLane& lane, int64_t n, int64_t count, uint8_t* places) {
+  float sorted[kMostRanked];
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t rank = lane.rank(i);
+    sorted[rank] = lane.value(i);
+    places[rank] = static_cast<uint8_t>(i);
+  }
+  return std::adjacent_find(sorted, sorted + count, areEqual) == sorted + count;
+}
+
+}  // namespace
+
 size_t firstOfLanesWorkspace(const LaneShape& s, int64_t k) {
   return static_cast<size_t>(piecesOf(s)) * bytesToSelect(s, k);
 }
 
 void firstOfLanes(bool isLargest, bool isSorted, int64_t k, const LaneShape& s, const float* in, float* values,
                   int64_t* places, void* workspace, int threads) {
+  constexpr int64_t kFewRanked = 8;  // of so many one: keeping the first is quicker than ranking all
   const bool few = isFew(k, s.count);
   const size_t items = aligned(static_cast<size_t>(few ? k : s.count) * sizeof(Item));
-  forEachLaneOf(s, bytesToSelect(s, k), workspace, threads, [&](int64_t lane, std::byte* own) {
+  const size_t kept = aligned(static_cast<size_t>(few ? 0 : 2 * s.count) * sizeof(uint64_t));
+  auto select = [&](int64_t lane, std::byte* own) {
     auto* first = reinterpret_cast<Item*>(own);
-    auto* best = reinterpret_cast<float*>(own + items);
+    auto* keys = reinterpret_cast<uint64_t*>(own + items);
+    auto* best = reinterpret_cast<float*>(own + items + kept);
     const float* run = runOf(s, in, lane, best + topBlocksOf(s.count));
     if (few)
       isLargest ? selectFew<true>(run, s.count, k, first, best) : selectFew<false>(run, s.count, k, first, best);
     else
-      isLargest ? selectMany<true>(run, s.count, k, isSorted, first)
-                : selectMany<false>(run, s.count, k, isSorted, first);
+      isLargest ? selectMany<true>(run, s.count, k, isSorted, keys, first)
+                : selectMany<false>(run, s.count, k, isSorted, keys, first);
     const int64_t to = startOf(s, lane, k);
     for (int64_t i = 0; i < k; ++i) {
       values[to + i * s.inner] = first[i].value;
       places[to + i * s.inner] = first[i].place;
     }
-  });
+  };
+  const size_t bytes = bytesToSelect(s, k);
+  if (!isSorted || !isRanked(s) || k * kFewRanked <= s.count)
+    return forEachLaneOf(s, bytes, workspace, threads, select);
+  forEachRanked(isLargest, s, in, bytes, workspace, threads,
+                [&](int64_t lane, const RankedLane& ranked, std::byte* own) {
+                  uint8_t order[kMostRanked];
+                  if (!orderOf(ranked, s.count, std::min(k + 1, s.count), order)) return select(lane, own);
+                  const int64_t to = startOf(s, lane, k);
+                  for (int64_t i = 0; i < k; ++i) {
+                    values[to + i * s.inner] = ranked.value(order[i]);
+                    places[to + i * s.inner] = order[i];
+                  }
+                });
 }
 
 size_t sortedLanesWorkspace(const LaneShape& s) {
@@ -305,9 +387,9 @@ size_t sortedLanesWorkspace(const LaneShape& s) {
 
 void sortedLanes(bool isDescending, bool isStable, const LaneShape& s, const float* in, float* values, int64_t* places,
                  void* workspace, int threads) {
-  constexpr int64_t kRadixFrom = 256;  // shorter lanes are sorted by comparing
+  constexpr int64_t kStableSort = 16;  // std::sort leaves so many equal elements in their order
   const size_t bytes = aligned(static_cast<size_t>(2 * s.count) * sizeof(uint64_t));
-  forEachLaneOf(s, bytes, workspace, threads, [&](int64_t lane, std::byte* own) {
+  auto sort = [&](int64_t lane, std::byte* own) {
     auto* items = reinterpret_cast<uint64_t*>(own);
     const int64_t start = startOf(s, lane, s.count);
     auto read = [&] {
@@ -332,6 +414,73 @@ void sortedLanes(bool isDescending, bool isStable, const LaneShape& s, const flo
       places[start + i * s.inner] = place;
       if (values) values[start + i * s.inner] = in[start + place * s.inner];
     }
+  };
+  if (!isRanked(s)) return forEachLaneOf(s, bytes, workspace, threads, sort);
+  forEachRanked(isDescending, s, in, bytes, workspace, threads,
+                [&](int64_t lane, const RankedLane& ranked, std::byte* own) {
+                  uint8_t order[kMostRanked];
+                  const bool isDistinct = orderOf(ranked, s.count, s.count, order);
+                  if (!isDistinct && !isStable && s.count > kStableSort) return sort(lane, own);
+                  const int64_t start = startOf(s, lane, s.count);
+                  for (int64_t i = 0; i < s.count; ++i) {
+                    places[start + i * s.inner] = order[i];
+                    if (values) values[start + i * s.inner] = ranked.value(order[i]);
+                  }
+                });
+}
+
+namespace {
+
+// Which of so many NaN std::nth_element brings to the front, as in PyTorch.
+int64_t placeAmongNans(int64_t n) {
+  std::vector<int64_t> places(static_cast<size_t>(n));
+  std::iota(places.begin(), places.end(), 0);
+  std::nth_element(places.begin(), places.begin(), places.end(), [](int64_t, int64_t) { return false; });
+  return places.front();
+}
+
+}  // namespace
+
+size_t mediansOfLanesWorkspace(const LaneShape& s) {
+  return isRanked(s) ? 0 : static_cast<size_t>(piecesOf(s)) * aligned(static_cast<size_t>(s.count) * sizeof(uint64_t));
+}
+
+void mediansOfLanes(bool skipsNan, const LaneShape& s, const float* in, float* values, int64_t* places, void* workspace,
+                    int threads) {
+  // Where it is in order: NaN comes last, and is the result if it is not skipped.
+  auto rankOf = [&](int64_t nans) {
+    const int64_t numbers = s.count - nans;
+    return nans > 0 && !skipsNan ? numbers : std::max<int64_t>(numbers - 1, 0) / 2;
+  };
+  auto write = [&](int64_t lane, float value, int64_t place) {
+    values[lane] = value;
+    if (places) places[lane] = place;
+  };
+  if (!isRanked(s))
+    return forEachLaneOf(s, aligned(static_cast<size_t>(s.count) * sizeof(uint64_t)), workspace, threads,
+                         [&](int64_t lane, std::byte* own) {
+                           auto* items = reinterpret_cast<uint64_t*>(own);
+                           const float* from = in + startOf(s, lane, s.count);
+                           int64_t nans = 0;
+                           for (int64_t i = 0; i < s.count; ++i) {
+                             const float v = from[i * s.inner];
+                             items[i] = keyed(v, false, i);
+                             nans += v != v;
+                           }
+                           uint64_t* middle = items + rankOf(nans);
+                           std::nth_element(items, middle, items + s.count);
+                           const bool isNone = skipsNan && nans == s.count;
+                           const auto place =
+                               isNone ? placeAmongNans(nans) : static_cast<int64_t>(*middle & UINT32_MAX);
+                           write(lane, from[place * s.inner], place);
+                         });
+  forEachRanked(false, s, in, 0, workspace, threads, [&](int64_t lane, const RankedLane& ranked, std::byte*) {
+    int64_t nans = 0, place = 0;
+    for (int64_t i = 0; i < s.count; ++i) nans += ranked.value(i) != ranked.value(i);
+    const int64_t wanted = rankOf(nans);
+    for (int64_t i = 0; i < s.count; ++i) place += ranked.rank(i) == wanted ? i : 0;
+    if (skipsNan && nans == s.count) place = placeAmongNans(nans);
+    write(lane, ranked.value(place), place);
   });
 }
 

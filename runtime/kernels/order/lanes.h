@@ -35,4 +35,10 @@ size_t sortedLanesWorkspace(const LaneShape& shape);
 void sortedLanes(bool isDescending, bool isStable, const LaneShape& shape, const float* in, float* values,
                  int64_t* places, void* workspace, int threads);
 
+// Of each lane the lower of the two middle elements and its place, the first of equal ones. NaN, the first, if there is
+// one; if it is skipped, that of the numbers, or any if there are none. `places` may be null.
+size_t mediansOfLanesWorkspace(const LaneShape& shape);
+void mediansOfLanes(bool skipsNan, const LaneShape& shape, const float* in, float* values, int64_t* places,
+                    void* workspace, int threads);
+
 }  // namespace tscompile
