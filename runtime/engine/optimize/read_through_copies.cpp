@@ -1,7 +1,9 @@
-// copy(view of copy(x)) -> copy(view of x), and the same for the sides of products of batches and of attention.
+// copy(view of copy(x)) -> copy(view of x), and the same for the sides of products of batches and of attention, and for
+// what is reduced.
 #include "runtime/engine/layers/attention_layer.h"
 #include "runtime/engine/layers/matmul_layer.h"
 #include "runtime/engine/layers/pointwise_layer.h"
+#include "runtime/engine/layers/reduction_layer.h"
 #include "runtime/engine/optimize/optimize.h"
 #include "runtime/engine/optimize/uses.h"
 #include "runtime/engine/optimize/walk.h"
@@ -23,6 +25,7 @@ class CopyReader {
         readSide(i, 1, product->b, {product->outer, product->inner, product->k, product->n});
       }
       if (auto* attention = dynamic_cast<AttentionLayer*>(n_.layers[i].get())) readSides(i, *attention);
+      if (auto* reduction = dynamic_cast<ReductionLayer*>(n_.layers[i].get())) readReduced(i, *reduction);
     }
     uses_.compact();
   }
@@ -55,6 +58,37 @@ class CopyReader {
     const NetTensor t = n_[layer.inputs[0]];
     std::optional<Walk> from = originOf(layer.inputs[0], {t.sizes, t.strides, t.offset});
     if (from && (!liesInRows({t.sizes, t.strides}) || liesInRows(*from))) take(at, 0, *from);
+  }
+
+  // What lies in memory as [count][outer][inner] or [outer][inner][count], where the result is [outer][inner] all the
+  // same. What loops make they write in the order that is wanted, or it never gets to memory.
+  void readReduced(size_t at, ReductionLayer& layer) {
+    const Dims sizes{layer.outer, layer.count, layer.inner};
+    const TensorId id = layer.inputs[0];
+    std::optional<Walk> from;
+    if (layer.steps.empty()) from = originOf(id, {sizes, contiguousStrides(sizes), n_[id].offset});
+    if (!from || isMadeByLoop(copyOf(id)->inputs[0])) return;
+    auto lies = [&](const Dims& strides) {
+      for (size_t d = 0; d < sizes.size(); ++d)
+        if (sizes[d] > 1 && from->strides[d] != strides[d]) return false;
+      return true;
+    };
+    const int64_t made = layer.outer * layer.inner;
+    if (lies({layer.inner, made, 1})) {
+      layer.outer = 1;
+      layer.inner = made;
+    } else if (lies({layer.inner * layer.count, 1, layer.count})) {
+      layer.outer = made;
+      layer.inner = 1;
+    } else {
+      return;
+    }
+    const Dims seen{layer.outer, layer.count, layer.inner};
+    take(at, 0, {seen, contiguousStrides(seen), from->offset});
+  }
+  bool isMadeByLoop(TensorId id) const {
+    const size_t writer = uses_.writer(id);
+    return writer != NetworkUses::kNobody && dynamic_cast<PointwiseLayer*>(n_.layers[writer].get());
   }
 
   // Pairs, rows and columns of one side of a product, of attention too.
