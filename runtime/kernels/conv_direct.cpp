@@ -416,7 +416,7 @@ void directImages(const ConvShape& s, int64_t images, const float* input, const 
           ? longRowTiles(s.outArea(), view.pixel, tileRows)
           : rowTiles(s, {s.frames.stride * view.frame(), s.strideHeight * view.row(), view.pixel * view.step},
                      tileRows);
-  const Grid grid = gridOf(s, images, bands, static_cast<int64_t>(tiles.size()), kLines ? lineSpeed() : 1);
+  const Grid grid = gridOf(s, images, bands, static_cast<int64_t>(tiles.size()), kLines ? lineSpeed(storage) : 1);
   // The thread that multiplies some pixels makes their lines, so that they stay in its cache.
   const std::vector<LineType> types = lineTypes(
       s, kLines ? images : 0, channelBlocks(s.inChannels), storage, threads, [&](int64_t image, int64_t block) {
@@ -517,10 +517,17 @@ void directRun(const ConvShape& s, const float* input, const void* packed, Weigh
 // channels mostly come in blocks.
 double firstCost(const ConvShape& s) { return directCost(s) * (s.inChannels <= 4 ? 0.8 : 1.2); }
 
-// Patches of lines are made of frames alone.
-bool firstAreLines(const ConvShape& s, WeightStorage storage) { return !s.isVolume() && areLines(s, storage); }
+// Of products of lines: a patch of the input is one row, positions and then channels.
+int64_t patchDepth(const ConvShape& s) { return s.taps() * s.inChannels; }
+// Patches of lines are made of frames alone, and take longer to make than the smallest products of floats take; those
+// of bytes are always multiplied so.
+bool firstAreLines(const ConvShape& s, WeightStorage storage) {
+  constexpr int64_t kSmall = 320;
+  return !s.isVolume() && areLines(s, storage) &&
+         (storage == WeightStorage::Bytes || patchDepth(s) * s.outChannels >= kSmall);
+}
 bool firstMakesLines(const ConvShape& s, WeightStorage storage, DType dtype) {
-  return !s.isVolume() && makesLines(s, storage, dtype);
+  return firstAreLines(s, storage) && makesLines(s, storage, dtype);
 }
 
 // Neighbouring kernel positions of a row are one step, unless dilation sets them apart.
@@ -531,9 +538,6 @@ FirstSteps firstSteps(const ConvShape& s, WeightStorage storage) {
   const int64_t positions = s.dilationWidth == 1 ? s.kernelWidth : 1;
   return {s.kernelWidth / positions, positions, stepDepth(positions * s.inChannels, storage)};
 }
-
-// Of products of lines: a patch of the input is one row, positions and then channels.
-int64_t patchDepth(const ConvShape& s) { return s.taps() * s.inChannels; }
 
 PackedWeights firstWeights(const ConvShape& s, WeightStorage storage) {
   if (firstAreLines(s, storage))
@@ -645,7 +649,7 @@ void firstLineImages(const ConvShape& s, int64_t images, const float* input, con
   }
   const Bands bands = bandsOf(s);
   const PackedWeights weights = firstWeights(s, storage);
-  const Grid grid = gridOf(s, images, bands, static_cast<int64_t>(tiles.size()), lineSpeed());
+  const Grid grid = gridOf(s, images, bands, static_cast<int64_t>(tiles.size()), lineSpeed(storage));
   // The thread that multiplies patches makes them, unless several do.
   if (grid.panelPieces > 1)
     parallelFor(images * outHeight, images * image < 1024 ? 1 : threads, [&](int64_t i) {

@@ -621,7 +621,10 @@ bool hasLineProducts(WeightStorage storage) {
   if (storage != WeightStorage::BF16) return bytes;
   return brains && (level == SimdLevel::Amx || !isSlow || takesSlowProducts);
 }
-double lineSpeed() { return simdLevel() == SimdLevel::Amx ? 4 : 1.5; }
+double lineSpeed(WeightStorage storage) {
+  if (simdLevel() == SimdLevel::Amx) return 4;
+  return storage == WeightStorage::BF16 ? 1.5 : 3;
+}
 int maxLineRows() { return simdLevel() == SimdLevel::Amx ? 16 : 14; }
 
 }  // namespace tscompile
@@ -632,7 +635,7 @@ namespace tscompile {
 
 void takeSlowLineProducts() {}
 bool hasLineProducts(WeightStorage) { return false; }
-double lineSpeed() { return 1; }
+double lineSpeed(WeightStorage) { return 1; }
 int maxLineRows() { return 1; }
 float largestOf(const float*, int64_t, int64_t, int64_t) { return 0; }
 void patchToLines(const std::byte*, const std::vector<std::vector<PatchLoad>>&, CacheLine*) {}

@@ -16,7 +16,7 @@ bool hasLineProducts(WeightStorage storage);
 // For tests: from now on those as well that are slower.
 void takeSlowLineProducts();
 // How many times as fast as products of f32 they are, roughly.
-double lineSpeed();
+double lineSpeed(WeightStorage storage);
 
 // What the elements of lines are.
 struct LineType {

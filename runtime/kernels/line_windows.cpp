@@ -1,6 +1,7 @@
 // Depthwise convolutions and pools of lines.
 #include "runtime/call/thread_pool.h"
 #include "runtime/kernels/layout.h"
+#include "runtime/kernels/line_product.h"
 #include "runtime/kernels/packed_weights.h"
 #include "runtime/kernels/pool2d.h"
 
@@ -56,19 +57,23 @@ struct Line {
 #pragma GCC unroll 4
     for (int i = 0; i < kVectors; ++i) _mm512_store_ps(to + i * kBlock, v[i]);
   }
+  // Of each word: one of two bf16, and what one of four bytes is.
+  static __m512 half(__m512i words, int64_t which) {
+    const __m512i high = _mm512_set1_epi32(static_cast<int>(0xffff0000u));
+    return _mm512_castsi512_ps(which ? _mm512_and_si512(words, high) : _mm512_slli_epi32(words, 16));
+  }
+  static __m512 quarter(__m512i words, int64_t which) {
+    const __m512i byte = _mm512_srlv_epi32(words, _mm512_set1_epi32(static_cast<int>(8 * which)));
+    return _mm512_cvtepi32_ps(_mm512_and_si512(byte, _mm512_set1_epi32(255)));
+  }
   static Line load(const float* from, __m512 zero) {
     Line line;
     const __m512i words = _mm512_loadu_si512(from);
     if constexpr (kType == DType::BFloat16) {
-      line.v[0] = _mm512_castsi512_ps(_mm512_slli_epi32(words, 16));
-      line.v[1] = _mm512_castsi512_ps(_mm512_and_si512(words, _mm512_set1_epi32(static_cast<int>(0xffff0000u))));
+      for (int i = 0; i < kVectors; ++i) line.v[i] = half(words, i);
     } else {
 #pragma GCC unroll 4
-      for (int i = 0; i < kVectors; ++i) {
-        const __m512i byte =
-            _mm512_and_si512(_mm512_srli_epi32(words, static_cast<unsigned>(8 * i)), _mm512_set1_epi32(255));
-        line.v[i] = _mm512_sub_ps(_mm512_cvtepi32_ps(byte), zero);
-      }
+      for (int i = 0; i < kVectors; ++i) line.v[i] = _mm512_sub_ps(quarter(words, i), zero);
     }
     return line;
   }
@@ -555,18 +560,30 @@ void means(int64_t batch, int64_t channels, int64_t area, const ElementType& typ
   });
 }
 
+// Sixteen pixels at a time, whose words become rows of pixels.
 template <DType kType>
 void openLines(int64_t batch, int64_t channels, int64_t area, const ElementType& type, const float* lines, float* plain,
                int threads) {
-  using L = Line<kType>;
-  const float scale = kType == DType::UInt8 ? type.scale : 1;
-  overChannels<kType>(batch, channels, area, 2e-2, lines, threads, [&](const float* in, int64_t first, int64_t count) {
-    const __m512 zero = _mm512_set1_ps(type.zero);
-    float* out = plain + first * area;
-    for (int64_t i = 0; i < area; ++i) {
-      alignas(64) float values[L::kFloats];
-      L::load(in + i * kBlock, zero).toFloats(values);
-      for (int64_t c = 0; c < count; ++c) out[c * area + i] = values[placeInVectors(c, type)] * scale;
+  constexpr int64_t kChannels = Line<kType>::kFloats, kTogether = kChannels / kBlock;
+  const int64_t planes = channelBlocks(channels, kChannels), runs = (area + kBlock - 1) / kBlock;
+  const __m512 zero = _mm512_set1_ps(type.zero), scale = _mm512_set1_ps(type.scale);
+  auto floats = [&](__m512i words, int64_t which) {
+    if constexpr (kType == DType::BFloat16) return Line<kType>::half(words, which);
+    return _mm512_mul_ps(_mm512_sub_ps(Line<kType>::quarter(words, which), zero), scale);
+  };
+  const double cost = static_cast<double>(batch * planes * area) * 4e-3;
+  overPlanes(batch, planes, runs, cost, threads, [&](int64_t image, int64_t plane, Piece range) {
+    const float* in = lines + (image * planes + plane) * area * kBlock;
+    float* out = plain + (image * channels + plane * kChannels) * area;
+    const int64_t count = std::min(kChannels, channels - plane * kChannels);
+    for (int64_t at = range.begin * kBlock; at < std::min(area, range.end * kBlock); at += kBlock) {
+      const int64_t pixels = std::min<int64_t>(kBlock, area - at);
+      const auto there = static_cast<__mmask16>((1u << pixels) - 1);
+      CacheLine words[kBlock];
+      columnsToStep(reinterpret_cast<const CacheLine*>(in + at * kBlock), 1, pixels, words);
+      for (int64_t c = 0; c < count; ++c)
+        _mm512_mask_storeu_ps(out + c * area + at, there,
+                              floats(_mm512_load_si512(words + c / kTogether), c % kTogether));
     }
   });
 }

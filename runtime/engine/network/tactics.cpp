@@ -79,7 +79,7 @@ struct Wanted {
   bool fits(const ConvTactic& t) const { return t.accepts(shape) && workspace(t) <= settings.workspaceLimit; }
   size_t workspace(const ConvTactic& t) const { return static_cast<size_t>(t.workspace(shape, storage)); }
   double cost(const ConvTactic& t) const {
-    return t.cost(shape) / (t.multipliesLines(shape, storage) ? lineSpeed() : 1);
+    return t.cost(shape) / (t.multipliesLines(shape, storage) ? lineSpeed(storage) : 1);
   }
 };
 

@@ -30,7 +30,7 @@ const ConvTactic& exactTactic(const ConvShape& shape, ExactArithmetic exact) {
     const bool integers = exact.integers && t->integers;
     if (!t->accepts(shape) || (!integers && !exact.floats)) continue;
     const bool bytes = exact.bytes && t->multipliesLines(shape, WeightStorage::Bytes);
-    const double cost = t->cost(shape) / (bytes ? kIntegersFaster * lineSpeed() : integers ? kIntegersFaster : 1);
+    const double cost = t->cost(shape) / (bytes ? lineSpeed(WeightStorage::Bytes) : integers ? kIntegersFaster : 1);
     if (best && cost >= least) continue;
     best = t;
     least = cost;
