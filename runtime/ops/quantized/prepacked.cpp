@@ -58,9 +58,10 @@ void packConvContext(KernelCall& call) {
 }
 
 void packLinearContext(KernelCall& call) {
-  call.setResult(
-      pack(kLinearContext,
-           {.weight = call.tensor(0), .bias = call.tensor(1), .least = call.argument(2), .most = call.argument(3)}));
+  PackedWeight w{.weight = call.tensor(0), .bias = call.tensor(1), .shape = {}};
+  w.least = call.argument(2);
+  w.most = call.argument(3);
+  call.setResult(pack(kLinearContext, w));
 }
 
 }  // namespace

@@ -227,35 +227,46 @@ void catKernel(KernelCall& call) {
 
 // ---- norms ----
 
+// What a channel's steps are multiplied by and what is added, to be steps of the result.
+struct ChannelLine {
+  Tensor factor, shift;
+};
 // (x, weight, bias, mean, variance, eps, scale, zero point)
+ChannelLine channelLine(const KernelCall& call, const Tensor& x, const Quantization& to) {
+  const int64_t channels = x.size(1);
+  auto parameter = [&](size_t i, float otherwise) {
+    const Tensor t = call.isNone(i) ? Tensor() : contiguous(convertTensor(call.tensor(i), DType::Float32));
+    call.require(!t.defined() || t.numel() == channels, "expected a number for each of {} channels", channels);
+    std::vector<float> all(static_cast<size_t>(channels), otherwise);
+    if (t.defined()) std::copy_n(t.data<float>(), channels, all.begin());
+    return all;
+  };
+  const std::vector<float> weight = parameter(1, 1), bias = parameter(2, 0), mean = parameter(3, 0),
+                           variance = parameter(4, 1);
+  std::vector<int64_t> sizes(x.sizes().size() - 1, 1);
+  sizes[0] = channels;
+  ChannelLine line{Tensor::empty(DType::Float32, sizes), Tensor::empty(DType::Float32, sizes)};
+  const auto scale = static_cast<float>(to.scale), ratio = static_cast<float>(quantizationOf(x).scale) / scale;
+  for (size_t c = 0; c < weight.size(); ++c) {
+    const float inverse = 1.0f / std::sqrt(variance[c] + static_cast<float>(call.number(5)));
+    line.factor.data<float>()[c] = inverse * weight[c] * ratio;
+    line.shift.data<float>()[c] = (bias[c] - mean[c] * inverse * weight[c]) / scale;
+  }
+  return line;
+}
+
 template <bool kRelu>
 void batchNormKernel(KernelCall& call) {
   Tensor x = call.tensor(0);
   requireQuantized(call, x);
   call.require(x.rank() >= 2, "expected channels in dimension 1 of {}", dimsText(x.sizes()));
-  const Quantization& q = quantizationOf(x);
   Ref<Quantization> to = gridAt(call, 6, x.dtype());
-  Tensor mean = convertTensor(call.tensor(3), DType::Float32), variance = convertTensor(call.tensor(4), DType::Float32);
-  int64_t channels = x.size(1), inner = 1;
-  for (size_t d = 2; d < x.sizes().size(); ++d) inner *= x.sizes()[d];
-  auto parameter = [&](size_t i, float otherwise) {
-    Tensor t = call.isNone(i) ? Tensor() : convertTensor(call.tensor(i), DType::Float32);
-    call.require(!t.defined() || t.numel() == channels, "expected a number for each of {} channels", channels);
-    std::vector<float> out(static_cast<size_t>(channels), otherwise);
-    if (t.defined()) std::copy_n(t.data<float>(), channels, out.begin());
-    return out;
-  };
-  std::vector<float> weight = parameter(1, 1), bias = parameter(2, 0);
-  call.require(mean.numel() == channels && variance.numel() == channels, "expected a mean for each of {} channels",
-               channels);
+  const ChannelLine line = channelLine(call, x, *to);
+  const int64_t inner = x.numel() == 0 ? 1 : x.numel() / (x.size(0) * x.size(1));
   Tensor steps = stepsOf(x), out = Tensor::empty(DType::Float32, x.sizes());
-  float ratio = static_cast<float>(q.scale) / static_cast<float>(to->scale);
   for (int64_t i = 0; i < steps.numel(); ++i) {
-    auto c = static_cast<size_t>(i / inner % channels);
-    float inverse = 1.0f / std::sqrt(variance.data<float>()[c] + static_cast<float>(call.number(5)));
-    float alpha = inverse * weight[c] * ratio;
-    float beta = (bias[c] - mean.data<float>()[c] * inverse * weight[c]) / static_cast<float>(to->scale);
-    float y = alpha * steps.data<float>()[i] + beta;
+    const int64_t c = i / inner % x.size(1);
+    const float y = line.factor.data<float>()[c] * steps.data<float>()[i] + line.shift.data<float>()[c];
     out.data<float>()[i] = kRelu ? std::max(y, 0.0f) : y;
   }
   call.setResult(quantizeSteps(out, x.dtype(), *to));
@@ -319,6 +330,11 @@ void celuKernel(KernelCall& call) {
   requireQuantized(call, x);
   setQuantized(call, invokeTensor(call, "aten::celu", {dequantize(x), call.argument(3)}), x.dtype(), 1);
 }
+// The 1 of the grid of a quantised tensor.
+Tensor oneOf(const Tensor& weight) {
+  const float kOne[] = {1};
+  return dequantize(quantize(Tensor::of<float>(Dims{}, kOne), weight.dtype(), quantizationOf(weight)));
+}
 // Modules have the weight quantised. What is positive is multiplied then by the 1 of the weight's grid, as in PyTorch,
 // which may not reach so far.
 void preluKernel(KernelCall& call) {
@@ -327,9 +343,8 @@ void preluKernel(KernelCall& call) {
   if (!isQuantized(weight.dtype()))
     return setQuantized(call, invokeTensor(call, "aten::prelu", {dequantize(x), weight}), x.dtype(), 2);
   Tensor numbers = dequantize(x);
-  const float kOne[] = {1};
-  Tensor one = dequantize(quantize(Tensor::of<float>(Dims{}, kOne), weight.dtype(), quantizationOf(weight)));
-  Tensor positive = invokeTensor(call, "aten::mul.Tensor", {invokeTensor(call, "aten::relu", {numbers}), one});
+  Tensor positive =
+      invokeTensor(call, "aten::mul.Tensor", {invokeTensor(call, "aten::relu", {numbers}), oneOf(weight)});
   Tensor negative = invokeTensor(call, "aten::clamp", {numbers, IValue(), 0});
   Tensor slopes = invokeTensor(call, "aten::prelu", {negative, dequantize(weight)});
   setQuantized(call, invokeTensor(call, "aten::add.Tensor", {positive, slopes, 1}), x.dtype(), 2);
@@ -445,6 +460,43 @@ void convertDropout(ConvertCall& call) {
   call.setResult(0, call.argument(0));
 }
 
+// Whether the first argument alone is computed, and is quantised.
+bool isOfKnown(const ConvertCall& call) {
+  if (!isQuantizedTensor(call.argument(0)) || call.tensor(0).dtype() == DType::QInt32) return false;
+  for (size_t i = 1; i < call.size(); ++i)
+    if (call.isNetworkTensor(i)) return false;
+  return call.tensor(0).numel() > 0;
+}
+
+template <bool kRelu>
+void convertBatchNorm(ConvertCall& call) {
+  if (!isOfKnown(call) || call.tensor(0).rank() < 2) return convertQuantizedToKernel(call);
+  const Tensor x = call.tensor(0);
+  Ref<Quantization> to = gridAt(call, 6, x.dtype());
+  const ChannelLine line = channelLine(call, x, *to);
+  const IValue product = call.compute("aten::mul.Tensor", {stepsIn(x), line.factor});
+  const Tensor sum = call.compute("aten::add.Tensor", {product, line.shift, 1}).toTensor();
+  const Tensor made = addRequantize(call, sum, {1.0f}, 1, rangeFor(x.dtype(), *to, kRelu));
+  call.setResult(0, quantizedIn(call, made, x.dtype(), *to));
+}
+
+// The sum of preluKernel, or of weights that are numbers their product.
+void convertPrelu(ConvertCall& call) {
+  if (!isOfKnown(call)) return convertQuantizedToKernel(call);
+  const Tensor x = call.tensor(0), weight = call.tensor(1);
+  Ref<Quantization> to = gridAt(call, 2, x.dtype());
+  IValue numbers = numbersIn(call, x);
+  if (isQuantized(weight.dtype())) {
+    const IValue negative = call.compute("aten::clamp", {numbers, IValue(), 0});
+    const IValue slopes = call.compute("aten::prelu", {negative, dequantize(weight)});
+    const IValue positive = call.compute("aten::mul.Tensor", {call.compute("aten::relu", {numbers}), oneOf(weight)});
+    numbers = call.compute("aten::add.Tensor", {positive, slopes, 1});
+  } else {
+    numbers = call.compute("aten::prelu", {numbers, weight});
+  }
+  call.setResult(0, addQuantize(call, numbers.toTensor(), x.dtype(), *to));
+}
+
 template <const char* kName, size_t kCount>
 void convertAs(ConvertCall& call) {
   std::vector<IValue> arguments;
@@ -497,10 +549,10 @@ void registerQuantizedArithmeticOps(OpRegistry& ops) {
 
   for (const char* schema : {"quantized::batch_norm", "quantized::batch_norm1d", "quantized::batch_norm2d",
                              "quantized::batch_norm3d", "aten::quantized_batch_norm"})
-    addInferred(schema, inferSameAsSelf, batchNormKernel<false>);
+    addInferred(schema, inferSameAsSelf, batchNormKernel<false>, convertBatchNorm<false>);
   for (const char* schema : {"quantized::batch_norm_relu", "quantized::batch_norm1d_relu",
                              "quantized::batch_norm2d_relu", "quantized::batch_norm3d_relu"})
-    addInferred(schema, inferSameAsSelf, batchNormKernel<true>);
+    addInferred(schema, inferSameAsSelf, batchNormKernel<true>, convertBatchNorm<true>);
   addInferred("quantized::layer_norm", inferSameAsSelf, layerNormKernel);
   addInferred("quantized::group_norm", inferSameAsSelf, groupNormKernel);
   addInferred("quantized::instance_norm", inferSameAsSelf, instanceNormKernel);
@@ -510,7 +562,7 @@ void registerQuantizedArithmeticOps(OpRegistry& ops) {
   addInferred("quantized::leaky_relu", inferSameAsSelf, leakyReluKernel, convertByTable);
   addInferred("quantized::elu", inferSameAsSelf, eluKernel, convertByTable);
   addInferred("quantized::celu", inferSameAsSelf, celuKernel, convertByTable);
-  addInferred("quantized::prelu", inferSameAsSelf, preluKernel);
+  addInferred("quantized::prelu", inferSameAsSelf, preluKernel, convertPrelu);
   addInferred("quantized::softmax", inferSameAsSelf, softmaxKernel);
   addInferred("quantized::dropout", inferSameAsSelf, dropoutKernel, convertDropout);
   ops.add({.schema = "quantized::relu6",

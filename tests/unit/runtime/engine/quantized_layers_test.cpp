@@ -241,6 +241,19 @@ TEST(QuantizedLayers, ElementsAndWindows) {
   expectExactBody("  %y : Tensor = aten::flatten(%q, %one, %three)\n", "requantize, pointwise", kImage);
 }
 
+TEST(QuantizedLayers, NormsAndSlopesOfChannels) {
+  const std::string variance = "  %v : Tensor = aten::add(%b, %one, %one)\n";
+  for (const char* name : {"batch_norm2d", "batch_norm2d_relu"})
+    expectExactBody(
+        variance + fmt::format("  %y : Tensor = quantized::{}(%q, %b, %b, %b, %v, %fine, %s3, %z2)\n", name),
+        "requantize, pointwise of 2, requantize, pointwise", kImage);
+  expectExactBody("  %y : Tensor = quantized::prelu(%q, %b, %s3, %z2)\n",
+                  "requantize, pointwise, pointwise of 4, requantize, pointwise", kImage);
+  const std::string slopes = "  %u : Tensor = aten::quantize_per_tensor(%b, %fine, %z, %u8)\n";
+  expectExactBody(slopes + "  %y : Tensor = quantized::prelu(%q, %u, %s3, %z2)\n",
+                  "requantize, pointwise, pointwise, pointwise of 7, requantize, pointwise", kImage);
+}
+
 // What has no layer of its own runs on bytes in between.
 TEST(QuantizedLayers, KernelsRunOnBytes) {
   expectExactBody("  %y : Tensor = aten::upsample_bilinear2d(%q, %twos, %f, %none, %none)\n",
