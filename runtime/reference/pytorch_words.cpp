@@ -55,7 +55,9 @@ constexpr Sentence kSentences[] = {
     {" clamp clamp_min clamp_max ", isComplex, "clamp is not supported for complex types"},
     {" sign ", isComplex,
      "unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead."},
-    {" sort argsort topk ", isComplex, "sort does not support complex dtypes on CPU"},
+    {" sort argsort ", isComplex, "sort does not support complex dtypes on CPU"},
+    {" nanmean ", isComplex, "nansum on CPU does not support complex inputs"},
+    {" topk ", isComplex, " topk does not support complex dtypes on CPU"},
 };
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace {
 template <size_t kCount>
 void inferClamp(InferCall& call) {
   if constexpr (kCount == 3)
-    call.require(!call.isNone(1) || !call.isNone(2), "at least one of min and max must not be None");
+    call.require(!call.isNone(1) || !call.isNone(2), "torch.clamp: At least one of 'min' or 'max' must not be None");
   DType dtype = promotedDType(call, kCount);
   call.require(!isComplex(dtype), "clamp is not supported for complex types");
   // A single tensor is what maximum and minimum take.

@@ -71,12 +71,38 @@ bool isOnParts(const ConvertCall& call) {
 
 namespace {
 
+// What the imaginary part 0 of a real number adds to a product or quotient: signs of zeros, and NaN of infinities.
+IValue crossed(const ConvertCall& call, const IValue& pairs, float ofReal, float ofImaginary) {
+  Tensor zeros = Tensor::empty(DType::Float32, Dims{2});
+  zeros.data<float>()[0] = ofReal;
+  zeros.data<float>()[1] = ofImaginary;
+  return call.compute("aten::mul.Tensor", {call.compute("aten::flip", {pairs, intList(Dims{-1})}), zeros});
+}
+
+// The second argument times alpha, 1, which is complex, too.
+IValue pairsTimesOne(const ConvertCall& call) {
+  const IValue pairs = pairsOf(call, call.tensor(1));
+  return two(call, "add", pairs, crossed(call, pairs, -0.0F, 0));
+}
+Parts partsTimesOne(const ConvertCall& call) {
+  const Parts b = partsOf(call, 1);
+  auto zeroTimes = [&](const IValue& v) -> IValue {
+    return v.isTensor() ? product(call, v, 0.0) : IValue(v.toDouble() * 0.0);
+  };
+  auto joined = [&](std::string_view name, const IValue& x, const IValue& y) -> IValue {
+    if (x.isTensor() || y.isTensor()) return two(call, name, x, y);
+    return IValue(name == "add" ? x.toDouble() + y.toDouble() : x.toDouble() - y.toDouble());
+  };
+  if (b.isReal()) return {b.re, joined("add", zeroTimes(b.re), 0.0)};
+  return {joined("sub", b.re, zeroTimes(b.im)), joined("add", b.im, zeroTimes(b.re))};
+}
+
 void convertSum(ConvertCall& call, std::string_view name) {
   if (!call.argument(2).isNumber() || call.argument(2).isComplex() || call.number(2) != 1)
     return convertToKernel(call, "alpha is not 1");
   if (isComplexTensor(call, 0) && isComplexTensor(call, 1))
-    return setPairs(call, two(call, name, pairsOf(call, call.tensor(0)), pairsOf(call, call.tensor(1))));
-  const Parts a = partsOf(call, 0), b = partsOf(call, 1);
+    return setPairs(call, two(call, name, pairsOf(call, call.tensor(0)), pairsTimesOne(call)));
+  const Parts a = partsOf(call, 0), b = partsTimesOne(call);
   const IValue sizes = intList(Dims(call.spec().sizes));
   auto expanded = [&](const IValue& part) { return call.compute("aten::expand", {part, sizes}); };
   // Real numbers have the imaginary part 0, which decides the sign of a sum of zeros.
@@ -86,7 +112,7 @@ void convertSum(ConvertCall& call, std::string_view name) {
       return call.compute("aten::full_like", {a.re, name == "sub" ? 0.0 - b.im.toDouble() : 0.0 + b.im.toDouble()});
     return name == "sub" ? call.compute("aten::rsub.Scalar", {b.im, zero, int64_t{1}}) : two(call, "add", b.im, zero);
   };
-  const IValue im = a.isReal() ? besideReal() : two(call, name, a.im, b.isReal() ? zero : b.im);
+  const IValue im = a.isReal() ? besideReal() : two(call, name, a.im, b.im);
   setParts(call, expanded(two(call, name, a.re, b.re)), expanded(im));
 }
 
@@ -94,18 +120,6 @@ void convertSum(ConvertCall& call, std::string_view name) {
 
 void convertComplexAdd(ConvertCall& call) { convertSum(call, "add"); }
 void convertComplexSub(ConvertCall& call) { convertSum(call, "sub"); }
-
-namespace {
-
-// What the imaginary part 0 of a real number adds to a product or quotient: signs of zeros, and NaN of infinities.
-IValue crossed(const ConvertCall& call, const IValue& pairs, float ofReal, float ofImaginary) {
-  Tensor zeros = Tensor::empty(DType::Float32, Dims{2});
-  zeros.data<float>()[0] = ofReal;
-  zeros.data<float>()[1] = ofImaginary;
-  return call.compute("aten::mul.Tensor", {call.compute("aten::flip", {pairs, intList(Dims{-1})}), zeros});
-}
-
-}  // namespace
 
 namespace {
 

@@ -17,9 +17,10 @@ namespace {
 void checkAlpha(InferCall& call, DType result) {
   if (call.size() < 3 || result == DType::Undefined) return;
   DType alpha = call.scalarType(2);
-  call.require(!isComplex(alpha) || isComplex(result), "alpha must not be complex where the tensors are not");
   call.require(!isIntegral(result, true) || isIntegral(alpha, true),
-               "alpha must not be a floating point number where the tensors are integers");
+               "For integral input tensors, argument alpha must not be a floating point number.");
+  call.require(!isComplex(alpha) || isComplex(result),
+               "For non-complex input tensors, argument alpha must not be a complex number.");
 }
 
 void inferAdd(InferCall& call) {
@@ -44,21 +45,26 @@ bool isOne(const IValue& v) {
   return (v.isInt() && v.toInt() == 1) || (v.isFloat() && v.toFloat() == 1) || (v.isBool() && v.toBool());
 }
 
+// Complex numbers are multiplied by alpha even if it is 1: of infinity that makes NaN.
+template <bool kReversed, bool kMinus>
+void addComplex(KernelCall& call, DType dtype) {
+  std::complex<double> alpha = call.size() < 3 ? 1. : call.complex(2);
+  if (kMinus) alpha = {-alpha.real(), alpha.imag() == 0 ? 0. : -alpha.imag()};
+  mapElements<kC128, 2>(call, dtype,
+                        [=](auto a, auto b) { return kReversed ? b + times(alpha, a) : a + times(alpha, b); });
+}
+
 // Runs f(a, b) or, where alpha is not 1, f(a, alpha * b).
 template <bool kReversed, bool kMinus>
 void addKernel(KernelCall& call) {
   DType dtype = promotedDType(call, 2);
+  if (isComplex(dtype)) return addComplex<kReversed, kMinus>(call, dtype);
   if (call.size() < 3 || isOne(call.argument(2)))
-    return mapElements<kNumbers, 2>(call, dtype, [](auto a, auto b) {
+    return mapElements<kReals, 2>(call, dtype, [](auto a, auto b) {
       if constexpr (!kMinus) return plus(a, b);
       return kReversed ? minus(b, a) : minus(a, b);
     });
   double sign = kMinus ? -1 : 1;
-  if (isComplex(dtype)) {
-    std::complex<double> alpha = call.complex(2) * sign;
-    return mapElements<kC128, 2>(call, dtype,
-                                 [=](auto a, auto b) { return kReversed ? b + times(alpha, a) : a + times(alpha, b); });
-  }
   ScalarArgument alpha(call, 2, dtype);
   if (dtype == DType::Float16) {  // the product is rounded, too
     float factor = alpha.as<float>() * static_cast<float>(sign);
@@ -139,7 +145,8 @@ void inferAddcdiv(InferCall& call) {
   TensorInfo a = call.tensor(1), b = call.tensor(2);
   bool known = a.dtype != DType::Undefined && b.dtype != DType::Undefined;
   call.require(!known || !isIntegral(a.dtype, true) || !isIntegral(b.dtype, true),
-               "integer division with addcdiv is not supported; divide with a rounding mode instead");
+               "Integer division with addcdiv is no longer supported, and in a future  release addcdiv will perform a "
+               "true division of tensor1 and tensor2. Divide with a rounding mode instead.");
   inferTernary(call);
 }
 

@@ -193,7 +193,9 @@ void inferTake(InferCall& call) {
 Tensor linearOffsets(const KernelCall& call, const Tensor& t, const Tensor& index) {
   Tensor from = contiguous(index), out = Tensor::empty(DType::Int64, Dims{index.numel()});
   int64_t n = t.numel(), item = static_cast<int64_t>(itemSize(t.dtype()));
-  call.require(n > 0 || index.numel() == 0, "tried to take from, or to put into, an empty tensor");
+  call.require(n > 0 || index.numel() == 0, "{}",
+               call.op().kind().name().starts_with("put") ? "put_(): Tried to put elements into an empty tensor"
+                                                          : "take(): tried to take from an empty tensor");
   for (int64_t i = 0; i < from.numel(); ++i) {
     int64_t at = from.data<int64_t>()[i];
     call.require(at >= -n && at < n, "out of range: tried to access index {} on a tensor of {} elements", at, n);

@@ -19,6 +19,7 @@ std::string_view nameOf(const InferCall& call) { return call.op().kind().name();
   if (name == "index_select") call.fail("index_select(): Index is supposed to be a vector");
   if (name == "index_fill" || name == "index_fill_") call.fail("index has to be a vector/scalar");
   if (name.ends_with('_')) name.remove_suffix(1);
+  if (name == "index_copy") call.fail("index_copy_(): Index should have dimension 1 or 0 (got {})", index.rank());
   call.fail("{}_(): Index is supposed to be a vector, but got dim: {} with type: {} and size: {}", name, index.rank(),
             graphName(index.dtype), dimsText(index.sizes));
 }
@@ -28,6 +29,8 @@ int64_t indexCount(const InferCall& call, bool allowInt32) {
   TensorInfo index = call.tensor(2);
   bool fits =
       index.dtype == DType::Int64 || (allowInt32 && index.dtype == DType::Int32) || index.dtype == DType::Undefined;
+  // It is index_fill_ of a copy.
+  if (!fits && nameOf(call).starts_with("index_fill")) call.fail("index_fill_(): Expected dtype int64 for index.");
   call.require(fits, "{}(): expected dtype {} for index", nameOf(call), allowInt32 ? "int32 or int64" : "int64");
   if (!index.hasRank) return kUnknownSize;
   if (index.rank() > 1) failIndex(call, index);

@@ -193,8 +193,7 @@ void diagflatKernel(KernelCall& call) {
 }
 void inferDiag(InferCall& call) {
   TensorInfo t = call.rankedTensor(0);
-  call.require(t.rank() == 1 || t.rank() == 2, "diag: matrix or a vector expected, not a tensor of {} dimensions",
-               t.rank());
+  call.require(t.rank() == 1 || t.rank() == 2, "diag(): Supports 1D or 2D tensors. Got {}D", t.rank());
   if (t.rank() == 1) return resultEmbedded(call, t.dtype, Dims(t.sizes), checkedOffset(call, 1), 0, 1);
   if (!allKnown(t.sizes)) return call.result(t.dtype, Dims{kUnknownSize});
   int64_t offset = checkedOffset(call, 1);

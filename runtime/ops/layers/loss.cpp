@@ -123,7 +123,7 @@ void huberKernel(KernelCall& call) {
 void inferKlDiv(InferCall& call) {
   for (size_t i : {0, 1}) {
     DType dtype = call.tensor(i).dtype;
-    call.require(!isIntegral(dtype, true), "kl_div: integral inputs are not supported, got {}", pythonName(dtype));
+    call.require(!isIntegral(dtype, true), "kl_div: Integral inputs not supported.");
   }
   resultLossOf(call, promotedDType(call, 2), lossReduction(call, 2), 2);
 }
@@ -199,7 +199,8 @@ void inferBceLogits(InferCall& call) {
 }
 
 void bceLogitsKernel(KernelCall& call) {
-  Tensor x = call.tensor(0), target = call.tensor(1), losses = Tensor::empty(target.dtype(), target.sizes());
+  // It begins with 1 - target, which is written over.
+  Tensor x = call.tensor(0), target = call.tensor(1), losses = emptyLike(target, target.dtype());
   // log(1 + exp(-x)) without overflow.
   auto soft = [](auto v) {
     using T = Lane<decltype(v)>;

@@ -248,16 +248,12 @@ void kronKernel(KernelCall& call) {
   // [a0, 1, a1, 1, ...] times [1, b0, 1, b1, ...]: each pair of dimensions is one of the result.
   int rank = out.rank();
   auto spread = [rank](const Tensor& t, bool first) {
-    Dims sizes, strides;
+    Dims sizes;
     for (int d = 0; d < rank; ++d) {
-      int own = d - (rank - t.rank());
-      int64_t size = own < 0 ? 1 : t.size(own), stride = own < 0 ? 0 : t.stride(own);
-      for (bool here : {first, !first}) {
-        sizes.push_back(here ? size : 1);
-        strides.push_back(here ? stride : 0);
-      }
+      const int own = d - (rank - t.rank());
+      for (bool here : {first, !first}) sizes.push_back(here && own >= 0 ? t.size(own) : 1);
     }
-    return t.withGeometry(sizes, strides, t.offset());
+    return t.withGeometry(sizes, viewStrides(t, sizes).value(), t.offset());
   };
   call.require(2 * rank <= kMaxRank, "tensors of {} dimensions have too many for kron", rank);
   Tensor x = spread(a, true), y = spread(b, false);

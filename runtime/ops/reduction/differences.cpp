@@ -40,8 +40,10 @@ void checkJoined(const InferCall& call, const TensorInfo& t, size_t argument, in
 void inferDiff(InferCall& call) {
   TensorInfo t = call.rankedTensor(0);
   call.require(t.rank() > 0, "diff expects input to be at least one-dimensional");
-  int64_t n = call.integer(1), dim = call.dim(2, t.rank());
+  const int64_t n = call.integer(1);
   call.require(n >= 0, "order must be non-negative but got {}", n);
+  if (n == 0 && call.isNone(3) && call.isNone(4)) return call.result(t);  // whatever the dimension
+  const int64_t dim = call.dim(2, t.rank());
   checkJoined(call, t, 3, dim);
   checkJoined(call, t, 4, dim);
   if (n == 0) return call.result(t);  // not even joined
@@ -59,8 +61,9 @@ void inferDiff(InferCall& call) {
 
 void diffKernel(KernelCall& call) {
   Tensor t = call.tensor(0);
-  int64_t n = call.integer(1), dim = call.dim(2, t.rank());
+  int64_t n = call.integer(1);
   if (n == 0) return call.setResult(cloneTensor(t));
+  const int64_t dim = call.dim(2, t.rank());
   std::vector<Tensor> parts;
   for (size_t i : {3, 0, 4})
     if (!call.isNone(i)) parts.push_back(call.tensor(i));
@@ -255,7 +258,9 @@ struct Samples {
   }
   void requireNumbers(const KernelCall& call) const {
     bool isBool = y.dtype() == DType::Bool || (xIsTensor && call.tensor(1).dtype() == DType::Bool);
-    call.require(!isBool, "bool samples are not supported");
+    call.require(!isBool, "{}: received a bool input for `{}`, but bool is not supported",
+                 call.op().kind().name().starts_with("cumulative") ? "cumulative_trapezoid" : "trapezoid",
+                 xIsTensor ? "x` or `y" : "y");
   }
   Tensor y;
   bool xIsTensor;

@@ -25,7 +25,7 @@ void addUp(const Tensor& bins, const int64_t* values, const Tensor& weights, int
 void bincountKernel(KernelCall& call) {
   Tensor in = call.tensor(0), weights = call.tensor(1);
   int64_t least = call.integer(2), n = in.numel();
-  call.require(least >= 0, "minlength should not be negative, but is {}", least);
+  call.require(least >= 0, "minlength should be >= 0");
   call.require(in.rank() == 1, "bincount only supports 1-d non-negative integral inputs.");
   call.require(!weights.defined() || (weights.rank() == 1 && weights.size(0) == n),
                "weights should be 1-d and have the same length as input");

@@ -149,7 +149,7 @@ struct NanMean {
 void inferNanMean(InferCall& call) {
   DType in = call.tensor(0).dtype;
   call.require(isFloating(in) || in == DType::Undefined,
-               "nanmean(): expected input to have floating point dtype but got {}", graphName(in));
+               "nanmean(): expected input to have floating point or complex dtype but got {}", graphName(in));
   DType dtype = reductionDType(call, [](DType d) { return d; });
   call.require(isFloating(dtype) || dtype == DType::Undefined, "nanmean of {} cannot give {}", pythonName(in),
                pythonName(dtype));

@@ -51,10 +51,6 @@ void copyInPlaceKernel(KernelCall& call) {
   overwrite(call, call.tensor(0), call.tensor(1));
   call.setResult(call.argument(0));
 }
-void copyNumberInPlaceKernel(KernelCall& call) {
-  overwrite(call, call.tensor(0), scalarTensor(call.argument(1)));
-  call.setResult(call.argument(0));
-}
 
 // `aten::copy`: what copy_ would leave in self, as a tensor of its own.
 void copyKernel(KernelCall& call) {
@@ -198,8 +194,9 @@ void registerCopyingOps(OpRegistry& ops) {
            .dtypes = kMovedTypes});
   add("aten::copy_", inferSameAsSelf, copyInPlaceKernel);
   add("aten::copy_.Tensor", inferSameAsSelf, copyInPlaceKernel);
-  add("aten::copy_.int", inferSameAsSelf, copyNumberInPlaceKernel);
-  add("aten::copy_.float", inferSameAsSelf, copyNumberInPlaceKernel);
+  // Of a number it is fill_.
+  add("aten::copy_.int", inferSameAsSelf, fillKernel<true>);
+  add("aten::copy_.float", inferSameAsSelf, fillKernel<true>);
   add("aten::fill.Scalar", inferSameAsSelf, fillKernel<false>);
   add("aten::fill.Tensor", inferSameAsSelf, fillTensorKernel<false>);
   add("aten::fill_.Scalar", inferSameAsSelf, fillKernel<true>);

@@ -119,7 +119,8 @@ Tensor transposedDims(const KernelCall& call) {
 void inferT(InferCall& call) {
   std::optional<TensorInfo> t = rankedSelf(call);
   if (!t) return;
-  call.require(t->rank() <= 2, "t() expects a tensor with <= 2 dimensions, but self is {}D", t->rank());
+  call.require(t->rank() <= 2, "{}() expects a tensor with <= 2 dimensions, but self is {}D", call.op().kind().name(),
+               t->rank());
   resultTransposed(call, *t, 0, t->rank() == 2 ? 1 : 0);
 }
 Tensor transposedMatrix(const KernelCall& call) {

@@ -150,13 +150,19 @@ void ravelKernel(KernelCall& call) {
 
 // ---- expand ----
 
+// The class of such tensors in old PyTorch, which had none for later dtypes.
+std::string legacyName(DType dtype) {
+  const bool isLate = dtype == DType::Bool || dtype == DType::BFloat16 || isComplex(dtype);
+  return fmt::format(fmt::runtime(isLate ? "CPU{}Type" : "torch.{}Tensor"), graphName(dtype));
+}
+
 // The sizes of a tensor broadcast to others, of which -1 leaves a size as it is. `wanted` are integers.
 Dims expandedSizes(const InferCall& call, DType dtype, DimSpan have, const Dims& wanted) {
   if (wanted.size() < have.size())
     call.fail(
-        "expand(torch.{}Tensor{{{}}}, size={}): the number of sizes provided ({}) must be greater or equal to the "
-        "number of dimensions in the tensor ({})",
-        graphName(dtype), dimsText(have), dimsText(wanted), wanted.size(), have.size());
+        "expand({}{{{}}}, size={}): the number of sizes provided ({}) must be greater or equal to the number of "
+        "dimensions in the tensor ({})",
+        legacyName(dtype), dimsText(have), dimsText(wanted), wanted.size(), have.size());
   size_t skip = wanted.size() - have.size();
   Dims out;
   for (size_t i = 0; i < wanted.size(); ++i) {

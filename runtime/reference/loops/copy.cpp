@@ -7,6 +7,7 @@
 #include "runtime/reference/loops/loop.h"
 #include "runtime/reference/loops/memory_format.h"
 #include "runtime/reference/loops/strided_copy.h"
+#include "runtime/reference/number_overflow.h"
 
 #include <fmt/core.h>
 
@@ -180,9 +181,7 @@ Tensor elementOf(const IValue& number, DType dtype) {
   // A bool looks at the real part only.
   bool realOnly = dtype == DType::Bool && number.isComplex();
   Tensor scalar = scalarTensor(realOnly ? IValue(number.toComplex().real()) : number);
-  if (!fits(number, dtype))
-    throw ExecutionError(ErrorKind::Model,
-                         "value cannot be converted to type " + std::string(pythonName(dtype)) + " without overflow");
+  if (!fits(number, dtype)) refuseOverflow(dtype);
   Tensor element = Tensor::empty(dtype, {});
   copyTensor(element, scalar);
   return element;
