@@ -12,8 +12,9 @@ namespace tscompile {
 // attributes. Runs that are given one of these (RunOptions::state), one after the other, go on where the last one
 // ended, as calls of a module do in PyTorch; what a run that failed has written stays, too (attributes that it has set
 // do not where what was lowered writes in place as well, or was read from an engine file). Empty, the run begins with
-// the module as it was loaded. For methods of one module and what was compiled of it, and for one run at a time. Outputs
-// may share memory with what it holds, which later runs may write to. What it would hold of a run's inputs is copied.
+// the module as it was loaded. For methods of one module and what was compiled of it, and for one run at a time.
+// Outputs may share memory with what it holds, which later runs may write to. What it would hold of a run's inputs is
+// copied.
 class RunState {
  public:
   // As before the first run.

@@ -178,9 +178,7 @@ bool fits(const IValue& number, DType dtype) {
 }  // namespace
 
 Tensor elementOf(const IValue& number, DType dtype) {
-  // A bool looks at the real part only.
-  bool realOnly = dtype == DType::Bool && number.isComplex();
-  Tensor scalar = scalarTensor(realOnly ? IValue(number.toComplex().real()) : number);
+  const Tensor scalar = scalarTensor(number);
   if (!fits(number, dtype)) refuseOverflow(dtype);
   Tensor element = Tensor::empty(dtype, {});
   copyTensor(element, scalar);

@@ -74,15 +74,6 @@ void load(const std::byte* from, int64_t stride, void* to, int64_t n) {
   }
 }
 
-// Complex numbers become bool by their real part alone, which is not how they are tested.
-template <class To, class From>
-inline To stored(From v) {
-  if constexpr (kIsComplex<From> && std::is_same_v<To, bool>)
-    return v.real() != 0;
-  else
-    return convert<To>(v);
-}
-
 template <class From, class To>
 void store(const void* from, std::byte* to, int64_t stride, int64_t n) {
   const From* in = static_cast<const From*>(from);
@@ -91,9 +82,9 @@ void store(const void* from, std::byte* to, int64_t stride, int64_t n) {
     if constexpr (std::is_same_v<From, To>)
       std::memcpy(static_cast<void*>(out), in, static_cast<size_t>(n) * sizeof(To));
     else
-      for (int64_t i = 0; i < n; ++i) out[i] = stored<To>(in[i]);
+      for (int64_t i = 0; i < n; ++i) out[i] = convert<To>(in[i]);
   } else {
-    for (int64_t i = 0; i < n; ++i) *reinterpret_cast<To*>(to + i * stride) = stored<To>(in[i]);
+    for (int64_t i = 0; i < n; ++i) *reinterpret_cast<To*>(to + i * stride) = convert<To>(in[i]);
   }
 }
 
