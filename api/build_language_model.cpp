@@ -18,8 +18,11 @@
 #include "passes/serving/drop_caches.h"
 #include "passes/serving/entrance.h"
 #include "passes/serving/example_sizes.h"
+#include "passes/serving/forms/pair_mask.h"
+#include "passes/serving/forms/returned_logits.h"
 #include "passes/serving/hide_later.h"
 #include "passes/serving/incremental.h"
+#include "passes/serving/input_roles.h"
 #include "passes/serving/layer_offers.h"
 #include "passes/serving/marked_ids.h"
 #include "passes/serving/one_token.h"
@@ -220,13 +223,14 @@ class FolderLock {
 class LanguageModelBuild {
  public:
   LanguageModelBuild(const Module& module, const BuildConfig& config, Diagnostics& diagnostics)
-      : given_(module), config_(config), diagnostics_(diagnostics) {}
+      : given_(module), config_(config), diagnostics_(diagnostics), original_(module), settings_(config) {}
 
   // Of what was built.
   const std::vector<LayerOffer>& offers() const { return offers_; }
 
   bool run(const std::string& folder) {
     if (!open()) return false;
+    if (givesProbabilities()) return runWithLogarithms(folder);
     const bool maySettle = config_.kvCacheType == KvCacheType::Auto;
     if (maySettle) config_.kvCacheType = KvCacheType::Paged;
     Diagnostics why;
@@ -267,9 +271,10 @@ class LanguageModelBuild {
     evaluator_ = makeEvaluator(given_.registry());
     lowering_.query = Query().including({"default", "any_sizes"});
     // What a trace writes to its caches is told from other writes by where they are; exports copy these for themselves.
-    lowering_.keepsState = given_.exportedSizes(*given_.graph()).empty();
+    lowering_.keepsState = !isExported();
     lowered_ = given_.lowered(lowering_, diagnostics_);
-    if (!lowered_ || !withWholeTexts() || !lowered_->prepare(diagnostics_))
+    if (!lowered_ || !withLogits() || !isDetermined() || !withOwnMask() || !withWholeTexts() ||
+        !lowered_->prepare(diagnostics_))
       return false;  // reports weights that are missing
     if (!withoutMemory()) return false;
     graph_ = cloneGraph(*lowered_->graph());
@@ -281,6 +286,95 @@ class LanguageModelBuild {
     shape_.positions = entrance_->positions;
     asked_ = config_.maxSeqLen;
     return settle(config_, shape_, tokensExportedFor(), diagnostics_);
+  }
+
+  bool givesProbabilities() const {
+    return TextTrials([this](const std::vector<IValue>& in, Diagnostics& d) { return given_.forward(in, d); })
+        .givesProbabilities(*entrance_);
+  }
+
+  // Logarithms of probabilities are logits, which tokens are drawn by.
+  bool runWithLogarithms(const std::string& folder) {
+    LanguageModelBuild other(original_, settings_, diagnostics_);
+    other.takesLogarithms_ = true;
+    const bool isMade = other.run(folder);
+    offers_ = std::move(other.offers_);
+    return isMade;
+  }
+
+  bool isExported() const { return !given_.exportedSizes(*given_.graph()).empty(); }
+  // Has no calls, and knows what it writes.
+  const Module& withoutCalls() const { return isExported() ? given_ : *lowered_; }
+
+  // A model may return other values before its logits, or tokens that it chose of them.
+  bool withLogits() {
+    std::unique_ptr<Graph> graph = cloneGraph(*withoutCalls().graph());
+    std::string choice;
+    Diagnostics ignored;
+    if (const Result<ModuleValues> attributes = withoutCalls().withGraph(cloneGraph(*graph)).values(ignored))
+      tellAttributeSizes(*graph, attributes->tensors);
+    const bool isOther = returnLogits(*graph, given_.registry(), choice);
+    if (takesLogarithms_) returnLogarithms(*graph, given_.registry());
+    if (!isOther && !takesLogarithms_) return true;
+    if (!choice.empty() && !takesLogarithms_)
+      diagnostics_.remark({},
+                          fmt::format("the model chooses tokens itself, by {}: its logits are built, and tokens are "
+                                      "chosen by those who generate",
+                                      choice));
+    given_ = Module(withoutCalls()).withGraph(std::move(graph));
+    lowered_ = given_.lowered(lowering_, diagnostics_);
+    return lowered_.ok();
+  }
+
+  // Of a graph of ids, a mask and positions.
+  static Entrance namedEntrance(const Graph& graph, bool tokensFirst) {
+    Entrance named;
+    named.tokensFirst = tokensFirst;
+    for (const Value* v : graph.inputs()) {
+      if (!v->type()->isTensor()) continue;
+      named.inputs.push_back(roleByName(v).value_or(ServingInput::Ids));
+      named.dtypes.push_back(v->type()->tensor().dtype);
+      named.names.push_back(v->name());
+      named.isNamed.push_back(true);
+    }
+    return named;
+  }
+
+  bool hidesLaterTokens(const Module& model, bool tokensFirst = false) const {
+    return TextTrials([&](const std::vector<IValue>& in, Diagnostics& d) { return model.forward(in, d); })
+        .hidesLaterTokens(namedEntrance(*model.graph(), tokensFirst));
+  }
+
+  // A mask that hides later tokens is made in the graph, if it is not one of texts with a number for each token.
+  bool withOwnMask() {
+    const Module flat = withoutCalls();
+    const Value* mask = maskedInputs(*flat.graph()).mask;
+    if (!mask || hidesLaterTokens(flat)) return true;
+    for (const PairMaskForm& form : pairMaskForms(mask)) {
+      std::unique_ptr<Graph> graph = cloneGraph(*flat.graph());
+      makePairMask(*graph, maskedInputs(*graph), form);
+      const Module other = Module(flat).withGraph(std::move(graph), true);
+      if (!hidesLaterTokens(other, form.tokensFirst)) continue;
+      const std::span<const ExportedInput> sizes = given_.exportedSizes(*given_.graph());
+      repeated_.assign(sizes.begin(), sizes.end());
+      given_ = other;
+      lowered_ = given_.lowered(lowering_, diagnostics_);
+      return lowered_.ok();
+    }
+    return true;
+  }
+
+  // A model that was saved while it was in training drops others of its values in each call.
+  bool isDetermined() {
+    const Node* drawn = randomNodeOfLogits(*lowered_->graph(), given_.registry());
+    if (!drawn) return true;
+    diagnostics_
+        .error(drawn->range,
+               fmt::format("{} draws random numbers, and logits follow from them: each call would give others",
+                           drawn->kind().text()),
+               ErrorKind::Input)
+        .note("dropout is left out by model.eval() before the model is traced, scripted or exported");
+    return false;
   }
 
   // How many tokens or texts a program of torch.export takes at most, by the dimension of its inputs.
@@ -301,11 +395,10 @@ class LanguageModelBuild {
   // A model that writes keys and values into tensors of a fixed length is one of whole texts, which begin with them as
   // they are; one that is for several texts has the same in each place.
   bool withWholeTexts() {
-    const bool isExported = !given_.exportedSizes(*given_.graph()).empty();  // has no calls, and knows what it writes
-    const Module& flat = isExported ? given_ : *lowered_;
+    const Module& flat = withoutCalls();
     const std::unique_ptr<Graph> sized = withSizes(flat);
     std::unique_ptr<Graph> graph = cloneGraph(*sized);
-    filledTo_ = isExported ? fillTexts(*graph, 0) : 0;
+    filledTo_ = isExported() ? fillTexts(*graph, 0) : 0;
     const bool isRepeated = repeatText(*graph);
     const StaticCaches caches = readWholeTexts(*graph, given_.registry(), &staticCaches_);
     if (caches == StaticCaches::None && !isRepeated && filledTo_ == 0) return true;
@@ -743,6 +836,9 @@ class LanguageModelBuild {
   Module given_;
   BuildConfig config_;
   Diagnostics& diagnostics_;
+  const Module original_;
+  const BuildConfig settings_;
+  bool takesLogarithms_ = false;  // of what the model returns
   LowerOptions lowering_;
   Result<Module> lowered_ = Failed{}, wide_ = Failed{};
   std::unique_ptr<Graph> graph_;  // of ids and positions, then of what serves

@@ -35,6 +35,7 @@ class Trials {
       reportNoNumbers(entrance_, kTokens, diagnostics_);
       return false;
     }
+    if (!seesLast()) return false;
     for (size_t i = 0; i < entrance_.inputs.size(); ++i) {
       if (entrance_.inputs[i] == ServingInput::Positions && !arePositions(i)) return false;
       if (entrance_.inputs[i] == ServingInput::Mask && !isMask(i)) return false;
@@ -104,6 +105,24 @@ class Trials {
     return !(off <= 1e-5 * most);
   }
   bool changesLast(const std::optional<Tensor>& logits) const { return logits && differ(usual_, *logits, kTokens - 1); }
+
+  // A trace has as many rounds of a loop over tokens as its example has, and a model that takes one token a call passes
+  // by all others.
+  bool seesLast() const {
+    std::vector<int64_t> last = ids(), first = last;
+    last.back() = last[1];  // another id
+    first.front() = first[1];
+    const std::optional<Tensor> byLast = logitsOf(last);
+    if (!byLast || changesLast(byLast) || !changesLast(logitsOf(first))) return true;
+    diagnostics_
+        .error(fmt::format("of a text of {} the model looks at the first ones alone: the last one changes nothing",
+                           counted(static_cast<uint64_t>(kTokens), "token")),
+               ErrorKind::Input)
+        .note(
+            "a trace has the rounds of a loop over the tokens of its example, and torch.jit.script keeps the loop; "
+            "torch.export with an example of one token says of a model that it takes one token a call");
+    return false;
+  }
 
   // Each token has one of its own, and what only its own logits depend on does not change those of others.
   bool arePositions(size_t input) {
@@ -297,6 +316,27 @@ bool TextTrials::givesTheSame(const TextTrials& other, const Entrance& entrance)
     off = std::max(off, std::abs(own[i] - others[i]));
   }
   return own.size() == others.size() && off <= 1e-3 * most;
+}
+
+bool TextTrials::hidesLaterTokens(const Entrance& entrance) const {
+  const TokenId ids[] = {1, 1, 1, 1}, others[] = {1, 1, 1, 2};
+  Diagnostics ignored;
+  Result<std::vector<IValue>> out = model_(inputsOfText(entrance, ids), ignored);
+  const Tensor logits = out ? tscompile::logitsOf(*out) : Tensor();
+  if (!logits.defined() || logits.rank() == 0 || logits.numel() != 4 * logits.size(logits.rank() - 1)) return false;
+  return !hasNoNumbers(logits) && logitsOfToken(true, ids, entrance) == logitsOfToken(true, others, entrance) &&
+         seesToken(0, entrance) && seesToken(2, entrance);
+}
+
+bool TextTrials::givesProbabilities(const Entrance& entrance) const {
+  constexpr double kRounding = 1e-2;  // of half precision
+  const TokenId texts[][4] = {{1, 2, 1, 2}, {2, 2, 1, 1}};
+  return std::ranges::all_of(texts, [&](std::span<const TokenId> ids) {
+    const std::vector<double> token = logitsOfToken(false, ids, entrance);
+    const double sum = std::accumulate(token.begin(), token.end(), 0.0);
+    return token.size() > 1 && std::abs(sum - 1) <= kRounding &&
+           std::ranges::all_of(token, [](double p) { return p >= 0; });
+  });
 }
 
 }  // namespace tscompile

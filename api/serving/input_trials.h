@@ -34,6 +34,11 @@ class TextTrials {
   bool areOfTexts(const Entrance& entrance, Diagnostics& diagnostics) const;
   // Whether the same model gives a text these logits with other tokens around it.
   bool givesTheSame(const TextTrials& other, const Entrance& entrance) const;
+  // Whether each token of one text has logits, and those of the first one depend on no later token while those of the
+  // last one depend on all.
+  bool hidesLaterTokens(const Entrance& entrance) const;
+  // Whether each token has numbers from 0 to 1 that are 1 together.
+  bool givesProbabilities(const Entrance& entrance) const;
 
  private:
   std::vector<double> logitsOfToken(bool isFirst, std::span<const TokenId> ids, const Entrance& entrance) const;

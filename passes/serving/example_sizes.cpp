@@ -148,12 +148,16 @@ class Examples {
 
 }  // namespace
 
-bool findExampleSizes(Graph& graph, const OpRegistry& registry, const std::map<std::string, Tensor>& attributes,
-                      const std::function<bool(const std::vector<IValue>& inputs)>& runs) {
+void tellAttributeSizes(Graph& graph, const std::map<std::string, Tensor>& attributes) {
   for (const Node* n : graph.block()->nodes())
     if (n->kind() == sym::GetAttr && n->output()->type()->isTensor())
       if (auto found = attributes.find(pathOf(n)); found != attributes.end())
         n->output()->setType(symbolicTensor(found->second.dtype(), found->second.sizes()).type);
+}
+
+bool findExampleSizes(Graph& graph, const OpRegistry& registry, const std::map<std::string, Tensor>& attributes,
+                      const std::function<bool(const std::vector<IValue>& inputs)>& runs) {
+  tellAttributeSizes(graph, attributes);
   return Examples(graph, registry, runs).run();
 }
 

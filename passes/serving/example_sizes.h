@@ -12,6 +12,9 @@
 
 namespace tscompile {
 
+// Writes the sizes of tensors, by their paths, into the types of the values that read them.
+void tellAttributeSizes(Graph& graph, const std::map<std::string, Tensor>& attributes);
+
 // Of a graph whose inputs have no sizes, and which does not run with one text of any number of tokens: looks for a
 // number of texts, of any number of tokens or of one, that it runs with, and writes these sizes into the types of its
 // values. Of one that does run, positions that must be a row are told to be one. `attributes` are tensors by their

@@ -169,14 +169,39 @@ TEST_F(Decoders, MasksOfPaddingAreRefused) {
       "%pad_mask is taken for a mask that is 1 where tokens are, and is none: tokens are hidden where it is 1");
 }
 
-TEST_F(Decoders, MasksOfPairsOfTokensAreRefused) {
-  Decoder d;
-  d.inputs = "%input_ids : Tensor, %attn_mask : Tensor";
-  d.positions = kCounted;
-  d.attention = written("  %masked : Tensor = aten::add(%scores, %attn_mask, %1)\n");
-  expectRefused(d,
-                "%attn_mask is taken for a mask that is 1 where tokens are, and is none: it has a number for each two "
-                "tokens");
+// A mask that says of each two tokens whether the one sees the other is made by the graph.
+TEST_F(Decoders, MasksOfPairsOfTokensAreMade) {
+  Decoder given;
+  given.inputs = "%input_ids : Tensor, %attn_mask : Tensor";
+  given.positions = kCounted;
+  Decoder usual;
+  usual.inputs = "%input_ids : Tensor";
+  usual.positions = kCounted;
+  const std::string ownMask =
+      written(kRows +
+              "  %col : Tensor = aten::unsqueeze(%at.m, %0)\n  %hidden : Tensor = aten::gt(%col, %row)\n"
+              "  %masked : Tensor = aten::masked_fill(%scores, %hidden, %far)\n");
+  const std::string negated = "  %hidden : Tensor = aten::logical_not(%attn_mask)\n";
+  const std::string fill = "  %masked : Tensor = aten::masked_fill(%scores, %hidden, %far)\n";
+  const std::string four =
+      "  %four : int[] = prim::ListConstruct(%1, %1, %s, %s)\n  %wide : Tensor = aten::reshape(%attn_mask, %four)\n";
+  for (const std::string& attention :
+       {written("  %masked : Tensor = aten::add(%scores, %attn_mask, %1)\n"),            // minus infinity
+        written("  %masked : Tensor = aten::masked_fill(%scores, %attn_mask, %far)\n"),  // hidden
+        written(negated + fill),                                                         // shown
+        written("  %hidden : Tensor = aten::eq(%attn_mask, %0)\n" + fill),
+        written(four + "  %masked : Tensor = aten::add(%scores, %wide, %1)\n"),
+        written("  %rows : Tensor = aten::select(%attn_mask, %0, %0)\n  %one : Tensor = aten::select(%rows, %0, %0)\n"
+                "  %hidden : Tensor = aten::logical_not(%one)\n" +
+                fill),
+        std::string("  %o : Tensor = aten::scaled_dot_product_attention(%q, %k, %v, %attn_mask, %drop, %no)\n")}) {
+    given.attention = attention;
+    ASSERT_TRUE(builds(given)) << messages() << given.text();
+    const bool isWritten = attention.find("softmax") != std::string::npos;
+    usual.attention = isWritten ? ownMask : Decoder().attention;
+    EXPECT_EQ(served(9), expected(usual, "i", 9)) << messages() << given.text();
+    EXPECT_EQ(messages().find("note: each text keeps"), std::string::npos) << messages();
+  }
 }
 
 TEST_F(Decoders, LogitsThatAreNoNumbersAreToldAsTheModels) {

@@ -1,0 +1,104 @@
+// Logits are found among what a model returns, and made of probabilities; what draws tokens by itself leaves that to
+// those who generate.
+#include "tests/unit/api/decoders.h"
+
+namespace tscompile::test {
+namespace {
+
+class DecoderOutputs : public Decoders {
+ protected:
+  static Decoder returning(const std::string& returned) {
+    Decoder d;
+    d.returned = returned;
+    return d;
+  }
+  // The tokens of the model that returns its logits.
+  void expectLogits(const Decoder& decoder) {
+    ASSERT_TRUE(builds(decoder)) << messages() << decoder.text();
+    EXPECT_EQ(diagnostics_.warningCount(), 0u) << messages();
+    EXPECT_EQ(served(9), expected(Decoder(), "ip", 9)) << messages() << decoder.text();
+  }
+  std::vector<TokenId> drawn(uint64_t seed) {
+    auto model = LanguageModel::load(folder_, {}, diagnostics_);
+    auto batcher = model ? Batcher::make(*model, model->cache(), model->limits(), diagnostics_) : nullptr;
+    if (!batcher) return {};
+    Request r;
+    r.prompt = kPrompts.front();
+    r.maxNewTokens = 12;
+    r.sampling.temperature = 3;
+    r.sampling.topK = kWords;
+    r.sampling.randomSeed = seed;
+    Result<RequestId> id = batcher->add(std::move(r), diagnostics_);
+    if (!id) return {};
+    batcher->run(diagnostics_);
+    return batcher->take(*id)->tokens;
+  }
+};
+
+TEST_F(DecoderOutputs, LogitsAreWhatHasANumberForEachWord) {
+  expectLogits(returning("  %r : (Tensor, Tensor) = prim::TupleConstruct(%y, %logits)\n  return (%r)\n"));
+  expectLogits(returning("  return (%y, %logits)\n"));
+  expectLogits(
+      returning("  %key.y : str = prim::Constant[value=\"hidden\"]()\n"
+                "  %key.l : str = prim::Constant[value=\"scores\"]()\n"
+                "  %r : Dict(str, Tensor) = prim::DictConstruct(%key.y, %y, %key.l, %logits)\n"
+                "  return (%r)\n"));
+  // A loss is one number.
+  expectLogits(
+      returning("  %loss : Tensor = aten::mean(%logits, %none)\n"
+                "  %pair : (Tensor, Tensor) = prim::TupleConstruct(%y, %logits)\n"
+                "  %r : (Tensor, (Tensor, Tensor)) = prim::TupleConstruct(%loss, %pair)\n  return (%r)\n"));
+}
+
+TEST_F(DecoderOutputs, TokensThatTheModelChoosesAreLeftToThoseWhoGenerate) {
+  const std::string last = "  %last : Tensor = aten::select(%logits, %1, %m1)\n";
+  for (const char* returned :
+       {"  %t : Tensor = aten::argmax(%logits, %m1, %no)\n  return (%t)\n",
+        "  %a : Tensor = aten::argmax(%logits, %2, %yes)\n  %t : Tensor = aten::squeeze(%a, %m1)\n  return (%t)\n",
+        "  %p : Tensor = aten::softmax(%logits, %m1, %none)\n  %v : Tensor, %t : Tensor = aten::max(%p, %m1, %no)\n"
+        "  return (%v, %t)\n",
+        "  %v : Tensor, %t : Tensor = aten::topk(%logits, %3, %m1, %yes, %yes)\n  return (%v, %t)\n"})
+    expectLogits(returning(returned));
+  expectLogits(returning(last + "  %t : Tensor = aten::argmax(%last, %m1, %no)\n  return (%t)\n"));
+  expectLogits(returning(last + "  %p : Tensor = aten::softmax(%last, %m1, %none)\n"
+                                "  %t : Tensor = aten::multinomial(%p, %1, %no, %none)\n  return (%t)\n"));
+  EXPECT_NE(messages().find("the model chooses tokens itself, by aten::multinomial"), std::string::npos) << messages();
+}
+
+TEST_F(DecoderOutputs, TokensAreDrawnByProbabilitiesAsByTheirLogits) {
+  ASSERT_TRUE(builds(Decoder())) << messages();
+  std::vector<std::vector<TokenId>> expected;
+  for (uint64_t seed : {1, 2, 3}) expected.push_back(drawn(seed));
+  EXPECT_NE(expected[0], expected[1]);
+  const std::string probabilities = "  %p : Tensor = aten::softmax(%logits, %m1, %none)\n";
+  for (const std::string& returned :
+       {probabilities + "  return (%p)\n",
+        probabilities + "  %last : Tensor = aten::slice(%p, %1, %m1, %max, %1)\n  return (%last)\n",
+        // Of several tables together, such as those that copy words of the text.
+        probabilities + "  %half : float = prim::Constant[value=0.5]()\n  %h : Tensor = aten::mul(%p, %half)\n"
+                        "  %both : Tensor = aten::add(%h, %h, %1)\n  return (%both)\n"}) {
+    ASSERT_TRUE(builds(returning(returned))) << messages() << returned;
+    for (uint64_t seed : {1, 2, 3}) EXPECT_EQ(drawn(seed), expected[seed - 1]) << returned;
+  }
+}
+
+TEST_F(DecoderOutputs, RandomLogitsAreRefused) {
+  Decoder d;
+  d.mixing =
+      "  %rate : float = prim::Constant[value=0.1]()\n  %x.sum : Tensor = aten::add(%x.ids, %x.positions, %1)\n"
+      "  %x : Tensor = aten::dropout(%x.sum, %rate, %yes)\n";
+  expectRefused(d, "aten::dropout draws random numbers, and logits follow from them");
+  EXPECT_NE(messages().find("model.eval()"), std::string::npos) << messages();
+}
+
+TEST_F(DecoderOutputs, WhatLooksAtTheFirstTokenAloneIsRefused) {
+  Decoder d;
+  d.before =
+      "  %b : int = aten::size(%input_ids, %0)\n  %s : int = aten::size(%input_ids, %1)\n"
+      "  %first : Tensor = aten::slice(%input_ids, %1, %0, %1, %1)\n"
+      "  %x.ids : Tensor = aten::embedding(%words, %first, %m1, %no, %no)\n";
+  expectRefused(d, "of a text of 5 tokens the model looks at the first ones alone");
+}
+
+}  // namespace
+}  // namespace tscompile::test
