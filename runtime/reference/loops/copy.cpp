@@ -6,8 +6,8 @@
 #include "runtime/reference/loops/dtype_range.h"
 #include "runtime/reference/loops/loop.h"
 #include "runtime/reference/loops/memory_format.h"
+#include "runtime/reference/loops/number_overflow.h"
 #include "runtime/reference/loops/strided_copy.h"
-#include "runtime/reference/number_overflow.h"
 
 #include <fmt/core.h>
 
