@@ -53,11 +53,15 @@ void joinColumn(const Column& c) {
   for (int64_t i = 0; i < c.count; ++i) {
     const int64_t* index = c.index + i * c.indexStep;
     const float* source = c.source + i * c.sourceStep;
-    if (c.indexNext == 0 && c.sourceNext == 1) {
+    if (c.indexNext == 0 && (c.sourceNext == 1 || c.sourceNext == 0)) {
       const int64_t at = placeOf(*index);
       if (at < c.places.begin || at >= c.places.end) continue;
       float* to = c.out + at * c.outStep;
-      for (int64_t j = 0; j < c.width; ++j) to[j] = joined<kHow>(to[j], source[j]);
+      const float first = *source;
+      if (c.sourceNext == 0)
+        for (int64_t j = 0; j < c.width; ++j) to[j] = joined<kHow>(to[j], first);
+      else
+        for (int64_t j = 0; j < c.width; ++j) to[j] = joined<kHow>(to[j], source[j]);
       continue;
     }
     for (int64_t j = 0; j < c.width; ++j) {
