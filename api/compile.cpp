@@ -2,6 +2,7 @@
 
 #include "api/compile_settings.h"
 #include "api/engine_cut.h"
+#include "api/extensions.h"
 #include "api/module_state.h"
 #include "api/named_inputs.h"
 #include "api/other_inputs.h"
@@ -174,6 +175,7 @@ bool checkRefittable(const CompileSpec& spec, const ModuleState& source, Diagnos
   std::vector<std::string> lost;
   for (const auto& [setting, value] : saidSettings(spec))
     if (!setting->set) lost.emplace_back(setting->name);
+  if (source.extensions && !source.extensions->ruleNames().empty()) lost.emplace_back("rules");
   if (lost.empty() && !source.origin) return true;
   Diagnostic& d = diagnostics.error("engines that are lowered or cut in a way of your own cannot be refitted",
                                     ErrorKind::Unsupported);
@@ -312,6 +314,7 @@ std::shared_ptr<const OtherInputs> OtherInputs::inAnyOrder(const Module& source,
 OtherInputs::OtherInputs(Module source, CompileSpec spec) : source_(std::move(source)), spec_(std::move(spec)) {
   spec_.requiredCoverage = 0;
   spec_.onPartition = nullptr;
+  spec_.lowering.settings.applied = nullptr;
 }
 
 Result<Method> OtherInputs::method(Diagnostics& diagnostics) const {

@@ -2,6 +2,7 @@
 
 #include "frontend/text/parse.h"
 #include "ir/support/text.h"
+#include "passes/catalog.h"
 #include "runtime/registry.h"
 
 #include <fmt/core.h>
@@ -57,7 +58,7 @@ Extensions::Extensions(const OpRegistry* base) : base_(base ? base : &allOps()),
 
 bool Extensions::isOpen(Diagnostics& diagnostics) const {
   if (!sealed_) return true;
-  diagnostics.error("operators and converters are added before the first module is loaded with them",
+  diagnostics.error("operators, converters and rules are added before the first module is loaded with them",
                     ErrorKind::Unsupported);
   return false;
 }
@@ -162,6 +163,20 @@ bool Extensions::withoutConverter(std::string_view name, Diagnostics& diagnostic
       if (OpDef& def = registry_.addCopy(*op); !def.hasSessionConverter()) def.inEngines = false;
   return !ops.empty();
 }
+
+bool Extensions::addRules(SourcePtr text, Diagnostics& diagnostics) {
+  if (!isOpen(diagnostics)) return false;
+  Result<std::vector<Rule>> rules = readRules(std::move(text), diagnostics, &registry_, UnknownOperators::Refused);
+  if (!rules) return false;
+  for (Rule& r : *rules) {
+    r.options.tags.insert("default");  // whoever adds them wants them
+    ruleNames_.push_back(r.name);
+  }
+  if (!lowering_) lowering_ = std::make_shared<RewriteDatabase>(loweringDatabase());
+  return tscompile::addRules(*lowering_, std::move(*rules), diagnostics).ok();
+}
+
+const RewriteDatabase& Extensions::lowering() const { return lowering_ ? *lowering_ : loweringDatabase(); }
 
 bool Extensions::loadLibrary(const std::string& path, Diagnostics& diagnostics) {
   if (!isOpen(diagnostics)) return false;

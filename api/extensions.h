@@ -1,5 +1,5 @@
-// Operators and converters of a user's own: laid over those that are built in, from C++ or from a shared library. See
-// docs/writing_converters.md.
+// Operators, converters and rewrite rules of a user's own: laid over those that are built in, from C++ or from a shared
+// library. See docs/writing_converters.md and docs/rewriting.md.
 #pragma once
 
 #include "ir/operators/infer_call.h"
@@ -14,10 +14,14 @@
 
 #include <deque>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tscompile {
+
+class RewriteDatabase;
 
 // The functions may throw what derives from std::exception, or call fail(): it becomes an error of the node, and of
 // converters a reason why no engine has it. They are called by several threads at once.
@@ -61,6 +65,13 @@ class Extensions {
   // the library reads the environment.
   bool loadPluginsFromEnvironment(Diagnostics& diagnostics);
 
+  // Reads a file of rewrite rules, which lowering applies with its own to all that is loaded with these extensions, as
+  // if they had the tag "default". Operators of the replacements that were added are added before.
+  bool addRules(SourcePtr text, Diagnostics& diagnostics);
+  const std::vector<std::string>& ruleNames() const { return ruleNames_; }
+  // All entries of lowering with those rules.
+  const RewriteDatabase& lowering() const;
+
   // All operators with what was added. Nothing can be added afterwards.
   const OpRegistry& registry() const {
     sealed_ = true;
@@ -77,6 +88,8 @@ class Extensions {
   PluginOperators pluginOperators_{plugins_, registry_};
   std::deque<SessionFunctions> functions_;
   std::deque<std::string> schemas_;
+  std::shared_ptr<RewriteDatabase> lowering_;  // null: no rules were added
+  std::vector<std::string> ruleNames_;
   mutable bool sealed_ = false;
 };
 

@@ -1,5 +1,6 @@
 #include "api/lower.h"
 
+#include "api/extensions.h"
 #include "api/module_state.h"
 #include "api/other_inputs.h"
 #include "api/symbolic_ranges.h"
@@ -158,8 +159,8 @@ class Recorder {
   std::unordered_set<const Node*> recorded_;
 };
 
-// Runs the plan that the options ask for; false if something was reported. `takesInOrder` is set if the graph now
-// serves no inputs but those that lie in order.
+// Runs the plan that the options ask of their database; false if something was reported. `takesInOrder` is set if the
+// graph now serves no inputs but those that lie in order.
 bool runPlan(Graph& graph, const OpRegistry& registry, const CallTargets& targets, const LowerOptions& options,
              Recorder* recorder, bool& takesInOrder, Diagnostics& diagnostics) {
   size_t before = diagnostics.errorCount();
@@ -172,18 +173,38 @@ bool runPlan(Graph& graph, const OpRegistry& registry, const CallTargets& target
   if (options.settings.compare && targets.self) context.arguments.emplace(kSampledModule, targets.self);
   if (recorder) context.records = &recorder->records();
   if (options.arguments.contains(kAnyOrder)) context.facts.takeInputsAnyhow();
-  const RewriteDatabase& database = options.database ? *options.database : loweringDatabase();
   PlanSettings settings = options.settings;
   settings.maxNodes = std::min(settings.maxNodes, options.limits.nodes);
-  database.query(options.query).run(context, settings);
+  options.database->query(options.query).run(context, settings);
   if (options.onReports) options.onReports(context.reports);
   takesInOrder |= context.facts.reliesOnInputOrder();
   return diagnostics.errorCount() == before;
 }
 
+// All entries of lowering, with the rules that a module was loaded with.
+const RewriteDatabase& databaseOf(const ModuleState& state) {
+  const ModuleState& loaded = state.origin ? *state.origin : state;
+  return loaded.extensions ? loaded.extensions->lowering() : loweringDatabase();
+}
+
+bool checkNames(const RewriteDatabase& database, const Query& query, Diagnostics& diagnostics) {
+  const std::vector<std::string> unknown = database.unknownNames(query);
+  for (const std::string& name : unknown) {
+    Diagnostic& d =
+        diagnostics.error("there is no rewrite and no tag '" + abbreviate(name, 80) + "'", ErrorKind::Input);
+    if (std::string nearest = database.nearestName(name); !nearest.empty()) d.note("did you mean '" + nearest + "'?");
+  }
+  return unknown.empty();
+}
+
 }  // namespace
 
-Result<Module> Module::lowered(const LowerOptions& options, Diagnostics& diagnostics) const {
+Result<Module> Module::lowered(const LowerOptions& given, Diagnostics& diagnostics) const {
+  LowerOptions options = given;
+  if (!options.database) {
+    options.database = &databaseOf(*state_);
+    if (!checkNames(*options.database, options.query, diagnostics)) return Failed{};
+  }
   const Graph* entry = findGraph(options.method, diagnostics);
   if (!entry) return Failed{};
   size_t before = diagnostics.errorCount();

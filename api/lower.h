@@ -15,7 +15,7 @@ namespace tscompile {
 
 struct LowerOptions {
   std::string method = "forward";
-  // Which entries of the database run; null: loweringDatabase().
+  // Which entries of the database run; null: those of lowering, with the rules of Extensions::addRules().
   Query query = Query().including({"default"});
   const RewriteDatabase* database = nullptr;
   PlanSettings settings;

@@ -82,13 +82,18 @@ class Plugins {
   bool isTelling_;
 };
 
-// What --custom-torch-ops names.
-bool loadLibraries(Session& session) {
-  if (session.common.libraries.empty()) return true;
+// What --custom-torch-ops and --rules name.
+bool loadExtensions(Session& session) {
+  if (session.common.libraries.empty() && session.common.rules.empty()) return true;
   auto extensions = std::make_shared<Extensions>();
   bool good = true;
   for (const std::string& library : session.common.libraries)
     good &= extensions->loadLibrary(library, session.diagnostics);
+  for (const std::string& path : session.common.rules) {
+    Result<std::string> text = session.read(path);
+    good &= text && extensions->addRules(SourceFile::make(path == "-" ? "<stdin>" : path, std::move(*text)),
+                                         session.diagnostics);
+  }
   session.extensions = std::move(extensions);
   return good;
 }
@@ -123,7 +128,7 @@ int runVerb(const Options& options, std::istream& in, std::ostream& out, std::os
   checkOutputIsNoInput(options);
   LimitScope limits(session.runLimits().memoryLimit, session.common.timeLimit);
   Plugins plugins(options, session);
-  if (!plugins.load(session) || !loadLibraries(session)) return session.finish();
+  if (!plugins.load(session) || !loadExtensions(session)) return session.finish();
   const int code = runCommand(options, session, in, out, err);
   out.flush();
   if (!out && (code == kExitDone || code == kExitNegative)) {

@@ -1,6 +1,7 @@
 #include "api/binding/foreign_operators.h"
 
 #include "api/support/fitted_values.h"
+#include "frontend/files/file_io.h"
 #include "runtime/reference/loops/copy.h"
 
 #include <algorithm>
@@ -75,6 +76,12 @@ UserOperator userOperatorOf(const std::shared_ptr<const ForeignOperator>& op) {
   return {.schema = op->schema, .kernel = [op](KernelCall& call) { compute(*op, call); }, .dtypes = {}};
 }
 
+bool addRules(const std::string& given, const Limits& limits, Extensions& out, Diagnostics& diagnostics) {
+  if (given.find('\n') != std::string::npos) return out.addRules(SourceFile::make("<rules>", given), diagnostics);
+  Result<std::string> text = readFile(given, limits.textBytes, diagnostics);
+  return text && out.addRules(SourceFile::make(given, std::move(*text)), diagnostics);
+}
+
 }  // namespace
 
 bool registerOperator(ForeignOperator op, Diagnostics& diagnostics) {
@@ -88,19 +95,21 @@ bool registerOperator(ForeignOperator op, Diagnostics& diagnostics) {
   return true;
 }
 
-Result<std::shared_ptr<const Extensions>> extensionsOf(const std::vector<std::string>& plugins,
+Result<std::shared_ptr<const Extensions>> extensionsOf(const ForeignExtensions& given, const Limits& limits,
                                                        Diagnostics& diagnostics) {
   std::map<std::string, std::shared_ptr<const ForeignOperator>> operators;
   {
     std::lock_guard lock(registered().mutex);
     operators = registered().all;
   }
-  if (operators.empty() && plugins.empty()) return std::shared_ptr<const Extensions>();
+  if (operators.empty() && given.plugins.empty() && given.rules.empty()) return std::shared_ptr<const Extensions>();
   auto out = std::make_shared<Extensions>();
-  for (const std::string& path : plugins)
+  for (const std::string& path : given.plugins)
     if (!out->loadPlugins(path, diagnostics)) return Failed{};
   for (const auto& [name, op] : operators)
     if (!out->addOperator(userOperatorOf(op), diagnostics)) return Failed{};
+  for (const std::string& rules : given.rules)
+    if (!addRules(rules, limits, *out, diagnostics)) return Failed{};
   return std::shared_ptr<const Extensions>(std::move(out));
 }
 

@@ -23,8 +23,13 @@ struct ForeignOperator {
 // what is wrong with the schema.
 bool registerOperator(ForeignOperator op, Diagnostics& diagnostics);
 
-// The operators that are registered, and the plugins of these libraries; null if there are none of both.
-Result<std::shared_ptr<const Extensions>> extensionsOf(const std::vector<std::string>& plugins,
+// What a model is loaded with.
+struct ForeignExtensions {
+  std::vector<std::string> plugins = {};  // libraries
+  std::vector<std::string> rules = {};    // files; what has a line break is the text itself
+};
+// With the operators that are registered; null if there is nothing.
+Result<std::shared_ptr<const Extensions>> extensionsOf(const ForeignExtensions& given, const Limits& limits,
                                                        Diagnostics& diagnostics);
 
 }  // namespace tscompile

@@ -37,7 +37,8 @@ LoadOptions loadOptionsOf(const tscompile_load_options* options) {
   out.weights = textsOf(o.weights, o.weight_count);
   for (const std::string& limit : textsOf(o.limits, o.limit_count)) setLimit(limit, out.limits);
   Diagnostics diagnostics;
-  Result<std::shared_ptr<const Extensions>> extensions = extensionsOf(textsOf(o.plugins, o.plugin_count), diagnostics);
+  Result<std::shared_ptr<const Extensions>> extensions =
+      extensionsOf({textsOf(o.plugins, o.plugin_count), textsOf(o.rules, o.rule_count)}, out.limits, diagnostics);
   if (!extensions) fail(diagnostics);
   out.extensions = std::move(*extensions);
   return out;

@@ -25,7 +25,7 @@ extern "C" {
 #define TSCOMPILE_API __attribute__((visibility("default")))
 
 /* Grows with each addition. */
-#define TSCOMPILE_C_VERSION 3
+#define TSCOMPILE_C_VERSION 4
 /* The TSCOMPILE_C_VERSION of the library that is loaded, and the version of tscompile ("0.1.0"). */
 TSCOMPILE_API uint32_t tscompile_c_version(void);
 TSCOMPILE_API const char* tscompile_version(void);
@@ -201,6 +201,8 @@ typedef struct tscompile_load_options {
   size_t plugin_count;
   const char* const* limits; /* "nodes=1000" (tscompile help limits) */
   size_t limit_count;
+  const char* const* rules; /* files of rewrite rules (docs/rewriting.md), or their text. Since version 4. */
+  size_t rule_count;
 } tscompile_load_options;
 
 /* Graph text, a module dump, a TorchScript archive, a file of torch.export.save, an engine file. `options` may be NULL.

@@ -291,6 +291,11 @@ void RewriteApplier::report(const NodeRewrite& rewrite, Node* node, std::string 
   RewriteFailure f{rewrite.name, node->range, nodeText(*node), std::move(message)};
   if (failed) failed(f);
   std::string text = fmt::format("rewrite '{}' was taken back: {}", f.rewrite, f.message);
+  // Equilibria ask again.
+  const bool isSaid = std::ranges::any_of(context_.diagnostics.list(), [&](const Diagnostic& d) {
+    return d.range.file == f.range.file && d.range.begin == f.range.begin && d.message == text;
+  });
+  if (isSaid) return;
   if (onFailure == OnFailure::Error)
     context_.diagnostics.error(f.range, std::move(text)).note("at " + f.node);
   else if (onFailure == OnFailure::Warn)

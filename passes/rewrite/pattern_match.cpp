@@ -212,6 +212,8 @@ class Matcher {
     if (bound) return bound == g.node && solve(at + 1);
     const CompiledPattern::PatternNode& p = p_.nodes[g.index];
     if (!nodeFits(p, g.node, at)) return false;
+    if (makesOther(g.index, g.node))
+      return miss(at, g.node, [&] { return std::string(g.node->kind().text()) + " makes another result already"; });
     bind(bound, g.node);
     latest_ = g.node;
     if (!p.isConstant && !block_) bind(block_, g.node->block());
@@ -223,6 +225,22 @@ class Matcher {
     if (inputs(p, g.node, fixed, false) && solve(at + 1)) return true;
     backTo(before);
     return fixed >= 2 && isCommutative(g.node) && inputs(p, g.node, fixed, true) && solve(at + 1);
+  }
+
+  // Whether the node of the graph makes another result already: those of several nodes of a pattern come from as many
+  // of the graph, or one linear layer would be two of the same input.
+  bool makesOther(uint32_t index, const Node* n) const {
+    auto makes = [&](uint32_t output) {
+      const Node* maker = p_.values[output]->node();
+      return maker ? static_cast<uint32_t>(p_.nodeIndex[maker]) : UINT32_MAX;
+    };
+    bool isMaker = false, isTaken = false;
+    for (uint32_t o : p_.outputs) {
+      const uint32_t maker = makes(o);
+      isMaker |= maker == index;
+      isTaken |= maker != index && maker != UINT32_MAX && m_.nodes_[maker] == n;
+    }
+    return isMaker && isTaken;
   }
 
   // The node by itself: kind, counts, attributes.

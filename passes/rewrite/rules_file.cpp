@@ -76,8 +76,8 @@ class UnreadRule {
 
 class RulesReader {
  public:
-  RulesReader(SourcePtr source, Diagnostics& diagnostics, const OpRegistry* registry)
-      : source_(std::move(source)), diagnostics_(diagnostics), registry_(registry) {
+  RulesReader(SourcePtr source, Diagnostics& diagnostics, const OpRegistry* registry, UnknownOperators unknown)
+      : source_(std::move(source)), diagnostics_(diagnostics), registry_(registry), unknown_(unknown) {
     diagnostics.keepAlive(source_);
   }
 
@@ -345,7 +345,13 @@ class RulesReader {
   bool canBeMade(const Node& n) {
     const std::string kind(n.kind().text());
     const bool hasRest = n.inputCount() > 0 && isRest(n.input(n.inputCount() - 1));
-    if (n.kind().nameSpace() != "aten" || isAny(n.kind()) || isNamed(n.kind())) return true;
+    const std::string_view space = n.kind().nameSpace();
+    if (space == "prim" || isAny(n.kind()) || isNamed(n.kind())) return true;
+    if (space != "aten") {
+      if (unknown_ == UnknownOperators::Kept || registry_->isKnown(n.kind())) return true;
+      adviseUnknown(fail(n.range, "unknown operator " + kind), *registry_, kind);
+      return false;
+    }
     const auto overloads = registry_->overloads(n.kind());
     if (overloads.empty()) {
       Diagnostic& d = fail(n.range, "there is no operator " + kind);
@@ -422,19 +428,21 @@ class RulesReader {
   SourcePtr source_;
   Diagnostics& diagnostics_;
   const OpRegistry* registry_;
+  const UnknownOperators unknown_;
   std::vector<Draft> drafts_;
   bool good_ = true;
 };
 
 }  // namespace
 
-Result<std::vector<Rule>> readRules(SourcePtr text, Diagnostics& diagnostics, const OpRegistry* registry) {
-  return RulesReader(std::move(text), diagnostics, registry).read();
+Result<std::vector<Rule>> readRules(SourcePtr text, Diagnostics& diagnostics, const OpRegistry* registry,
+                                    UnknownOperators unknown) {
+  return RulesReader(std::move(text), diagnostics, registry, unknown).read();
 }
 
 std::vector<Rule> readRulesLater(SourcePtr text) {
   Diagnostics diagnostics;
-  return RulesReader(std::move(text), diagnostics, nullptr).readLater();
+  return RulesReader(std::move(text), diagnostics, nullptr, UnknownOperators::Kept).readLater();
 }
 
 namespace {

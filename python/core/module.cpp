@@ -271,7 +271,8 @@ auto alone(const PyModule& m, Do&& run) {
   return run();
 }
 
-LoadOptions loadOptionsOf(const Texts& weights, nb::dict tensors, const Texts& plugins, const Texts& limits) {
+LoadOptions loadOptionsOf(const Texts& weights, nb::dict tensors, const Texts& plugins, const Texts& rules,
+                          const Texts& limits) {
   LoadOptions out;
   out.weights = weights;
   for (auto [key, value] : tensors) {
@@ -296,7 +297,7 @@ LoadOptions loadOptionsOf(const Texts& weights, nb::dict tensors, const Texts& p
     out.limits.*limit->field = *number;
   }
   Diagnostics diagnostics;
-  Result<std::shared_ptr<const Extensions>> extensions = extensionsOf(plugins, diagnostics);
+  Result<std::shared_ptr<const Extensions>> extensions = extensionsOf({plugins, rules}, out.limits, diagnostics);
   if (!extensions) raise(diagnostics, {});
   out.extensions = std::move(*extensions);
   return out;
@@ -308,8 +309,8 @@ PyModule made(Module module, SourceName name, std::string path) {
 }
 
 PyModule loadPath(const std::string& path, const Texts& weights, nb::dict tensors, const Texts& plugins,
-                  const Texts& limits) {
-  const LoadOptions options = loadOptionsOf(weights, tensors, plugins, limits);
+                  const Texts& rules, const Texts& limits) {
+  const LoadOptions options = loadOptionsOf(weights, tensors, plugins, rules, limits);
   Diagnostics diagnostics;
   Result<Module> module = Failed{};
   {
@@ -321,8 +322,8 @@ PyModule loadPath(const std::string& path, const Texts& weights, nb::dict tensor
 }
 
 PyModule loadMemory(nb::bytes bytes, const std::string& name, const Texts& weights, nb::dict tensors,
-                    const Texts& plugins, const Texts& limits) {
-  const LoadOptions options = loadOptionsOf(weights, tensors, plugins, limits);
+                    const Texts& plugins, const Texts& rules, const Texts& limits) {
+  const LoadOptions options = loadOptionsOf(weights, tensors, plugins, rules, limits);
   Diagnostics diagnostics;
   SourceName said;
   const std::string_view view(bytes.c_str(), bytes.size());

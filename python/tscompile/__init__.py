@@ -285,6 +285,7 @@ def load(
     *,
     name: str = "<memory>",
     plugins: Iterable[str | os.PathLike[str]] = (),
+    rules: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] = (),
     limits: Mapping[str, int] | None = None,
 ) -> Module:
     """Loads graph text or a module dump (with `weights`: safetensors files or checkpoints, or a dict of arrays or
@@ -292,10 +293,11 @@ def load(
     load_state_dict does), or an engine file, which gives an Engine.
 
     A str with a line break is the text itself, and bytes are those of any such file; `name` then stands for the path in
-    messages.
+    messages. `rules` are files of rewrite rules, or their text, that compile() and partition() apply.
     """
     tensors = dict(weights) if isinstance(weights, Mapping) else {}
-    rest = [] if tensors else _texts(weights), tensors, _texts(plugins), [f"{k}={v}" for k, v in (limits or {}).items()]
+    bounds = [f"{k}={v}" for k, v in (limits or {}).items()]
+    rest = [] if tensors else _texts(weights), tensors, _texts(plugins), _texts(rules), bounds
     if isinstance(path_or_text, (bytes, bytearray, memoryview)):
         core = _core.load_memory(bytes(path_or_text), name, *rest)
     elif isinstance(path_or_text, str) and "\n" in path_or_text:

@@ -71,10 +71,21 @@ class _Module:
     def explain(self, node: str, method: str, inputs: list[str], settings: list[str]) -> str: ...
 
 def load_path(
-    path: str, weights: list[str], tensors: dict[str, Any], plugins: list[str], limits: list[str]
+    path: str,
+    weights: list[str],
+    tensors: dict[str, Any],
+    plugins: list[str],
+    rules: list[str],
+    limits: list[str],
 ) -> _Module: ...
 def load_memory(
-    data: bytes, name: str, weights: list[str], tensors: dict[str, Any], plugins: list[str], limits: list[str]
+    data: bytes,
+    name: str,
+    weights: list[str],
+    tensors: dict[str, Any],
+    plugins: list[str],
+    rules: list[str],
+    limits: list[str],
 ) -> _Module: ...
 def has_operator(name: str) -> bool: ...
 def register_operator(schema: str, function: Callable[..., Any]) -> None: ...

@@ -467,7 +467,7 @@ class Tracer : private OperatorTracer {
     InferCall infer(op, c.arguments.data(), c.arguments.size());
     // Views of quantised tensors are those of all others.
     const bool givesViews = mayGiveViews(op);
-    if (InferFunction sizes = givesViews ? op.def().infer : def.infer) sizes(infer);
+    if (InferFunction sizes = givesViews ? op.def().infer : def.infer) inferResults(sizes, op, infer);
     if (givesViews && !def.hasSessionConverter() && views(c, infer, results)) return;
     ConvertCall call(node(), op, c.arguments.data(), c.arguments.size(), &infer, results.data(), c.resultCount,
                      context_, tensors_, *this);
@@ -493,6 +493,16 @@ class Tracer : private OperatorTracer {
         refuse(Reason::Limit, fmt::format("the converter of {} left output {} unset", op.fullName(), i + 1));
       const bool isNew = !givesViews && !op.has(Trait::MayShare) && depth_ == 0;
       if (isNew && sharesArgument(call, i, results[i]) && mayBeGivenAway(i)) results[i] = copyOf(results[i]);
+    }
+  }
+
+  // Functions of others may want elements, which there are none of here: the interpreter asks them again with some.
+  void inferResults(InferFunction sizes, const Operator& op, InferCall& infer) const {
+    try {
+      sizes(infer);
+    } catch (const ExecutionError& e) {
+      if (!op.def().session || e.kind() != ErrorKind::Unsupported) throw;
+      refuse(Reason::DataDependent, e.message());
     }
   }
 

@@ -429,6 +429,29 @@ class Operators(unittest.TestCase):
         self.assertEqual(wrong, [])
 
 
+class Rules(unittest.TestCase):
+    RULE = ("rule relu_of\nmatch:\ngraph(%x):\n  %y = aten::relu(%x)\n  return (%y)\nreplace:\n"
+            "graph(%x):\n  %y = aten::tanh(%x)\n  return (%y)\n")
+    GRAPH = "graph(%x : Tensor):\n  %y : Tensor = aten::relu(%x)\n  return (%y)\n"
+
+    def test_compile_applies_them(self):
+        x = np.full(1, -100, np.float32)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "mine.rules")
+            with open(path, "w") as file:
+                file.write(self.RULE)
+            for rules in (path, [path], self.RULE):
+                model = tscompile.load(self.GRAPH, rules=rules)
+                self.assertEqual(model(x).tolist(), [0])
+                self.assertEqual(model.compile()(x).tolist(), [-1])
+                self.assertEqual(model.compile(rewrite="+default -relu_of")(x).tolist(), [0])
+
+    def test_mistakes_have_their_place(self):
+        with self.assertRaises(tscompile.InputError) as caught:
+            tscompile.load(self.GRAPH, rules="rule broken\n")
+        self.assertEqual((caught.exception.file, caught.exception.line), ("<rules>", 1))
+
+
 class Document(unittest.TestCase):
     def test_what_it_shows_works(self):
         """All but what needs PyTorch."""

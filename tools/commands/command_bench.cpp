@@ -3,11 +3,9 @@
 #include "api/model_file.h"
 #include "api/support/deep_copy.h"
 #include "frontend/files/file_io.h"
-#include "frontend/files/section_file.h"
 #include "ir/support/json_fields.h"
 #include "ir/support/quantities.h"
 #include "ir/support/text.h"
-#include "ir/values/literal.h"
 #include "runtime/call/thread_pool.h"
 #include "tools/commands/commands.h"
 #include "tools/options/option_parts.h"
@@ -178,10 +176,17 @@ class Bench {
   }
 
  private:
+  // How many to measure with.
+  std::vector<int> threads() const {
+    return command_.threads.empty() ? std::vector{defaultThreads()} : command_.threads;
+  }
+  std::vector<int> callers() const { return command_.callers.empty() ? std::vector{1} : command_.callers; }
+
   // Before anything is measured.
   bool isBaseline() {
     if (!session_.read(command_.baseline)) return false;
-    if (isBenchReport(command_.baseline)) return hasMeasurements(command_.baseline, session_.diagnostics);
+    if (isBenchReport(command_.baseline))
+      return hasMeasurements(command_.baseline, threads(), callers(), session_.diagnostics);
     session_.diagnostics.fileError(command_.baseline, {}, "expected what 'tscompile bench --format json' has written");
     return false;
   }
@@ -200,21 +205,6 @@ class Bench {
     return options_.run.executor == ExecutorChoice::Interpreter ? "interpreter" : "engine";
   }
 
-  // What the time of a run depends on: dtypes and sizes of tensors, and other values.
-  static std::vector<std::string> textsOf(std::span<const ValueInfo> infos, std::span<const IValue> values) {
-    std::vector<std::string> out;
-    for (size_t i = 0; i < std::min(infos.size(), values.size()); ++i) {
-      const IValue& v = values[i];
-      if (!v.isTensor() || !v.tensorImpl()) {
-        out.push_back(infos[i].name + "=" + abbreviate(valueText(v, LiteralStyle::Plain), 200));
-        continue;
-      }
-      const Dims sizes(v.toTensor().sizes().begin(), v.toTensor().sizes().end());
-      out.push_back(inputRangeText({infos[i].name, v.toTensor().dtype(), sizes, sizes}));
-    }
-    return out;
-  }
-
   // A model of the command line, compiled for the sizes of its inputs.
   static std::optional<Candidate> load(std::shared_ptr<const Options> options, Session& session) {
     std::optional<Executable> given = loadAsGiven(*options, session);
@@ -222,7 +212,7 @@ class Bench {
     Result<std::vector<IValue>> inputs = readInputs(*given, *options, true, session);
     if (!inputs) return std::nullopt;
     CutText cut;
-    std::vector<std::string> texts = textsOf(given->method.inputs(), *inputs);
+    std::vector<std::string> texts = givenTexts(given->method.inputs(), *inputs);
     std::optional<Executable> model = withEngines(std::move(*given), *options, session, &*inputs, &cut);
     if (!model) return std::nullopt;
     session.noteUnusedWeights(model->module.unusedWeights());
@@ -265,11 +255,8 @@ class Bench {
       if (!(other = load(std::make_shared<Options>(std::move(against)), session_))) return false;
     }
     session_.report();
-    std::vector<int> threads = command_.threads, callers = command_.callers;
-    if (threads.empty()) threads.push_back(defaultThreads());
-    if (callers.empty()) callers.push_back(1);
-    for (int n : threads)
-      for (int c : callers) {
+    for (int n : threads())
+      for (int c : callers()) {
         BenchResult result;
         result.sizes = sizes;
         result.inputs = model->inputTexts;
@@ -279,12 +266,6 @@ class Bench {
         if (!measure(*model, other ? &*other : nullptr, result)) return false;
       }
     return true;
-  }
-
-  static std::string checksumOfFile(const std::string& path) {
-    Diagnostics unheard;
-    Ref<FileMapping> file = path == "-" ? Ref<FileMapping>() : FileMapping::open(path, unheard);
-    return file ? fmt::format("{:016x}", checksumOf(file->bytes())) : "";
   }
 
   // Runs until `milliseconds` have passed, and `least` times. False after a report, or if the run was interrupted.

@@ -39,13 +39,8 @@ struct Summary {
   void fields(Visit&& visit) const {
     visit("schema", "tscompile.compile/1");
     visit("path", path);
-    visit("segments", cut.segments);
-    visit("engines", cut.engines);
-    visit("nodes", cut.nodes);
-    visit("nodes_in_engines", cut.inEngines);
+    cut.fields(visit);
     visit("bytes", bytes);
-    if (!cut.firstReason.empty()) visit("first_reason", cut.firstReason);
-    if (!cut.hint.empty()) visit("hint", cut.hint);
   }
 };
 
@@ -161,7 +156,7 @@ static int runCompile(const Options& options, Session& session) {
     throw UsageError{"compile needs a file to write", {"name it with --output, such as -o model.tse"}};
   if (command.spec.refittable && !session.common.libraries.empty())
     throw UsageError{"--refittable goes without --custom-torch-ops: the file would not know the library again"};
-  CompileSpec spec = compileSpecOf(command, session.common.limits);
+  CompileSpec spec = compileSpecOf(command, session);
   const std::shared_ptr<Calibration> calibration = calibrationOf(spec);
   Summary summary;
   summary.path = command.output;

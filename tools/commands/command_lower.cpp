@@ -13,7 +13,6 @@ namespace tscompile {
 namespace {
 
 struct LowerCommand {
-  std::vector<std::string> weights;
   std::vector<std::string> fallBack;  // classes, paths, %names
   std::vector<std::string> records;   // functions and kinds of nodes
   bool unpackPlugins = false;
@@ -126,7 +125,7 @@ static int runLower(const Options& options, Session& session) {
     session.out << setup->database.query(setup->query).describe();
     return session.finish();
   }
-  Result<Module> module = session.loadModule(options.arguments[0], command.weights);
+  Result<Module> module = session.loadModule(options.arguments[0], options.partition.weights);
   if (!module) return session.finish();
   LowerOptions lowering;
   lowering.method = command.method;
@@ -190,8 +189,7 @@ Examples:
 
 OptionSpecs lowerOptions() {
   return OptionSpecs{
-             {"-w,--weights", "FILE", "tensors by attribute path or value name, in safetensors format",
-              [](Options& o, const std::string& v) { o.own.of<LowerCommand>().weights.push_back(v); }, true},
+             weightsOption(),
              {"--method", "NAME", "the method to lower (default: forward)",
               [](Options& o, const std::string& v) { o.own.of<LowerCommand>().method = v; }},
              bindOption(),

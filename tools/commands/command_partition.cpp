@@ -25,7 +25,7 @@ namespace {
 // The graph of the file, ready to be cut; nothing after reporting what is wrong.
 std::optional<Prepared> prepare(const Options& options, Session& session) {
   const PartitionCommand& command = options.partition;
-  CompileSpec spec = compileSpecOf(command, session.common.limits);
+  CompileSpec spec = compileSpecOf(command, session);
   Result<Module> module = loadForPartition(options, spec, session);
   if (!module) return std::nullopt;
   checkOptionEffects(options, *module, {"no-lower", "require-full"});
@@ -160,10 +160,17 @@ const Value* findValue(const Graph& graph, std::string_view name) {
 
 [[noreturn]] void throwNoOperator(const std::string& asked, const Graph& graph) {
   NearestName nearest(asked);
-  forEachNode(graph, [&](const Node* n) { nearest.consider(n->kind().text()); });
+  std::string whole;  // of which it is the end
+  forEachNode(graph, [&](const Node* n) {
+    const std::string_view kind = n->kind().text();
+    if (kind.ends_with("::" + asked)) whole = kind;
+    nearest.consider(kind);
+  });
   UsageError error{"no node of the graph is '" + abbreviate(asked, 80) + "'"};
   if (findValue(graph, asked))
     error.notes.push_back("did you mean '%" + asked + "'?");
+  else if (!whole.empty())
+    error.notes.push_back("did you mean '" + whole + "'?");
   else if (nearest.found())
     error.notes.push_back("did you mean '" + nearest.name() + "'?");
   throw error;
@@ -225,7 +232,7 @@ struct MethodSupport {
 // Lists the nodes of a method that no engine takes.
 int checkSupport(const Options& options, Session& session) {
   const std::string& method = options.partition.checkSupport;
-  CompileSpec spec = compileSpecOf(options.partition, session.common.limits);
+  CompileSpec spec = compileSpecOf(options.partition, session);
   Result<Module> module = loadForPartition(options, spec, session);
   if (!module) return session.finish();
   Result<std::vector<UnsupportedNode>> nodes = checkMethodOperatorSupport(*module, method, session.diagnostics);

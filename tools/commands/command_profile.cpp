@@ -4,8 +4,11 @@
 #include "ir/graph/module_path.h"
 #include "ir/support/json_fields.h"
 #include "ir/support/text.h"
+#include "runtime/call/thread_pool.h"
 #include "tools/commands/commands.h"
 #include "tools/options/option_parts.h"
+#include "tools/reports/build_info.h"
+#include "tools/reports/processor.h"
 #include "tools/tasks/execution.h"
 #include "tools/tasks/plugin_work.h"
 #include "tools/tasks/refusals.h"
@@ -84,6 +87,7 @@ class Profiler {
     if (!given) return session_.finish();
     Result<std::vector<IValue>> inputs = readInputs(*given, options_, true, session_);
     if (!inputs) return session_.finish();
+    inputs_ = givenTexts(given->method.inputs(), *inputs);
     std::optional<Executable> model = withEngines(std::move(*given), options_, session_, &*inputs);
     if (!model) return session_.finish();
     session_.noteUnusedWeights(model->module.unusedWeights());
@@ -193,6 +197,13 @@ class Profiler {
   template <class Visit>
   void fields(Visit&& visit) const {
     ProfileJson{profile_}.fields(visit);
+    visit("version", buildInfo().version);
+    visit("commit", buildInfo().commit);
+    visit("processor", processorName());
+    visit("model", options_.arguments[0]);
+    visit("checksum", checksumOfFile(options_.arguments[0]));
+    visit("inputs", inputs_);
+    visit("threads", options_.run.threads ? static_cast<int>(options_.run.threads) : defaultThreads());
     if (!refused_.empty()) visit("left_to_interpreter", Lines{refused_});
     if (!plugins_.empty()) visit("plugins", Line{Lines{plugins_}});
   }
@@ -280,6 +291,7 @@ class Profiler {
 
   const Options& options_;
   Session& session_;
+  std::vector<std::string> inputs_;   // "x=1x3x224x224:float32"
   std::vector<std::string> refused_;  // engines that did not run
   RunProfile profile_;
   std::vector<PluginWork::Row> plugins_;

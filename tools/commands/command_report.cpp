@@ -165,7 +165,7 @@ class Reporter {
   }
 
   CompileSpec specOf() const {
-    CompileSpec spec = compileSpecOf(options_.partition, session_.common.limits);
+    CompileSpec spec = compileSpecOf(options_.partition, session_);
     spec.lowering.method = options_.run.method;
     return spec;
   }

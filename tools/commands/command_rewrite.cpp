@@ -59,12 +59,11 @@ void explain(const RewritingSetup& setup, const std::string& rule, const ParsedT
   }
 }
 
-// An exported program, with its weights beside the text: how many places were rewritten; nothing after a report.
-std::optional<size_t> rewriteExported(const std::string& path, const RewritingSetup& setup, const std::string& output,
-                                      Session& session) {
-  Result<Module> module = session.loadModule(path, {});
+// A graph with its weights, as a module: what became of it; nothing after a report.
+std::optional<Module> rewriteModule(const Options& command, const RewritingSetup& setup, size_t& applied,
+                                    Session& session) {
+  Result<Module> module = session.loadModule(command.arguments[0], command.partition.weights);
   if (!module) return std::nullopt;
-  size_t applied = 0;
   LowerOptions options;
   options.database = &setup.database;
   options.query = setup.query;
@@ -76,12 +75,25 @@ std::optional<size_t> rewriteExported(const std::string& path, const RewritingSe
   options.limits = session.common.limits;
   options.keepsState = true;
   Result<Module> rewritten = module->lowered(options, session.diagnostics);
-  if (!rewritten || !rewritten->write(output, session.diagnostics, session.common.limits)) return std::nullopt;
-  return applied;
+  if (!rewritten) return std::nullopt;
+  session.noteUnusedWeights(module->unusedWeights());
+  return std::move(*rewritten);
 }
 
-void notePlaces(size_t applied, Session& session) {
-  session.note(fmt::format("{} rewritten", applied == 1 ? "1 place was" : std::to_string(applied) + " places were"));
+bool isToFile(const std::string& output) { return !output.empty() && output != "-"; }
+
+// Tells what was done to `text`, and writes it where nobody has.
+int tellRewritten(const ParsedText& text, size_t applied, RewritingSetup& setup, const std::string& output,
+                  bool isWritten, Session& session) {
+  session.report();
+  setup.finish();
+  const bool toFile = isToFile(output);
+  if (!session.common.json)
+    session.note(fmt::format("{} rewritten", applied == 1 ? "1 place was" : std::to_string(applied) + " places were"));
+  if (!isWritten && (toFile || !session.common.json)) writeText(text, output, session);
+  auto print = [&](const TextSink& sink) { return printAll(text, sink, session); };
+  if (session.common.json) setup.writeApplied(toFile ? std::function<bool(const TextSink&)>() : print);
+  return session.finish();
 }
 
 // ---- passes ----
@@ -196,18 +208,22 @@ static int runRewrite(const Options& options, Session& session) {
     explain(*setup, options.rewrite.why, *text, session);
     return session.finish();
   }
-  const bool toFile = !options.rewrite.output.empty() && options.rewrite.output != "-";
+  const bool toFile = isToFile(options.rewrite.output);
   const bool isExport = toFile && modelFileOf(options.arguments[0]) == ModelFile::Export;
-  if (isExport && text->graphs.size() == 1) {
-    std::optional<size_t> places = rewriteExported(options.arguments[0], *setup, options.rewrite.output, session);
-    if (!places) return session.finish();
-    session.report();
-    setup->finish();
-    session.common.json ? setup->writeApplied(nullptr) : notePlaces(*places, session);
-    return session.finish();
+  const bool isOneGraph = text->graphs.size() == 1 && !text->module;
+  const bool hasWeights = !options.partition.weights.empty();
+  if (hasWeights && !isOneGraph)
+    throw UsageError{"rewrite takes --weights of a file with one graph",
+                     {"'tscompile lower' makes one of a module, and applies rules as well"}};
+  size_t applied = 0;
+  if (isOneGraph && (isExport || hasWeights)) {
+    std::optional<Module> rewritten = rewriteModule(options, *setup, applied, session);
+    if (!rewritten) return session.finish();
+    if (toFile && !rewritten->write(options.rewrite.output, session.diagnostics, session.common.limits))
+      return session.finish();
+    return tellRewritten(rewritten->text(), applied, *setup, options.rewrite.output, toFile, session);
   }
   std::unique_ptr<Evaluator> evaluator = makeEvaluator(session.operators());
-  size_t applied = 0;
   for (const Graph* g : topGraphs(*text)) {
     RewriteContext context(const_cast<Graph&>(*g), session.operators(), session.diagnostics);
     context.evaluator = evaluator.get();
@@ -217,17 +233,7 @@ static int runRewrite(const Options& options, Session& session) {
   if (isExport)
     session.note("the weights of these programs stay in " + options.arguments[0] +
                  ", to be given with the text, which is run by its first graph");
-  session.report();
-  setup->finish();
-  if (session.common.json) {
-    if (toFile) writeText(*text, options.rewrite.output, session);
-    auto print = [&](const TextSink& sink) { return printAll(*text, sink, session); };
-    setup->writeApplied(toFile ? std::function<bool(const TextSink&)>() : print);
-    return session.finish();
-  }
-  notePlaces(applied, session);
-  writeText(*text, options.rewrite.output, session);
-  return session.finish();
+  return tellRewritten(*text, applied, *setup, options.rewrite.output, false, session);
 }
 
 static int runPasses(const Options& options, Session& session) {
@@ -251,11 +257,12 @@ Example:
 
 OptionSpecs rewriteOptions() {
   return OptionSpecs{
+             weightsOption(),
              {"--why", "RULE", "tell why this rule does not apply: where it fits best, and what does not fit there",
               [](Options& o, const std::string& v) { o.rewrite.why = v; }},
              {"-o,--output", "FILE",
-              "write there instead of to standard output; of a .pt2, the tensors to FILE with .safetensors in place of "
-              ".ir",
+              "write there instead of to standard output; of a .pt2, and with --weights, the tensors to FILE with "
+              ".safetensors in place of .ir",
               [](Options& o, const std::string& v) { o.rewrite.output = v; }},
          } +
          rewritingOptions();

@@ -193,7 +193,7 @@ static int runVerify(const Options& options, Session& session) {
   const VerifyCommand& command = options.own.of<VerifyCommand>();
   if (command.bisect && !command.expected.empty())
     throw UsageError{"--bisect goes without --expect: what is expected is known of the outputs alone"};
-  CompileSpec spec = compileSpecOf(options.partition, session.common.limits);
+  CompileSpec spec = compileSpecOf(options.partition, session);
   Result<Module> module = loadForPartition(options, spec, session);
   if (!module) return session.finish();
   if (const EngineInfo* info = module->engineInfo()) {

@@ -6,6 +6,7 @@
 #include "ir/support/json_fields.h"
 #include "ir/support/text.h"
 #include "passes/rewrite/trace.h"
+#include "tools/tasks/rewrite_names.h"
 
 #include <fmt/core.h>
 
@@ -67,19 +68,8 @@ void RewritingSetup::makeQuery(const Query& otherwise) {
   } else {
     query = (command_.mode.empty() ? otherwise : *loweringMode(command_.mode)).including(ofFiles);
   }
-  checkNames(query);
+  checkRewriteNames(database, query);
   if (command_.cutoff) query = query.before(*command_.cutoff);
-}
-
-void RewritingSetup::checkNames(const Query& q) const {
-  for (const std::string& name : database.unknownNames(q)) {
-    if (name == "default") continue;  // of a database that has no such entries
-    UsageError error{"there is no rewrite and no tag '" + abbreviate(name, 80) + "'"};
-    if (std::string nearest = database.nearestName(name); !nearest.empty())
-      error.notes.push_back("did you mean '" + nearest + "'?");
-    error.notes.push_back("'tscompile passes' lists them");
-    throw error;
-  }
 }
 
 void RewritingSetup::makeSettings() {
@@ -97,7 +87,7 @@ void RewritingSetup::makeSettings() {
     };
   if (!command_.trace && !command_.traceIgnore.empty())
     throw UsageError{"--trace-ignore is of --trace, which is missing"};
-  checkNames(Query().including({command_.traceIgnore.begin(), command_.traceIgnore.end()}));
+  checkRewriteNames(database, Query().including({command_.traceIgnore.begin(), command_.traceIgnore.end()}));
   if (command_.trace)
     settings.trace = traceWithout(command_.traceIgnore, [this](const std::string& line) {
       session_.common.jsonErrors ? session_.note(line) : void(session_.err << line << '\n');
@@ -107,7 +97,7 @@ void RewritingSetup::makeSettings() {
   for (const std::string& n : command_.printAfter) names.push_back(entryName(n));
   Query::Tags asked(names.begin(), names.end());
   asked.erase("all");
-  checkNames(Query().including(asked));
+  checkRewriteNames(database, Query().including(asked));
   settings.afterEntry = [this, names](const std::string& name, const Graph& graph, bool changed) {
     bool wanted = false;
     for (const std::string& n : names) wanted |= n == name || (n == "all" && changed);

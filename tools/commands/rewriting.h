@@ -42,7 +42,6 @@ class RewritingSetup {
   bool addRuleFiles();
   void makeQuery(const Query& otherwise);
   void makeSettings();
-  void checkNames(const Query& query) const;
 
   const RewriteCommand& command_;
   Session& session_;

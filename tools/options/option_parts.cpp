@@ -220,6 +220,12 @@ OptionSpec enablePrecisionOption() {
           enablePrecision, true};
 }
 
+OptionSpec weightsOption() {
+  return {"-w,--weights", "FILE",
+          "tensors by attribute path or value name: safetensors, checkpoints, .npz; see docs/files.md",
+          [](Options& o, const std::string& v) { o.partition.weights.push_back(v); }, true};
+}
+
 OptionSpec executorOption() {
   return {"--executor", "interpreter|engine", "what runs the graph (default: engine)",
           [](Options& o, const std::string& v) {
@@ -242,18 +248,18 @@ OptionSpecs ofGroup(std::string_view group, OptionSpecs specs) {
 }  // namespace
 
 OptionSpecs cuttingOptions() {
-  return ofGroup("cutting", {settingOption("min-block-size", "--mbs,"), settingOption("torch-executed-op", "--teo,"),
-                             settingOption("torch-executed-module", "--tem,--torch-executed-mod,"),
-                             settingOption("torch-executed-node"), settingOption("strategy")});
+  return ofGroup("cutting",
+                 {settingOption("min-block-size", "--mbs,"),
+                  settingOption("torch-executed-op", "--teo,"),
+                  settingOption("torch-executed-module", "--tem,--torch-executed-mod,"),
+                  settingOption("torch-executed-node"),
+                  settingOption("strategy"),
+                  {"--rules", "FILE", "rewrite rules of your own, applied beside ours; see docs/rewriting.md",
+                   [](Options& o, const std::string& v) { o.common.rules.push_back(v); }, true}});
 }
 
 OptionSpecs partitioningOptions() {
-  OptionSpecs own = {
-      {"-w,--weights", "FILE",
-       "tensors by attribute path or value name: safetensors, checkpoints, .npz; see docs/files.md",
-       [](Options& o, const std::string& v) { o.partition.weights.push_back(v); }, true},
-      settingOption("method"),
-  };
+  OptionSpecs own = {weightsOption(), settingOption("method")};
   OptionSpecs shared = {
       settingOption("without-converter"),
       settingOption("shape"),

@@ -36,6 +36,8 @@ void refuseBeside(const Options& options, std::initializer_list<std::string_view
 OptionSpec settingOption(std::string_view name, const std::string& aliases = "");
 OptionSpec requireFullOption();
 OptionSpec enablePrecisionOption();
+// Of what reads a model to cut it or to rewrite it.
+OptionSpec weightsOption();
 OptionSpec executorOption();
 
 using OptionSpecs = std::vector<OptionSpec>;

@@ -32,6 +32,7 @@ struct CommonOptions {
   bool verbose = false;                         // tell what plugins log
   bool verifyPlugins = false;                   // observe every run of a plugin
   std::vector<std::string> plugins, libraries;  // libraries with plugins, with operators and converters
+  std::vector<std::string> rules;               // files of rules that models are lowered with
   Limits limits;
   std::optional<uint64_t> memoryLimit;                // bytes; none: 80 % of what there is
   std::optional<std::chrono::nanoseconds> timeLimit;  // of the whole command

@@ -148,7 +148,21 @@ bool isBenchReport(const std::string& path) {
   return start && start->find("\"tscompile.bench/1\"") != std::string::npos;
 }
 
-bool hasMeasurements(const std::string& path, Diagnostics& diagnostics) { return bool(readReport(path, diagnostics)); }
+bool hasMeasurements(const std::string& path, const std::vector<int>& threads, const std::vector<int>& callers,
+                     Diagnostics& diagnostics) {
+  Result<Report> report = readReport(path, diagnostics);
+  if (!report) return false;
+  const bool isOne = std::any_of(report->times.begin(), report->times.end(), [&](const auto& t) {
+    return std::ranges::count(threads, t.first.threads) && std::ranges::count(callers, t.first.callers);
+  });
+  if (isOne) return true;
+  const BenchSetting& first = report->times.begin()->first;
+  const BenchSetting asked{{}, threads.front(), callers.front()};
+  diagnostics.fileError(path, {}, "it has no measurement with " + settingText(asked, {}))
+      .note(fmt::format("it has one with --threads {}{}", first.threads,
+                        first.callers > 1 ? fmt::format(" --concurrency {}", first.callers) : ""));
+  return false;
+}
 
 void writeComparisons(const std::vector<BenchComparison>& rows, std::ostream& out) {
   out << "threads            min ms                   median ms          second / first\n";

@@ -58,8 +58,10 @@ inline constexpr double kBenchNoise = 0.03;
 
 // Whether a file holds a measurement: JSON that names its format.
 bool isBenchReport(const std::string& path);
-// Whether there is something in it to compare with; false after a report.
-bool hasMeasurements(const std::string& path, Diagnostics& diagnostics);
+// Whether there is something in it to compare with, of as many threads and callers as will be measured; false after a
+// report.
+bool hasMeasurements(const std::string& path, const std::vector<int>& threads, const std::vector<int>& callers,
+                     Diagnostics& diagnostics);
 // Writes a table of times; the exit code is kExitNegative if the second is slower somewhere, by more than `noise`.
 int diffBenches(const std::string& first, const std::string& second, double noise, Session& session);
 // The same of a file and of JSON that was measured just now; fails after a report.

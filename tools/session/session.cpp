@@ -205,10 +205,21 @@ void Session::report() {
   diagnostics.clear();
 }
 
+// A rule that finds nothing changes nothing, which nobody would see.
+void Session::tellOfRules() {
+  if (!extensions || common.rules.empty()) return;
+  for (const std::string& name : extensions->ruleNames())
+    if (!applied.contains(name))
+      note("rule '" + name + "' was not applied: 'tscompile lower --rules " + common.rules.front() + " --why " + name +
+           "' tells why");
+}
+
 int Session::finish(int otherwise) {
   int code = diagnostics.hasErrors() ? exitCode(diagnostics.firstErrorKind()) : otherwise;
-  if (!diagnostics.hasErrors())
+  if (!diagnostics.hasErrors()) {
     for (const std::string& text : notesUnlessFailed_) note(text);
+    tellOfRules();
+  }
   auto isSaid = [&](const std::string& text) {
     return std::ranges::any_of(diagnostics.list(), [&](const Diagnostic& d) {
       return std::ranges::any_of(d.notes, [&](const Diagnostic& note) { return note.message == text; });

@@ -12,6 +12,7 @@
 #include <istream>
 #include <memory>
 #include <ostream>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,8 @@ class Session {
   std::shared_ptr<const Extensions> extensions;
   // All operators there are.
   const OpRegistry& operators() const;
+  // Names of rewrites that lowering has applied, if rules of --rules are among what it asks.
+  std::set<std::string> applied;
   // Ended by whatever writes to the terminal.
   Progress progress;
 
@@ -71,6 +74,7 @@ class Session {
   bool wantsColor(const std::ostream& stream) const;
 
  private:
+  void tellOfRules();
   Result<std::string> readInput(uint64_t most);
   Result<SourcePtr> readExportText(const std::string& path, UnknownOperators unknown);
   Result<SourcePtr> readEngineText(const std::string& path);

@@ -6,11 +6,14 @@
 #include "api/model_file.h"
 #include "api/support/fitted_values.h"
 #include "frontend/export/sample_inputs.h"
+#include "frontend/files/file_io.h"
+#include "frontend/files/section_file.h"
 #include "ir/graph/node_text.h"
 #include "ir/graph/text_graphs.h"
 #include "ir/support/diagnostic_printer.h"
 #include "ir/support/remedy.h"
 #include "ir/support/text.h"
+#include "ir/values/literal.h"
 #include "partition/root_causes.h"
 #include "runtime/engine/support.h"
 #include "tools/tasks/inputs.h"
@@ -239,11 +242,31 @@ Result<std::vector<IValue>> readInputs(const Executable& given, const Options& o
   reader.setFiles(options.run.inputFiles);
   reader.setLikely([&](const ValueInfo& input) { return likelySizes(given.module, options.run.method, input.name); });
   if (!makes) return reader.read(*texts);
-  CompileSpec spec = compileSpecOf(options.partition, session.common.limits);
+  CompileSpec spec = compileSpecOf(options.partition, session);
   if (const Graph* entry = given.module.graph(options.run.method)) checkShapes(spec, *entry);
   if (const EngineInfo* info = given.module.engineInfo())
     spec.shapes.insert(spec.shapes.end(), info->inputs.begin(), info->inputs.end());
   return reader.readOrMake(inputTexts(std::move(*texts), spec, given.method.inputs()), options.run.seed);
+}
+
+std::vector<std::string> givenTexts(std::span<const ValueInfo> infos, std::span<const IValue> values) {
+  std::vector<std::string> out;
+  for (size_t i = 0; i < std::min(infos.size(), values.size()); ++i) {
+    const IValue& v = values[i];
+    if (!v.isTensor() || !v.tensorImpl()) {
+      out.push_back(infos[i].name + "=" + abbreviate(valueText(v, LiteralStyle::Plain), 200));
+      continue;
+    }
+    const Dims sizes(v.toTensor().sizes().begin(), v.toTensor().sizes().end());
+    out.push_back(inputRangeText({infos[i].name, v.toTensor().dtype(), sizes, sizes}));
+  }
+  return out;
+}
+
+std::string checksumOfFile(const std::string& path) {
+  Diagnostics unheard;
+  Ref<FileMapping> file = path == "-" ? Ref<FileMapping>() : FileMapping::open(path, unheard);
+  return file ? fmt::format("{:016x}", checksumOf(file->bytes())) : "";
 }
 
 std::vector<size_t> bindNone(CompileSpec& spec, std::span<const ValueInfo> infos, std::span<const IValue> inputs) {
@@ -264,7 +287,7 @@ std::optional<Executable> withEngines(Executable given, const Options& options, 
                                       std::vector<IValue>* inputs, CutText* cut) {
   if (const Graph* graph = given.module.graph(); cut && graph && given.module.engineInfo()) *cut = cutOfEngines(*graph);
   if (options.run.executor == ExecutorChoice::Interpreter || given.module.engineInfo()) return given;
-  CompileSpec spec = compileSpecOf(options.partition, session.common.limits);
+  CompileSpec spec = compileSpecOf(options.partition, session);
   spec.lowering.method = options.run.method;
   const Graph* entry = given.module.graph(options.run.method);
   if (entry) checkShapes(spec, *entry);

@@ -24,6 +24,17 @@ struct CutText {
   // Of the nodes in engines those that call the operator's reference kernel, having no converter, by operator.
   std::map<std::string, size_t> byKernels = {};
 
+  struct KernelFields {
+    std::string_view name;
+    size_t nodes;
+
+    template <class Visit>
+    void fields(Visit&& visit) const {
+      visit("operator", name);
+      visit("nodes", nodes);
+    }
+  };
+
   bool known() const { return segments > 0; }
   // "483 of 1089 nodes in 121 engines, 484 segments"
   std::string summary() const;
@@ -38,6 +49,9 @@ struct CutText {
     visit("segments", segments);
     if (!firstReason.empty()) visit("first_reason", firstReason);
     if (!hint.empty()) visit("hint", hint);
+    std::vector<KernelFields> kernels;
+    for (const auto& [name, count] : byKernels) kernels.push_back({name, count});
+    if (!kernels.empty()) visit("reference_kernels", kernels);
   }
 };
 // `sized`: the sizes of the inputs are known.
@@ -64,6 +78,11 @@ void removeAt(std::vector<IValue>& values, const std::vector<size_t>& ascending)
 // The arguments that an exported program comes with, by input; none unless there is one of its type for each.
 std::map<std::string, IValue> exportedInputs(const std::string& path, const std::string& method,
                                              std::span<const ValueInfo> inputs, const Limits& limits);
+
+// What the time of a run depends on, "x=1x3x224x224:float32": dtypes and sizes of tensors, and other values.
+std::vector<std::string> givenTexts(std::span<const ValueInfo> infos, std::span<const IValue> values);
+// Of a file that can be read; else "".
+std::string checksumOfFile(const std::string& path);
 
 // What the command line gives as inputs, for the method as it was loaded. `makes`: tensors that are not given are
 // random where --shape, the range of an engine file or the graph tells their sizes. Nothing after a report.

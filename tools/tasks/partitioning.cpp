@@ -1,11 +1,14 @@
 #include "tools/tasks/partitioning.h"
 
+#include "api/extensions.h"
 #include "api/symbolic_ranges.h"
 #include "ir/analysis/verifier.h"
 #include "ir/support/text.h"
+#include "passes/catalog.h"
 #include "runtime/engine/network/tactics.h"
 #include "tools/tasks/bound_inputs.h"
 #include "tools/tasks/inputs.h"
+#include "tools/tasks/rewrite_names.h"
 
 #include <fmt/core.h>
 #include <fmt/ranges.h>
@@ -40,15 +43,18 @@ void checkShapes(PartitionSpec& spec, const Graph& graph) {
   for (const InputRange& r : spec.shapes) checkBounds(r);
 }
 
-CompileSpec compileSpecOf(const PartitionCommand& command, const Limits& limits) {
+CompileSpec compileSpecOf(const PartitionCommand& command, Session& session) {
   CompileSpec spec = command.spec;
   if (!spec.engine.tactics && !command.timingCache.empty()) spec.engine.tactics = std::make_shared<TacticCache>();
-  spec.lowering.limits = limits;
+  spec.lowering.limits = session.common.limits;
+  if (!session.common.rules.empty())
+    spec.lowering.settings.applied = [&session](const std::string& name) { session.applied.insert(name); };
   return spec;
 }
 
 Result<Module> loadForPartition(const Options& options, CompileSpec& spec, Session& session) {
   const PartitionCommand& command = options.partition;
+  checkRewriteNames(session.extensions ? session.extensions->lowering() : loweringDatabase(), spec.lowering.query);
   Result<Module> module = session.loadModule(options.arguments[0], command.weights);
   if (!module) return Failed{};
   const Graph* entry = module->graph(spec.lowering.method);

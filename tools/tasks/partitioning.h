@@ -12,7 +12,7 @@
 
 namespace tscompile {
 
-CompileSpec compileSpecOf(const PartitionCommand& command, const Limits& limits);
+CompileSpec compileSpecOf(const PartitionCommand& command, Session& session);
 // The module of the first argument, verified, and the names of the sizes of the spec checked; nothing after reporting
 // what is wrong.
 Result<Module> loadForPartition(const Options& options, CompileSpec& spec, Session& session);

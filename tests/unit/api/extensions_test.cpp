@@ -97,6 +97,49 @@ TEST(Extensions, ForwardPlansOnce) {
   EXPECT_EQ(calls, once);
 }
 
+constexpr const char* kRule =
+    "rule mish_of\nmatch:\ngraph(%x):\n  %y = aten::mish(%x)\n  return (%y)\nreplace:\ngraph(%x):\n"
+    "  %y = aten::silu(%x)\n  return (%y)\n";
+
+TEST(Extensions, RulesAreAppliedByAllThatLowers) {
+  Diagnostics d;
+  auto e = std::make_shared<Extensions>();
+  ASSERT_TRUE(e->addRules(SourceFile::make("my.rules", kRule), d)) << messages(d);
+  EXPECT_EQ(e->ruleNames(), std::vector<std::string>{"mish_of"});
+  Module m = load(kGraph, e);
+  Result<Module> lowered = m.lowered({}, d);
+  ASSERT_TRUE(lowered.ok()) << messages(d);
+  EXPECT_NE(graphText(*lowered->graph()).find("aten::silu"), std::string::npos);
+  LowerOptions without;
+  without.query = Query().including({"default"}).excluding({"mish_of"});
+  lowered = m.lowered(without, d);
+  ASSERT_TRUE(lowered.ok()) << messages(d);
+  EXPECT_NE(graphText(*lowered->graph()).find("aten::mish"), std::string::npos);
+  CompileSpec refit;
+  refit.refittable = true;
+  EXPECT_FALSE(compile(m, refit, d));
+  EXPECT_NE(messages(d).find("leave out rules, or refittable"), std::string::npos) << messages(d);
+}
+
+TEST(Extensions, RulesMakeOperatorsThatThereAre) {
+  const std::string text = std::string(kRule).replace(std::string(kRule).find("aten::silu"), 10, "mine::silu");
+  Diagnostics d;
+  EXPECT_FALSE(Extensions().addRules(SourceFile::make("my.rules", text), d));
+  EXPECT_NE(messages(d).find("my.rules:8:3: error: unknown operator mine::silu"), std::string::npos) << messages(d);
+  Extensions e;
+  Diagnostics good;
+  ASSERT_TRUE(e.addOperator({.schema = "mine::silu(Tensor x) -> Tensor", .kernel = [](KernelCall&) {}}, good));
+  EXPECT_TRUE(e.addRules(SourceFile::make("my.rules", text), good)) << messages(good);
+}
+
+TEST(Extensions, UnknownNamesOfQueriesAreTold) {
+  Diagnostics d;
+  LowerOptions options;
+  options.query = Query().including({"defualt"});
+  EXPECT_FALSE(load(kGraph, std::make_shared<Extensions>()).lowered(options, d));
+  EXPECT_NE(messages(d).find("did you mean 'default'?"), std::string::npos) << messages(d);
+}
+
 TEST(Extensions, ConverterIsUsedInEnginesOnly) {
   int calls = 0;
   ExtensionsPtr e = withMish([&](ConvertCall& call) {

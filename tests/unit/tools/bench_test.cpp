@@ -119,6 +119,12 @@ TEST(Bench, ComparesWithWhatWasSaved) {
   EXPECT_EQ(cut.code, 3);
   EXPECT_EQ(cut.out, "");
   EXPECT_NE(cut.err.find("cut.json: error: the file is cut short, or no JSON"), std::string::npos) << cut.err;
+  const CliResult others = bench(savedBench(folder, 1), {"--threads", "2,3"});
+  EXPECT_EQ(others.code, 3);
+  EXPECT_EQ(others.out, "");
+  EXPECT_NE(others.err.find("it has no measurement with 2 threads\nnote: it has one with --threads 1\n"),
+            std::string::npos)
+      << others.err;
 }
 
 TEST(Bench, SaysWhichBuildWasMeasured) {
@@ -140,6 +146,10 @@ TEST(Profile, TimesOfLayersAreNoMoreThanThatOfTheRun) {
   ASSERT_EQ(r.code, 0) << r.err;
   Json json = parseJson(r.out);
   EXPECT_EQ(json["runs"].number, 5);
+  EXPECT_EQ(json["version"].text, parseJson(runCli({"version", "--format", "json"}).out)["version"].text);
+  EXPECT_EQ(json["inputs"].size(), 1u);
+  EXPECT_GE(json["threads"].number, 1);
+  EXPECT_EQ(json["checksum"].text.size(), 16u);
   ASSERT_EQ(json["engines"].size(), 1u);
   const Json& engine = json["engines"][0];
   ASSERT_EQ(engine["layers"].size(), 2u);

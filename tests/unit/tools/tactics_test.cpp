@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <sstream>
 #include <thread>
 
 namespace tscompile::test {
@@ -119,7 +120,10 @@ TEST_F(TacticOptions, WhatIsNotACacheIsRefused) {
 TEST_F(TacticOptions, NumbersOfRunsAndSizesOfInputsAreHeard) {
   Options o = readCommandLine(std::vector<std::string>{"compile", "x", "--num-avg-timing-iters", "3", "--tactics",
                                                        "measure", "--workspace-size", "1M"});
-  CompileSpec spec = compileSpecOf(o.partition, {});
+  std::istringstream in;
+  std::ostringstream out;
+  Session session(o.common, in, out, out);
+  CompileSpec spec = compileSpecOf(o.partition, session);
   EXPECT_EQ(spec.engine.tactics->timingRuns, 3);
   EXPECT_TRUE(spec.engine.measureTactics);
   EXPECT_EQ(spec.engine.tactics->workspaceLimit, size_t{1} << 20);

@@ -525,6 +525,30 @@ constexpr const char* kShifted = R"(graph(%x : Tensor):
   return (%z)
 )";
 
+TEST(CInterface, RulesAreAppliedWhereModelsAreCompiled) {
+  const char* rules =
+      "rule relu_of\nmatch:\ngraph(%x):\n  %y = aten::relu(%x)\n  return (%y)\nreplace:\ngraph(%x):\n  %y = "
+      "aten::tanh(%x)\n"
+      "  return (%y)\n";
+  const std::string text = "graph(%x : Tensor):\n  %y : Tensor = aten::relu(%x)\n  return (%y)\n";
+  tscompile_load_options options = {};
+  options.size = sizeof options;
+  options.rules = &rules;
+  options.rule_count = 1;
+  tscompile_module *m = nullptr, *c = nullptr;
+  ASSERT_EQ(tscompile_load_memory(text.data(), text.size(), "memory.ir", &options, &m, nullptr), TSCOMPILE_OK);
+  Module module(m);
+  ASSERT_EQ(tscompile_module_compile(m, nullptr, &c, nullptr), TSCOMPILE_OK);
+  Module compiled(c);
+  Value x = parse("1:f32=[-100]");
+  EXPECT_EQ(run(prepare(module), {x.get()}), "1:f32=[0]");
+  EXPECT_EQ(run(prepare(compiled), {x.get()}), "1:f32=[-1]");
+  rules = "rule broken\n";
+  tscompile_error* e = nullptr;
+  EXPECT_EQ(tscompile_load_memory(text.data(), text.size(), "memory.ir", &options, &m, &e), TSCOMPILE_INPUT);
+  EXPECT_NE(std::string(tscompile_error_text(Error(e).get())).find("<rules>:1:1"), std::string::npos);
+}
+
 TEST(CInterface, OperatorsOfTheCallerRun) {
   static float by = 0.5F;
   ASSERT_EQ(tscompile_register_operator("mylib::shifted(Tensor x, float by=1.5) -> Tensor", shifted, &by, nullptr),

@@ -147,6 +147,24 @@ struct Pick {
   }
 };
 
+// As many copies as an element says, which sizes need.
+struct Copies {
+  static void describe(tsc::Description<Copies>& d) {
+    d.key("test", "Copies", "1", "x, n times");
+    d.input("x", tsc::kF32, "[m]");
+    d.input("n", tsc::kI64, "[1]").host();
+    d.output("y", tsc::kF32, "[m * n]");
+  }
+  void shapes(tsc::Shapes& s) const {
+    if (s.input(1).values.empty()) tsc::unsupported("n is not known");
+    s.output(0, TSC_F32, {s.input(0).dims[0] * s.input(1).values[0]});
+  }
+  void run(tsc::Run& r) const {
+    auto x = r.input(0).values<float>(), y = r.output(0).values<float>();
+    for (size_t i = 0; i < y.size(); ++i) y[i] = x[i % x.size()];
+  }
+};
+
 // The table of the next version of a plugin whose first one had `factor`.
 template <bool kUpgrades>
 struct Renamed {
@@ -438,6 +456,26 @@ TEST_F(PluginGraph, NobodyTakesBoundsForNumbersOfRows) {
 }
 
 // Whoever tells fewer rows must have said so.
+// What is around it runs in engines all the same.
+TEST_F(PluginGraph, SizesThatNeedElementsAreNoPartOfAnEngine) {
+  extensions = extensionsWith({tsc::Definition<Copies>::table()});
+  auto module = load(
+      "graph(%x : Float(2), %n : Long(1)):\n  %s : Tensor = aten::sigmoid(%x)\n  %t : Tensor = aten::tanh(%s)\n"
+      "  %y : Tensor = test::Copies(%t, %n)\n  return (%y)\n");
+  ASSERT_TRUE(module) << firstError();
+  CompileSpec spec;
+  spec.minBlockSize = 1;
+  std::string why;
+  spec.onPartition = [&](const Prepared& prepared, const Partition& p) {
+    forEachNode(*prepared.graph, [&](const Node* n) {
+      if (!p.decisions[n].accelerated()) why += std::string(n->kind().text()) + ": " + p.decisions[n].detail;
+    });
+  };
+  auto compiled = compile(*module, spec, diagnostics);
+  ASSERT_TRUE(compiled) << firstError();
+  EXPECT_EQ(why, "test::Copies: n is not known");
+}
+
 TEST(PluginRows, AreToldOfOutputsThatMayHaveFewer) {
   struct Untold : Positive {
     static void describe(tsc::Description<Untold>& d) {
