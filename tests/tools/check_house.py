@@ -18,7 +18,7 @@ FOLDERS = LAYERS + ("tests", "docs", "samples", "bench", "cmake", "python")
 KEYWORDS = {"if", "for", "while", "switch", "sizeof", "decltype", "operator"}
 MOST_SOURCES = 60      # in one folder
 MOST_OF_ROOM = 0.25    # of all lines, in one library
-MOST_OPERATOR_LINES = 151
+MOST_OPERATOR_LINES = 150
 # Records of operators, decompositions in graph text, and what translates the names of other notations.
 TRANSLATORS = ("runtime/ops/", "runtime/trtllm/", "frontend/source/", "frontend/export/")
 # Where else names of operators stand, and why.
