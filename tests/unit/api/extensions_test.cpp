@@ -346,7 +346,7 @@ TEST(Extensions, MistakesOfRegistrationAreReported) {
               return e.addConverter(
                   "aten::relu", [](ConvertCall&) {}, d);
             }),
-            "operators and converters are added before the first module is loaded with them");
+            "operators, converters and rules are added before the first module is loaded with them");
 }
 
 TEST(Extensions, BuiltInRegistryStaysAsItIs) {

@@ -98,8 +98,8 @@ TEST(Bench, WhatAModelPrintsIsHeardOfItsFirstRun) {
 TEST(Bench, ComparesWithWhatWasSaved) {
   TemporaryFolder folder;
   const std::string graph = graphFile(folder);
-  auto bench = [&](const std::string& saved, const std::vector<std::string>& more) {
-    std::vector<std::string> words = {"bench", graph, "--threads", "1", "--duration", "5ms", "--baseline", saved};
+  auto bench = [&](const std::string& saved, const std::vector<std::string>& more, const char* threads = "1") {
+    std::vector<std::string> words = {"bench", graph, "--threads", threads, "--duration", "5ms", "--baseline", saved};
     words.insert(words.end(), more.begin(), more.end());
     return runCli(words);
   };
@@ -119,7 +119,7 @@ TEST(Bench, ComparesWithWhatWasSaved) {
   EXPECT_EQ(cut.code, 3);
   EXPECT_EQ(cut.out, "");
   EXPECT_NE(cut.err.find("cut.json: error: the file is cut short, or no JSON"), std::string::npos) << cut.err;
-  const CliResult others = bench(savedBench(folder, 1), {"--threads", "2,3"});
+  const CliResult others = bench(savedBench(folder, 1), {}, "2,3");
   EXPECT_EQ(others.code, 3);
   EXPECT_EQ(others.out, "");
   EXPECT_NE(others.err.find("it has no measurement with 2 threads\nnote: it has one with --threads 1\n"),
