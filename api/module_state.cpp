@@ -326,38 +326,6 @@ Tensor laidOutAs(const Node* n, const Tensor& t, Diagnostics& diagnostics) {
   }
 }
 
-template <class Visit>
-void forEachItem(const IValue& container, Visit&& visit) {
-  if (container.isList())
-    std::ranges::for_each(container.toList().items, visit);
-  else if (container.isTuple())
-    std::ranges::for_each(container.toTuple().items, visit);
-  else if (container.isDict())
-    container.toDict().forEachValue(visit);
-}
-
-// A container, at any depth, with the weights `key.0`, `key.1`, ... in place of tensors whose data the text does not
-// carry; nothing if there are none, or the weights lack one.
-std::optional<IValue> containerWithWeights(const IValue& container, const std::string& key, Weights& weights) {
-  size_t found = 0, missing = 0;
-  const IValue copy = copyContainers(container, true);
-  std::vector<std::pair<IValue, std::string>> todo{{copy, key}};
-  while (!todo.empty()) {
-    const auto [value, path] = std::move(todo.back());
-    todo.pop_back();
-    size_t at = 0;
-    forEachItem(value, [&](IValue& item) {
-      const size_t place = at++;
-      if (item.isList() || item.isTuple() || item.isDict()) todo.emplace_back(item, fmt::format("{}.{}", path, place));
-      if (!item.isLiteral() || item.toLiteral().data.defined()) return;
-      const Tensor* t = weights.find(fmt::format("{}.{}", path, place));
-      if (t) item = *t;
-      ++(t ? found : missing);
-    });
-  }
-  return found > 0 && missing == 0 ? std::optional(copy) : std::nullopt;
-}
-
 // Finds the data of constants whose text does not carry it: by value name, in module dumps after the name of the
 // method ("__torch__.Net.forward:12") or function ("relu:3"). Subgraphs share the names of their graph.
 void supplyConstants(ModuleState& s, const Graph& graph, const std::string& prefix, ProgramSources& sources,
@@ -369,9 +337,12 @@ void supplyConstants(ModuleState& s, const Graph& graph, const std::string& pref
     const IValue* v = n->attributeValue(sym::value);
     if (!v) return;
     const std::string key = prefix + n->output()->name();
-    if (std::optional<IValue> all = s.weights.empty() ? std::nullopt : containerWithWeights(*v, key, s.weights))
-      sources.constants[n] = {key, std::move(all)};
-    if (!v->isLiteral() || v->toLiteral().kind == LiteralValue::Kind::Object) return;
+    if (!v->isLiteral()) {
+      if (std::optional<IValue> whole = withMissingTensors(*v, key, s.weights))
+        sources.constants[n] = {key, std::move(whole)};
+      return;
+    }
+    if (v->toLiteral().kind == LiteralValue::Kind::Object) return;
     ProgramSources::OpaqueConstant& c = sources.constants[n];
     c.key = key;
     if (const Tensor* t = s.weights.find(c.key))

@@ -88,6 +88,7 @@ class Separator {
     for (Graph* g : graphs_) collect(*g);
     for (Node* n : lists_) addList(n);
     for (Node* n : tensors_) addTensor(n);
+    for (Node* n : containers_) addContainer(n);
     for (Node* n : shown_)
       if (size_t items = n->output()->type()->is(TypeKind::List); !isFree(n->output()->name(), items))
         rename(n->output(), items);
@@ -286,8 +287,8 @@ class Separator {
         tensors_.push_back(n);
       else if (v->isList() && v->toList().elementType->isTensor())
         (v->toList().items.empty() ? shown_ : lists_).push_back(n);
-      else
-        checkParts(n, *v);
+      else if (holdsAny(*v, [](const IValue& part) { return part.isTensor(); }))
+        containers_.push_back(n);
     });
   }
 
@@ -310,11 +311,6 @@ class Separator {
     diagnostics_.error(n->range,
                        fmt::format("'{}' holds objects of a class, which files do not hold in lists and dicts", path),
                        ErrorKind::Unsupported);
-  }
-
-  // Weights files have no place for tensors inside of other values.
-  void checkParts(const Node* n, const IValue& value) {
-    if (holdsAny(value, [](const IValue& part) { return part.isTensor(); })) refuse(n);
   }
 
   // Whether the value, or one inside of its lists, tuples and dicts, is such.
@@ -382,6 +378,25 @@ class Separator {
     addItems(n->output()->name(), list);
   }
 
+  // A list, tuple or dict with tensors beside other values.
+  void addContainer(Node* n) {
+    const IValue container = *n->attributeValue(sym::value);
+    const IValue shown(Ref<LiteralValue>::make("<Tensor>", LiteralValue::Kind::MissingTensor));
+    for (Value* v = n->output();; rename(v, 0)) {
+      std::vector<std::pair<std::string, Tensor>> parts;
+      IValue text = withoutTensors(container, v->name(), parts, shown);
+      if (taken_.contains(v->name()) || std::ranges::any_of(parts, [&](auto& p) { return taken_.contains(p.first); }))
+        continue;
+      n->setAttribute(sym::value, std::move(text));
+      taken_.insert(v->name());
+      for (auto& [name, tensor] : parts) {
+        taken_.insert(name);
+        data_.emplace_back(name, std::move(tensor));
+      }
+      return;
+    }
+  }
+
   void addItems(const std::string& name, const IValue& list) {
     const auto& items = list.toList().items;
     for (size_t i = 0; i < items.size(); ++i) data_.emplace_back(name + "." + std::to_string(i), items[i].toTensor());
@@ -392,7 +407,7 @@ class Separator {
   std::vector<Held> held_;      // attributes that are tensors, as they are read
   std::vector<Graph*> graphs_;  // it and all below it
   Diagnostics& diagnostics_;
-  std::vector<Node*> tensors_, lists_;  // constants whose data the text does not hold
+  std::vector<Node*> tensors_, lists_, containers_;  // constants whose data the text does not hold
   std::vector<std::pair<Node*, IValue>> packed_;
   std::vector<Node*> shown_;  // others that would take data of their name
   std::vector<std::pair<std::string, Tensor>> data_;

@@ -48,13 +48,14 @@ class Copy {
 
 std::string keyOfMember(const EnumValue& e) { return memberKey(e.type, e.member); }
 
+// The value and all that it holds, keys included.
 template <class Visit>
-void forEachEnum(const IValue& value, Visit&& visit) {
+void forEachPart(const IValue& value, Visit&& visit) {
   std::vector<const IValue*> todo{&value};
   while (!todo.empty()) {
     const IValue& v = *todo.back();
     todo.pop_back();
-    if (v.isEnum()) visit(v.toEnum());
+    visit(v);
     if (v.isList() || v.isTuple())
       for (const IValue& item : v.isList() ? v.toList().items : v.toTuple().items) todo.push_back(&item);
     if (v.isDict())
@@ -65,13 +66,22 @@ void forEachEnum(const IValue& value, Visit&& visit) {
   }
 }
 
+template <class Visit>
+void forEachEnum(const IValue& value, Visit&& visit) {
+  forEachPart(value, [&](const IValue& part) {
+    if (part.isEnum()) visit(part.toEnum());
+  });
+}
+
 }  // namespace
 
-IValue withoutTensors(const IValue& value, const std::string& path, std::vector<std::pair<std::string, Tensor>>& data) {
+IValue withoutTensors(const IValue& value, const std::string& path, std::vector<std::pair<std::string, Tensor>>& data,
+                      const IValue& instead) {
   return Copy([&](const IValue& item, const std::string& at) {
            if (!item.isTensor()) return item;
-           if (item.tensorImpl()) data.emplace_back(at, item.toTensor());
-           return IValue();
+           if (!item.tensorImpl()) return IValue();
+           data.emplace_back(at, item.toTensor());
+           return instead;
          })
       .of(value, path);
 }
@@ -82,6 +92,20 @@ IValue withTensors(const IValue& value, const std::string& path, Weights& weight
                     return t ? IValue(*t) : item;
                   }).of(value, path);
   return copyContainers(filled, true);
+}
+
+std::optional<IValue> withMissingTensors(const IValue& value, const std::string& path, Weights& weights) {
+  auto isMissing = [](const IValue& item) { return item.isLiteral() && !item.toLiteral().data.defined(); };
+  bool isAny = false, isWhole = true;
+  forEachPart(value, [&](const IValue& part) { isAny |= isMissing(part); });
+  if (!isAny) return std::nullopt;
+  IValue filled = Copy([&](const IValue& item, const std::string& at) {
+                    if (!isMissing(item)) return item;
+                    const Tensor* t = weights.find(at);
+                    isWhole &= t != nullptr;
+                    return t ? IValue(*t) : item;
+                  }).of(value, path);
+  return isWhole ? std::optional(copyContainers(filled, true)) : std::nullopt;
 }
 
 std::string memberKey(TypePtr type, std::string_view member) {

@@ -1,5 +1,6 @@
 // What the text of an attribute of a model leaves out. Tensors in tuples, lists and dicts: weights files keep them by
-// the places that they have in there ("table.0", "table.1.2"), and None in their place in the text of the attribute.
+// the places that they have in there ("table.0", "table.1.2"), and None in their place in the text of the attribute;
+// in that of a constant <Tensor>, as PyTorch prints it.
 // Members of enums, which text names alone: what they stand for is kept as if it were an attribute of their class,
 // "attribute:__torch__.Mode.SUM".
 #pragma once
@@ -8,6 +9,7 @@
 #include "ir/graph/graph.h"
 #include "ir/values/ivalue.h"
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,11 +17,15 @@
 
 namespace tscompile {
 
-// The value without its tensors, which are appended to `data`.
-IValue withoutTensors(const IValue& value, const std::string& path, std::vector<std::pair<std::string, Tensor>>& data);
+// The value without its tensors, which are appended to `data`, and `instead` in their places.
+IValue withoutTensors(const IValue& value, const std::string& path, std::vector<std::pair<std::string, Tensor>>& data,
+                      const IValue& instead = {});
 
 // The value that withoutTensors() had, as one that runs share.
 IValue withTensors(const IValue& value, const std::string& path, Weights& weights);
+// A value whose text shows tensors without their data, with these, as one that runs share; nothing if it shows none, or
+// the weights lack one.
+std::optional<IValue> withMissingTensors(const IValue& value, const std::string& path, Weights& weights);
 
 // Under which key it is kept what a member of an enum stands for; without a name the start of all its members' keys.
 std::string memberKey(TypePtr type, std::string_view member);

@@ -303,13 +303,18 @@ TEST(WriteGraph, AttributesThatAreStillRead) {
   EXPECT_EQ(shownRun(l, inputs), shownRun(m, inputs));
 }
 
-TEST(WriteGraph, RefusesWhatCannotBeRead) {
-  std::unique_ptr<Graph> graph = graphOfConstants({{"t", tuple({IValue(floats({0.1f})), IValue(1)})}});
-  TemporaryFolder folder;
-  Diagnostics diagnostics;
-  EXPECT_FALSE(writeGraphWithWeights(*graph, nullptr, folder / "out.ir", diagnostics));
-  EXPECT_EQ(diagnostics.firstErrorKind(), ErrorKind::Unsupported);
-  EXPECT_FALSE(std::filesystem::exists(folder / "out.ir"));
+TEST(WriteGraph, TensorsInContainers) {
+  const Tensor big = ofDType(DType::Float32, {12}, 7), other = ofDType(DType::Int64, {3}, 9);
+  auto optionals = Ref<ListValue>::make(optionalType(types().tensor), std::vector<IValue>{IValue(), IValue(big)});
+  auto dict = Ref<DictValue>::make(types().string, types().tensor);
+  dict->set(IValue("a"), IValue(other));
+  dict->set(IValue("b"), IValue(big));
+  expectKept({{"t", tuple({IValue(floats({0.1f})), IValue(1)})},
+              {"t.1", IValue(big)},
+              {"columns", IValue(optionals)},
+              {"d", IValue(dict)},
+              {"deep", tuple({IValue(2), tuple({tensorList({big, other}), IValue(optionals)})})}},
+             true);
 }
 
 }  // namespace tscompile::test
