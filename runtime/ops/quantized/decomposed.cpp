@@ -132,7 +132,7 @@ void dequantizeByGrid(Call& call) {
 template <bool kSymmetric, class Call>
 void chooseGridKernel(Call& call) {
   Math m(call);
-  const double range = static_cast<double>(call.integer(2) - call.integer(1));
+  const double range = static_cast<double>(call.integer(2)) - static_cast<double>(call.integer(1));
   const IValue zero = Tensor::zeros(call.tensor(0).dtype(), Dims{});
   IValue least = m("aten::minimum", {m.one("aten::min", call.argument(0)), zero});
   IValue most = m("aten::maximum", {m.one("aten::max", call.argument(0)), zero});
