@@ -1,13 +1,10 @@
 // Makes the folder of a language model.
 #include "api/compile.h"
-#include "api/engine_file.h"
 #include "api/language_model.h"
 #include "api/lower.h"
 #include "api/module_state.h"
 #include "api/serving/input_trials.h"
 #include "api/serving_proof.h"
-#include "api/support/bounded_json.h"
-#include "api/support/saved_plugins.h"
 #include "frontend/export/exported_input.h"
 #include "frontend/files/file_io.h"
 #include "frontend/files/made_folder.h"
@@ -30,23 +27,15 @@
 #include "passes/serving/several_texts.h"
 #include "passes/serving/static_caches.h"
 #include "runtime/interpreter/evaluator.h"
-#include "runtime/plugin/plugin_operators.h"
 #include "runtime/trtllm/attention/params.h"
 
 #include <fmt/core.h>
 
 #include <bit>
-#include <fcntl.h>
-#include <filesystem>
 #include <limits>
-#include <map>
-#include <sys/file.h>
-#include <unistd.h>
 
 namespace tscompile {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 int64_t quantMode(DType stored) {
   return stored == DType::Int8 ? kInt8KvCache : stored == DType::Float8E4M3FN ? kFp8KvCache : 0;
@@ -70,65 +59,6 @@ CompileInput rangeOf(const std::string& name, const BuildConfig& c, const Langua
   }
   if (startsWith(name, "kv_cache_") && endsWith(name, "_scale")) return {{1}, DType::Float32};
   return {{1}, {rows}, {rows}, DType::Int32};
-}
-
-Json shapeJson(const LanguageModelShape& s) {
-  Json out = {{"num_hidden_layers", s.layers},
-              {"num_attention_heads", s.heads},
-              {"num_key_value_heads", s.kvHeads},
-              {"head_size", s.headSize},
-              {"hidden_size", s.hidden},
-              {"vocab_size", s.vocabulary},
-              {"max_position_embeddings", s.positions}};
-  if (s.tokensFirst) out["tokens_first"] = true;
-  return out;
-}
-
-// The plugins that the graph needs, each once.
-Json pluginsJson(const Graph& graph, const OpRegistry& registry) {
-  std::map<std::string, Json> seen;
-  forEachPluginNode(graph, registry, [&](const Node& node, const PluginOperators& operators) {
-    std::shared_ptr<const PluginInstance> plugin = operators.instanceOf(node, nullptr);
-    if (!plugin) return;
-    const PluginCreator& c = plugin->creator();
-    seen[c.key.text()] = {{"namespace", c.key.ns},
-                          {"name", c.key.name},
-                          {"version", c.key.version},
-                          {"fields_version", c.table().fields_version}};
-  });
-  Json out = Json::array();
-  for (auto& [key, plugin] : seen) out.push_back(plugin);
-  return out;
-}
-
-struct EngineMade {
-  std::string file;
-  uint64_t bytes;
-  std::string checksum;
-};
-
-std::string configText(const BuildConfig& config, const LanguageModelShape& shape, const Json& plugins,
-                       const std::vector<std::string>& inputs, const std::vector<KeptState>& states,
-                       const EngineMade& engine) {
-  Json out = {{"version", std::string(libraryVersion())},
-              {"format", kBuiltModelFormat},
-              {"pretrained_config", shapeJson(shape)},
-              {"build_config", Json::parse(buildConfigJson(config))},
-              {"plugins", plugins},
-              {"inputs", inputs},
-              {"engine", {{"file", engine.file}, {"bytes", engine.bytes}, {"checksum", engine.checksum}}}};
-  for (const KeptState& s : states)
-    out["states"].push_back({{"dtype", std::string(pythonName(s.dtype))},
-                             {"sizes", std::vector<int64_t>(s.sizes.begin(), s.sizes.end())},
-                             {"dim", s.dim},
-                             {"most", s.most},
-                             {"batch", s.batch}});
-  return out.dump(4) + "\n";
-}
-
-bool failIn(const std::string& path, std::string what, Diagnostics& diagnostics, ErrorKind kind = ErrorKind::Input) {
-  diagnostics.fileError(path, {}, std::move(what), kind);
-  return false;
 }
 
 // Caches in which the keys of a sequence lie in one piece have one block for it.
@@ -175,50 +105,6 @@ bool settle(BuildConfig& config, const LanguageModelShape& shape, int64_t export
   }
   return settlePieces(config, diagnostics);
 }
-
-// Under a name of its own if there is a model, whose engine stays until config.json names this one.
-std::optional<EngineMade> writeEngine(const Module& compiled, const std::string& folder, const Limits& limits,
-                                      Diagnostics& diagnostics) {
-  std::error_code error;
-  bool isFirst = !std::filesystem::exists(folder + "/config.json", error);
-  std::string path = folder + "/" + (isFirst ? kBuiltModelEngine : "rank0-new.engine");
-  if (!compiled.save(path, diagnostics, limits)) return std::nullopt;
-  std::optional<std::string> checksum = engineChecksum(path, diagnostics);
-  if (!checksum) return std::nullopt;
-  EngineMade made{kBuiltModelEngine, std::filesystem::file_size(path, error), *checksum};
-  if (isFirst) return made;
-  made.file = "rank0-" + *checksum + ".engine";
-  std::filesystem::rename(path, folder + "/" + made.file, error);
-  if (!error) return made;
-  failIn(folder + "/" + made.file, "cannot write: " + error.message(), diagnostics, ErrorKind::Io);
-  return std::nullopt;
-}
-
-// Gives an engine that config.json names its usual name as well. False where links are not possible.
-bool linkAsUsual(const std::string& folder, const std::string& file) {
-  const std::string link = folder + "/rank0-link.engine";
-  std::error_code error;
-  std::filesystem::remove(link, error);
-  std::filesystem::create_hard_link(folder + "/" + file, link, error);
-  if (!error) std::filesystem::rename(link, folder + "/" + kBuiltModelEngine, error);
-  return !error;
-}
-
-// Builds in one folder follow each other.
-class FolderLock {
- public:
-  explicit FolderLock(const std::string& folder) : file_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-    while (file_ >= 0 && ::flock(file_, LOCK_EX) != 0 && errno == EINTR) {
-    }
-  }
-  ~FolderLock() {
-    if (file_ >= 0) ::close(file_);
-  }
-  FolderLock(const FolderLock&) = delete;
-
- private:
-  int file_;
-};
 
 class LanguageModelBuild {
  public:
@@ -816,21 +702,9 @@ class LanguageModelBuild {
     config_.useRefit = config_.useRefit && compiled_->refitSource();
     const MadeFolder made(folder);
     if (!made.check(diagnostics_)) return false;
-    FolderLock lock(folder);
-    std::optional<EngineMade> engine = writeEngine(*compiled_, folder, lowering_.limits, diagnostics_);
-    if (!engine) return false;
-    Json plugins = pluginsJson(*compiled_->graph(), given_.registry());
-    auto writeConfig = [&] {
-      return writeFile(folder + "/config.json",
-                       configText(config_, shape_, plugins, built_.inputs, built_.states, *engine), diagnostics_);
-    };
-    if (!writeConfig()) return false;
-    if (engine->file != kBuiltModelEngine && linkAsUsual(folder, engine->file)) {
-      engine->file = kBuiltModelEngine;
-      if (!writeConfig()) return false;
-    }
-    removeOtherEngines(folder, engine->file);
-    return true;
+    built_.config = config_;
+    built_.shape = shape_;
+    return writeBuiltModel(built_, *compiled_, given_.registry(), folder, lowering_.limits, diagnostics_);
   }
 
   Module given_;

@@ -1,15 +1,22 @@
 #include "api/built_model.h"
 
 #include "api/engine_file.h"
+#include "api/module.h"
 #include "api/support/bounded_json.h"
+#include "api/support/saved_plugins.h"
 #include "frontend/files/archive_kind.h"
 #include "frontend/files/file_io.h"
 #include "frontend/files/section_file.h"
 #include "ir/support/text.h"
+#include "runtime/plugin/plugin_operators.h"
 
 #include <fmt/core.h>
 
+#include <fcntl.h>
 #include <filesystem>
+#include <map>
+#include <sys/file.h>
+#include <unistd.h>
 
 namespace tscompile {
 
@@ -40,16 +47,17 @@ BuildConfig BuiltModel::usedConfig() const {
   return out;
 }
 
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// A checksum of the beginning of an engine file, where the checksums of all its sections are.
 std::optional<std::string> engineChecksum(const std::string& path, Diagnostics& diagnostics) {
   constexpr uint64_t kHead = 4096;
   Result<std::string> head = readFileStart(path, kHead, diagnostics);
   if (!head) return std::nullopt;
   return fmt::format("{:016x}", checksumOf(*head));
 }
-
-namespace {
-
-using Json = nlohmann::ordered_json;
 
 // rank0.engine, rank0-1234567890abcdef.engine
 bool isEngineName(std::string_view name) {
@@ -229,6 +237,93 @@ class ConfigReader {
 
 }  // namespace
 
+Result<BuiltModel> readBuiltModel(const std::string& folder, Diagnostics& diagnostics) {
+  return ConfigReader(folder, diagnostics).read();
+}
+
+namespace {
+
+Json shapeJson(const LanguageModelShape& s) {
+  Json out = {{"num_hidden_layers", s.layers},
+              {"num_attention_heads", s.heads},
+              {"num_key_value_heads", s.kvHeads},
+              {"head_size", s.headSize},
+              {"hidden_size", s.hidden},
+              {"vocab_size", s.vocabulary},
+              {"max_position_embeddings", s.positions}};
+  if (s.tokensFirst) out["tokens_first"] = true;
+  return out;
+}
+
+// The plugins that the graph needs, each once.
+Json pluginsJson(const Graph& graph, const OpRegistry& registry) {
+  std::map<std::string, Json> seen;
+  forEachPluginNode(graph, registry, [&](const Node& node, const PluginOperators& operators) {
+    std::shared_ptr<const PluginInstance> plugin = operators.instanceOf(node, nullptr);
+    if (!plugin) return;
+    const PluginCreator& c = plugin->creator();
+    seen[c.key.text()] = {{"namespace", c.key.ns},
+                          {"name", c.key.name},
+                          {"version", c.key.version},
+                          {"fields_version", c.table().fields_version}};
+  });
+  Json out = Json::array();
+  for (auto& [key, plugin] : seen) out.push_back(plugin);
+  return out;
+}
+
+struct EngineMade {
+  std::string file;
+  uint64_t bytes;
+  std::string checksum;
+};
+
+std::string configText(const BuiltModel& model, const Json& plugins, const EngineMade& engine) {
+  Json out = {{"version", std::string(libraryVersion())},
+              {"format", kBuiltModelFormat},
+              {"pretrained_config", shapeJson(model.shape)},
+              {"build_config", Json::parse(buildConfigJson(model.config))},
+              {"plugins", plugins},
+              {"inputs", model.inputs},
+              {"engine", {{"file", engine.file}, {"bytes", engine.bytes}, {"checksum", engine.checksum}}}};
+  for (const KeptState& s : model.states)
+    out["states"].push_back({{"dtype", std::string(pythonName(s.dtype))},
+                             {"sizes", std::vector<int64_t>(s.sizes.begin(), s.sizes.end())},
+                             {"dim", s.dim},
+                             {"most", s.most},
+                             {"batch", s.batch}});
+  return out.dump(4) + "\n";
+}
+
+// Under a name of its own if there is a model, whose engine stays until config.json names this one.
+std::optional<EngineMade> writeEngine(const Module& compiled, const std::string& folder, const Limits& limits,
+                                      Diagnostics& diagnostics) {
+  std::error_code error;
+  bool isFirst = !std::filesystem::exists(folder + "/config.json", error);
+  std::string path = folder + "/" + (isFirst ? kBuiltModelEngine : "rank0-new.engine");
+  if (!compiled.save(path, diagnostics, limits)) return std::nullopt;
+  std::optional<std::string> checksum = engineChecksum(path, diagnostics);
+  if (!checksum) return std::nullopt;
+  EngineMade made{kBuiltModelEngine, std::filesystem::file_size(path, error), *checksum};
+  if (isFirst) return made;
+  made.file = "rank0-" + *checksum + ".engine";
+  std::filesystem::rename(path, folder + "/" + made.file, error);
+  if (!error) return made;
+  diagnostics.fileError(folder + "/" + made.file, {}, "cannot write: " + error.message(), ErrorKind::Io);
+  return std::nullopt;
+}
+
+// Gives an engine that config.json names its usual name as well. False where links are not possible.
+bool linkAsUsual(const std::string& folder, const std::string& file) {
+  const std::string link = folder + "/rank0-link.engine";
+  std::error_code error;
+  std::filesystem::remove(link, error);
+  std::filesystem::create_hard_link(folder + "/" + file, link, error);
+  if (!error) std::filesystem::rename(link, folder + "/" + kBuiltModelEngine, error);
+  return !error;
+}
+
+// Removes engines that config.json does not name: those of builds before, and of builds that were not finished.
 void removeOtherEngines(const std::string& folder, const std::string& named) {
   std::error_code error;
   std::vector<std::filesystem::path> others;
@@ -238,8 +333,40 @@ void removeOtherEngines(const std::string& folder, const std::string& named) {
   for (const std::filesystem::path& other : others) std::filesystem::remove(other, error);
 }
 
-Result<BuiltModel> readBuiltModel(const std::string& folder, Diagnostics& diagnostics) {
-  return ConfigReader(folder, diagnostics).read();
+// Builds in one folder follow each other.
+class FolderLock {
+ public:
+  explicit FolderLock(const std::string& folder) : file_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    while (file_ >= 0 && ::flock(file_, LOCK_EX) != 0 && errno == EINTR) {
+    }
+  }
+  ~FolderLock() {
+    if (file_ >= 0) ::close(file_);
+  }
+  FolderLock(const FolderLock&) = delete;
+
+ private:
+  int file_;
+};
+
+}  // namespace
+
+bool writeBuiltModel(const BuiltModel& model, const Module& compiled, const OpRegistry& registry,
+                     const std::string& folder, const Limits& limits, Diagnostics& diagnostics) {
+  FolderLock lock(folder);
+  std::optional<EngineMade> engine = writeEngine(compiled, folder, limits, diagnostics);
+  if (!engine) return false;
+  const Json plugins = pluginsJson(*compiled.graph(), registry);
+  auto writeConfig = [&] {
+    return writeFile(folder + "/config.json", configText(model, plugins, *engine), diagnostics);
+  };
+  if (!writeConfig()) return false;
+  if (engine->file != kBuiltModelEngine && linkAsUsual(folder, engine->file)) {
+    engine->file = kBuiltModelEngine;
+    if (!writeConfig()) return false;
+  }
+  removeOtherEngines(folder, engine->file);
+  return true;
 }
 
 }  // namespace tscompile

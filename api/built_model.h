@@ -1,5 +1,5 @@
 // The folder of a language model that was built: what config.json says of it, and whether the engine beside it is the
-// one that it says it of. Nothing is executed, and no library is needed.
+// one that it says it of. Reading it executes nothing, and needs no library.
 #pragma once
 
 #include "api/build_config.h"
@@ -12,6 +12,8 @@
 #include <vector>
 
 namespace tscompile {
+
+class Module;
 
 inline constexpr int kBuiltModelFormat = 1;
 inline constexpr uint64_t kMostConfigBytes = uint64_t{1} << 24;
@@ -42,14 +44,15 @@ struct BuiltModel {
 };
 Result<BuiltModel> readBuiltModel(const std::string& folder, Diagnostics& diagnostics);
 
-// Removes engines that config.json does not name: those of builds before, and of builds that were not finished.
-void removeOtherEngines(const std::string& folder, const std::string& named);
+// Writes what was compiled and what is said of it into a folder that there is; of `model`, its configuration, shape,
+// inputs and states count. A model that is there already stays whole until this one takes its place. False after a
+// report.
+bool writeBuiltModel(const BuiltModel& model, const Module& compiled, const OpRegistry& registry,
+                     const std::string& folder, const Limits& limits, Diagnostics& diagnostics);
 
 // What the numbers of a cache are multiplied by when they are read.
 double cacheScaleOf(const BuildConfig& config);
 // The cache of one layer.
 KvCacheConfig cacheOf(const BuildConfig& config, const LanguageModelShape& shape);
-// A checksum of the beginning of an engine file, where the checksums of all its sections are.
-std::optional<std::string> engineChecksum(const std::string& path, Diagnostics& diagnostics);
 
 }  // namespace tscompile
