@@ -1,7 +1,7 @@
 #include "runtime/interpreter/out_arguments.h"
 
 #include "runtime/reference/loops/copy.h"
-#include "runtime/reference/pytorch_words.h"
+#include "runtime/reference/loops/cpp_types.h"
 #include "runtime/reference/resized_memory.h"
 
 #include <fmt/core.h>

@@ -1,6 +1,6 @@
 #include "runtime/reference/promotion.h"
 
-#include "runtime/reference/loops/number_overflow.h"
+#include "runtime/reference/loops/cpp_types.h"
 
 #include <cmath>
 #include <limits>

@@ -87,33 +87,4 @@ std::string linalgName(std::string_view op) {
   return (name == "logdet" || name == "cholesky_inverse" ? "" : "linalg.") + std::string(name);
 }
 
-std::string_view cppName(DType dtype) {
-  switch (dtype) {
-    case DType::Float32:
-      return "float";
-    case DType::Float64:
-      return "double";
-    case DType::Int64:
-      return "long int";
-    case DType::Int32:
-      return "int";
-    case DType::Int16:
-      return "short int";
-    case DType::Int8:
-      return "signed char";
-    case DType::UInt8:
-      return "unsigned char";
-    case DType::Float16:
-      return "c10::Half";
-    case DType::BFloat16:
-      return "c10::BFloat16";
-    case DType::Complex64:
-      return "c10::complex<float>";
-    case DType::Complex128:
-      return "c10::complex<double>";
-    default:
-      return pythonName(dtype);
-  }
-}
-
 }  // namespace tscompile

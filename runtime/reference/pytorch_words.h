@@ -1,4 +1,4 @@
-// Parts of messages as PyTorch has them: dtypes that an operator does not take, names of types and functions.
+// Parts of messages as PyTorch has them: dtypes that an operator does not take, names of functions.
 #pragma once
 
 #include "ir/values/dtype.h"
@@ -25,8 +25,5 @@ std::string refusalWords(std::string_view op, DType dtype);
 
 // The name of a function of linear algebra: "linalg.inv" for inverse, linalg_inv and linalg_inv_ex.
 std::string linalgName(std::string_view op);
-
-// The name of the type in C++, which some of PyTorch's messages have.
-std::string_view cppName(DType dtype);
 
 }  // namespace tscompile

@@ -6,6 +6,7 @@
 #include "runtime/reference/elementwise.h"
 #include "runtime/reference/half_operands.h"
 #include "runtime/reference/loops/arithmetic.h"
+#include "runtime/reference/loops/cpp_types.h"
 #include "runtime/reference/pytorch_words.h"
 
 namespace tscompile {

@@ -4,9 +4,9 @@
 #include "runtime/reference/elementwise.h"
 #include "runtime/reference/indexing.h"
 #include "runtime/reference/loops/copy.h"
+#include "runtime/reference/loops/cpp_types.h"
 #include "runtime/reference/loops/memory_format.h"
 #include "runtime/reference/nonzero.h"
-#include "runtime/reference/pytorch_words.h"
 #include "runtime/reference/views.h"
 
 #include <limits>

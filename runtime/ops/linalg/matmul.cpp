@@ -10,8 +10,8 @@
 #include "runtime/reference/elementwise.h"
 #include "runtime/reference/linalg.h"
 #include "runtime/reference/loops/copy.h"
+#include "runtime/reference/loops/cpp_types.h"
 #include "runtime/reference/promotion.h"
-#include "runtime/reference/pytorch_words.h"
 #include "runtime/reference/views.h"
 
 #include <cmath>

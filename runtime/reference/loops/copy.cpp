@@ -3,10 +3,10 @@
 #include "ir/values/carried_types.h"
 #include "ir/values/error.h"
 #include "ir/values/quantization.h"
+#include "runtime/reference/loops/cpp_types.h"
 #include "runtime/reference/loops/dtype_range.h"
 #include "runtime/reference/loops/loop.h"
 #include "runtime/reference/loops/memory_format.h"
-#include "runtime/reference/loops/number_overflow.h"
 #include "runtime/reference/loops/strided_copy.h"
 
 #include <fmt/core.h>
