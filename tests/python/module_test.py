@@ -56,6 +56,14 @@ def expected(x, scale):
     return 1 / (1 + np.exp(-(np.maximum(x, 0) * scale + x)))
 
 
+def in_threads(count, work):
+    threads = [threading.Thread(target=work) for _ in range(count)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+
+
 class Capsule:
     """Memory with DLPack alone, as a library of tensors has it."""
 
@@ -421,11 +429,7 @@ class Operators(unittest.TestCase):
             for i in range(50):
                 if model(np.full(3, i, np.float32)).tolist() != [i + 1] * 3:
                     wrong.append(i)
-        threads = [threading.Thread(target=work) for _ in range(4)]
-        for t in threads:
-            t.start()
-        for t in threads:
-            t.join()
+        in_threads(4, work)
         self.assertEqual(wrong, [])
 
 
@@ -553,11 +557,7 @@ class Runs(unittest.TestCase):
             for _ in range(50):
                 if np.asarray(model(x, 1.5)).tobytes() != want:
                     wrong.append(1)
-        threads = [threading.Thread(target=work) for _ in range(4)]
-        for t in threads:
-            t.start()
-        for t in threads:
-            t.join()
+        in_threads(4, work)
         self.assertEqual(wrong, [])
 
     def test_sessions_go_on_where_the_last_call_ended(self):
@@ -576,11 +576,7 @@ class Runs(unittest.TestCase):
         with self.assertRaises(tscompile.InputError):
             model.compile([x]).session()(x)
         stream = model.session()
-        threads = [threading.Thread(target=lambda: [stream(x) for _ in range(20)]) for _ in range(3)]
-        for t in threads:
-            t.start()
-        for t in threads:
-            t.join()
+        in_threads(3, lambda: [stream(x) for _ in range(20)])
         self.assertEqual(stream(x)[2], 61)
 
     def test_nothing_leaks(self):

@@ -143,91 +143,87 @@ TEST_F(Generate, InterruptsPrintWhatIsFinished) {
   EXPECT_NE(readText(err).find(" of 3001 texts are not finished"), std::string::npos) << readText(err);
 }
 
+// A program that talks with `generate --stream --prompts -`.
+class Conversation {
+ public:
+  Conversation(const TemporaryFolder& folder, const std::string& options) : err_(folder / "err") {
+    const std::string answers = folder / "answers";
+    EXPECT_EQ(mkfifo(answers.c_str(), 0600), 0);
+    const std::string command = std::string(TSCOMPILE_TOOL) + " generate " + (folder / "built") + " -q " + options +
+                                " --stream --prompts - >" + answers + " 2>" + err_;
+    in_ = popen(command.c_str(), "w");
+    out_ = in_ ? std::fopen(answers.c_str(), "r") : nullptr;
+  }
+  ~Conversation() {
+    if (out_) std::fclose(out_);
+  }
+  bool isOpen() const { return out_ != nullptr; }
+
+  void ask(const std::string& lines) { std::fputs(lines.c_str(), in_), std::fflush(in_); }
+  // The next line that ends a request; nothing after the last one.
+  Json answer() {
+    char line[4096];
+    while (std::fgets(line, sizeof line, out_))
+      if (Json read = parseJson(line); !read["finished"].text.empty()) return read;
+    return {};
+  }
+  // Its exit code, once there is nothing to ask any more: answers that were not read have to fit into the pipe.
+  int end() { return WEXITSTATUS(pclose(in_)); }
+  std::string errors() const { return readText(err_); }
+
+ private:
+  const std::string err_;
+  FILE *in_ = nullptr, *out_ = nullptr;
+};
+
 // A program that asks again once it has read an answer, and asks for something wrong in between.
 TEST_F(Generate, AnswersWhileRequestsCome) {
-  const std::string answers = folder_ / "answers", err = folder_ / "err";
-  ASSERT_EQ(mkfifo(answers.c_str(), 0600), 0);
-  FILE* in = popen((std::string(TSCOMPILE_TOOL) + " generate " + (folder_ / "built") +
-                    " -q --max-new-tokens 2 --stream --prompts - >" + answers + " 2>" + err)
-                       .c_str(),
-                   "w");
-  ASSERT_TRUE(in);
-  FILE* out = std::fopen(answers.c_str(), "r");
-  ASSERT_TRUE(out);
-  auto ask = [&](const std::string& lines) { std::fputs(lines.c_str(), in), std::fflush(in); };
-  auto answer = [&] {
-    char line[4096];
-    Json read;
-    do {
-      if (!std::fgets(line, sizeof line, out)) return Json();
-      read = parseJson(line);
-    } while (read["finished"].text.empty());
-    return read;
-  };
+  Conversation program(folder_, "--max-new-tokens 2");
+  ASSERT_TRUE(program.isOpen());
   auto first = [](const Json& result) { return result["tokens"].items.at(0).number; };
   const double expected = first(json({"--prompt-ids", "1,2,3"})["results"].items.at(0));
-  ask("{\"prompt_ids\": [1, 2, 3]}\n{\"prompt_");  // half of a line waits for the rest
-  Json one = answer();
+  program.ask("{\"prompt_ids\": [1, 2, 3]}\n{\"prompt_");  // half of a line waits for the rest
+  Json one = program.answer();
   EXPECT_EQ(one["prompt"].number, 0);
   EXPECT_EQ(first(one), expected);
-  ask("ids\": [9]}\n");
-  EXPECT_EQ(answer()["prompt"].number, 1);
-  ask("\n{\"prompt_ids\": [999]}\n{\"prompt_idz\": [9]}\n");
-  EXPECT_EQ(answer()["finished"].text, "failed");
-  EXPECT_EQ(answer()["finished"].text, "failed");
-  ask("{\"prompt_ids\": [1, 2, 3]}");  // the last line needs no end
-  const int status = pclose(in);       // its answers fit into the pipe
-  EXPECT_EQ(WEXITSTATUS(status), 3) << "requests were wrong";
-  Json last = answer();
+  program.ask("ids\": [9]}\n");
+  EXPECT_EQ(program.answer()["prompt"].number, 1);
+  program.ask("\n{\"prompt_ids\": [999]}\n{\"prompt_idz\": [9]}\n");
+  EXPECT_EQ(program.answer()["finished"].text, "failed");
+  EXPECT_EQ(program.answer()["finished"].text, "failed");
+  program.ask("{\"prompt_ids\": [1, 2, 3]}");  // the last line needs no end
+  EXPECT_EQ(program.end(), 3) << "requests were wrong";
+  Json last = program.answer();
   EXPECT_EQ(last["prompt"].number, 4);
   EXPECT_EQ(first(last), expected);
-  EXPECT_TRUE(answer()["finished"].text.empty());
-  std::fclose(out);
-  EXPECT_NE(readText(err).find("<stdin>:5:"), std::string::npos) << readText(err);
+  EXPECT_TRUE(program.answer()["finished"].text.empty());
+  EXPECT_NE(program.errors().find("<stdin>:5:"), std::string::npos) << program.errors();
 }
 
 // A program that turns away from what it has asked for.
 TEST_F(Generate, RequestsOfAStreamAreCancelledByTheirId) {
-  const std::string answers = folder_ / "answers", err = folder_ / "err";
-  ASSERT_EQ(mkfifo(answers.c_str(), 0600), 0);
-  FILE* in = popen((std::string(TSCOMPILE_TOOL) + " generate " + (folder_ / "built") + " -q --stream --prompts - >" +
-                    answers + " 2>" + err)
-                       .c_str(),
-                   "w");
-  ASSERT_TRUE(in);
-  FILE* out = std::fopen(answers.c_str(), "r");
-  ASSERT_TRUE(out);
-  auto ask = [&](const std::string& lines) { std::fputs(lines.c_str(), in), std::fflush(in); };
-  auto line = [&] {
-    char text[4096];
-    return std::fgets(text, sizeof text, out) ? parseJson(text) : Json();
-  };
+  Conversation program(folder_, "");
+  ASSERT_TRUE(program.isOpen());
   std::vector<Json> ended;
-  auto readOne = [&] {
-    for (Json read = line(); read.has("prompt"); read = line())
-      if (read.has("finished")) return ended.push_back(read);
-  };
   // Nine are more than run at a time: the last one waits. Each would make all tokens that fit.
   std::string nine;
   for (int i = 0; i < 9; ++i) nine += fmt::format("{{\"id\": {}, \"prompt_ids\": [2], \"max_new_tokens\": 190}}\n", i);
-  ask(nine + "{\"cancel\": \"8\"}\n{\"cancel\": 3}\n{\"cancel\": \"of nobody\"}\n");
-  for (int i = 0; i < 9; ++i) readOne();
+  program.ask(nine + "{\"cancel\": \"8\"}\n{\"cancel\": 3}\n{\"cancel\": \"of nobody\"}\n");
+  for (int i = 0; i < 9; ++i) ended.push_back(program.answer());
   ASSERT_EQ(ended.size(), 9u);
   for (const Json& e : ended) {
     const bool isCancelled = e["id"].text == "8" || e["id"].text == "3";
     EXPECT_EQ(e["finished"].text, isCancelled ? "cancelled" : "length") << e["id"].text;
     EXPECT_EQ(e["tokens"].size() < 190, isCancelled) << e["id"].text;
   }
-  ask("{\"cancel\": [1]}\n{\"cancel\": \"1\", \"seed\": 1}\n{\"prompt_ids\": [1], \"max_new_tokens\": 1}\n");
-  const int status = pclose(in);
-  EXPECT_EQ(WEXITSTATUS(status), 3) << "two lines were wrong";
-  for (int i = 0; i < 3; ++i) readOne();
+  program.ask("{\"cancel\": [1]}\n{\"cancel\": \"1\", \"seed\": 1}\n{\"prompt_ids\": [1], \"max_new_tokens\": 1}\n");
+  EXPECT_EQ(program.end(), 3) << "two lines were wrong";
+  for (int i = 0; i < 3; ++i) ended.push_back(program.answer());
   ASSERT_EQ(ended.size(), 12u);
   for (size_t i : {9u, 10u})
     EXPECT_EQ(ended[i]["error"].text, "cancel takes the id of a request, alone in a line of a stream");
   EXPECT_EQ(ended[11]["prompt"].number, 11) << "lines that cancel are not counted";
-  std::fclose(out);
-  EXPECT_NE(readText(err).find("<stdin>:13:"), std::string::npos) << readText(err);
+  EXPECT_NE(program.errors().find("<stdin>:13:"), std::string::npos) << program.errors();
 }
 
 }  // namespace
