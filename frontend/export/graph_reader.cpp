@@ -60,6 +60,9 @@ constexpr std::string_view kReduced[] = {
     "aten::linalg_vecdot",
 };
 
+// Their programs say the dtype without autocast whatever the exporter.
+constexpr std::string_view kReducedRecurrent[] = {"aten::lstm", "aten::rnn_tanh", "aten::rnn_relu"};
+
 bool isOneOf(std::string_view name, std::span<const std::string_view> names) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
@@ -272,9 +275,9 @@ bool NodeReader::fillDefaults() {
 }
 
 // The dtype that autocast has this operator compute in, if it is another than that of its inputs: the file knows what
-// the operator gives.
+// the operator gives. Lists of results are each as what was given: broadcast_tensors, unbind.
 std::optional<DType> NodeReader::castTo() const {
-  if (!b_.autocast() || outputs_.empty()) return std::nullopt;
+  if (!b_.autocast() || outputs_.empty() || schema().returns[0].type->is(TypeKind::List)) return std::nullopt;
   std::vector<Json> results = namesOf(outputs_[0]);
   DType wanted = results.empty() ? DType::Undefined : b_.tensorTypeOf(textOf(results[0]))->tensor().dtype;
   if (wanted != *b_.autocast() && wanted != DType::Float32) return std::nullopt;
@@ -294,7 +297,8 @@ std::optional<DType> NodeReader::castTo() const {
 
 // Programs that were traced as Python is read (strict) say the dtypes that there would be without autocast.
 bool NodeReader::isUntold() const {
-  if (!b_.autocast() || outputs_.empty() || !isOneOf(schema().name, kReduced)) return false;
+  if (!b_.autocast() || outputs_.empty()) return false;
+  if (!isOneOf(schema().name, kReduced) && !isOneOf(schema().name, kReducedRecurrent)) return false;
   std::vector<Json> results = namesOf(outputs_[0]);
   return !results.empty() && b_.tensorTypeOf(textOf(results[0]))->tensor().dtype == DType::Float32;
 }
@@ -302,9 +306,10 @@ bool NodeReader::isUntold() const {
 bool NodeReader::castInputs() {
   if (isUntold())
     return b_.fail(node_,
-                   fmt::format("in a region of autocast it computes in {}, but the file says float32: export the "
-                               "program with strict=False",
-                               pythonName(*b_.autocast())),
+                   fmt::format("in a region of autocast it computes in {}, but the file says float32: {}",
+                               pythonName(*b_.autocast()),
+                               isOneOf(schema().name, kReduced) ? "export the program with strict=False"
+                                                                : "call it where autocast is off"),
                    ErrorKind::Unsupported);
   std::optional<DType> dtype = castTo();
   if (!dtype) return true;

@@ -178,14 +178,6 @@ def _name(target: Any) -> str:
     return target if isinstance(target, str) else getattr(target, "__name__", str(target))
 
 
-def _enters_autocast(node: torch.fx.Node) -> bool:
-    name = _name(node.target)
-    if not name.endswith(("_enter_autocast", "wrap_with_autocast")):
-        return False
-    device, enabled = (*node.args, None, None, True)[0:3:2] if node.args else (None, True)
-    return device in (None, "cpu") and enabled is not False
-
-
 def _enables_gradients(node: torch.fx.Node) -> bool:
     return _name(node.target).endswith("set_grad_enabled") and node.args[:1] == (True,)
 
@@ -197,10 +189,15 @@ def autocasts() -> bool:
         return torch.is_autocast_cpu_enabled()
 
 
+def autocast_dtype() -> torch.dtype:
+    try:
+        return torch.get_autocast_dtype("cpu")
+    except AttributeError:
+        return torch.get_autocast_cpu_dtype()
+
+
 def depends_on_mode(graph: torch.fx.GraphModule, examples: Sequence[Any]) -> str | None:
     """Why what a graph gives depends on more than its operators."""
-    if autocasts() or any(_enters_autocast(n) for n in _nodes(graph)):
-        return "autocast chooses the types in it"
     needs = any(isinstance(e, torch.Tensor) and e.requires_grad for e in examples)
     if torch.is_grad_enabled() and needs:
         return None  # its calls record gradients, which is seen then

@@ -6,6 +6,7 @@ Everything goes through torch.export. What tscompile does not have stays in PyTo
 
 from __future__ import annotations
 
+import copy
 import io
 import logging
 import threading
@@ -16,7 +17,7 @@ import torch
 
 import tscompile
 from tscompile import _core
-from tscompile._torch_graphs import Effects, Layout, Shared, autocasts, depends_on_mode, example_of, flat
+from tscompile._torch_graphs import Effects, Layout, Shared, autocast_dtype, autocasts, depends_on_mode, example_of, flat
 
 log = logging.getLogger("tscompile")
 
@@ -107,6 +108,13 @@ class _Bound(torch.nn.Module):
         self.fixed, self.sizes, self.taken = fixed, sizes, taken
 
     def forward(self, *tensors):
+        if not autocasts():
+            return self._called(tensors)
+        # Programs tell of regions, not of what is around them.
+        with torch.autocast("cpu", autocast_dtype()):
+            return self._called(tensors)
+
+    def _called(self, tensors):
         by_index = dict(zip(self.taken, tensors))
         arguments = []
         for i in range(self.count):
@@ -146,6 +154,57 @@ def _static(graph: torch.fx.GraphModule) -> set[int]:
     return {i for i, n in enumerate(placeholders) if "_dynamo_static_input_type" in (n.meta.get("tensor_dict") or {})}
 
 
+def _numbers(graph: torch.fx.GraphModule) -> list[int]:
+    """Inputs that Dynamo makes of open floats, as those of modules under dynamic=True: tensors that are read as numbers."""
+    return [
+        i
+        for i, n in enumerate(n for n in graph.graph.nodes if n.op == "placeholder")
+        if isinstance(e := example_of(n), torch.Tensor)
+        and e.dim() == 0
+        and e.dtype == torch.float64
+        and n.users
+        and all(u.op == "call_method" and u.target == "item" for u in n.users)
+    ]
+
+
+# Calls of a graph that say something of gradients alone.
+_WRAPPERS = frozenset(
+    op for name in ("tag_activation_checkpoint", "wrap") if (op := getattr(torch.ops.higher_order, name, None)) is not None
+)
+
+
+def _entered(*args: Any) -> torch.autocast:
+    """torch.amp's own function for graphs only leaves a mark while torch.export traces: dtypes would be those outside."""
+    return torch.autocast(*args).__enter__()
+
+
+def _left(region: torch.autocast) -> None:
+    region.__exit__(None, None, None)
+
+
+_REGIONS = {torch.amp.autocast_mode._enter_autocast: _entered, torch.amp.autocast_mode._exit_autocast: _left}
+
+
+def _prepared(graph: torch.fx.GraphModule, numbers: Mapping[int, float]) -> torch.fx.GraphModule:
+    """The graph with these inputs as constants, graphs within it called as modules, and regions of autocast entered."""
+    if not numbers and not any(n.target in _WRAPPERS or n.target in _REGIONS for n in graph.graph.nodes):
+        return graph
+    out = torch.fx.GraphModule(graph, copy.deepcopy(graph.graph))
+    placeholders = [n for n in out.graph.nodes if n.op == "placeholder"]
+    for i, value in numbers.items():
+        for item in list(placeholders[i].users):
+            item.replace_all_uses_with(value)
+            out.graph.erase_node(item)
+    for node in out.graph.nodes:
+        node.target = _REGIONS.get(node.target, node.target)
+    for node in [n for n in out.graph.nodes if n.target in _WRAPPERS]:
+        with out.graph.inserting_before(node):
+            node.replace_all_uses_with(out.graph.call_module(node.args[0].target, node.args[1:]))
+        out.graph.erase_node(node)
+    out.recompile()
+    return out
+
+
 def _copy_of(tensor: torch.Tensor) -> torch.Tensor:
     """An example to trace with; it may be written."""
     return tensor.detach().clone()
@@ -176,8 +235,10 @@ def _version(value: Any) -> int:
 class _Traced:
     """A program, and what it does to the inputs of its graph."""
 
-    def __init__(self, program: torch.export.ExportedProgram, taken: list[int], fixed: dict[int, Any]):
-        self.program, self.taken, self.fixed = program, taken, fixed
+    def __init__(
+        self, program: torch.export.ExportedProgram, taken: list[int], fixed: dict[int, Any], numbers: dict[int, float]
+    ):
+        self.program, self.taken, self.fixed, self.numbers = program, taken, fixed, numbers
         self.effects = Effects(program)
         signature = program.graph_signature
         names = dict(zip(signature.user_inputs, taken))
@@ -201,7 +262,8 @@ class _Runner:
     def __init__(self, call: Callable[..., Any], traced: _Traced, layout: Layout):
         self.call, self.taken, self.layout = call, traced.taken, layout
         # Engines hold parameters as they were.
-        self.fixed = [(i, v, _version(v)) for i, v in traced.fixed.items()]
+        self.fixed = [(i, v, _version(v)) for i, v in traced.fixed.items() if i not in traced.numbers]
+        self.numbers = [(i, v.hex()) for i, v in traced.numbers.items()]
         self.held = {_memory(v) for v in traced.fixed.values() if isinstance(v, torch.Tensor)}
         # Inputs that a call writes, and the results that are these inputs themselves.
         self.written, self.same = sorted(traced.written), list(traced.same.items())
@@ -214,7 +276,10 @@ class _Runner:
                     return False
             elif isinstance(arg, torch.Tensor) or arg != value:
                 return False
-        return True
+        return self.has_numbers(args)
+
+    def has_numbers(self, args: Sequence[Any]) -> bool:
+        return all(args[i].item().hex() == value for i, value in self.numbers)
 
     def writes_what_it_holds(self, args: Sequence[Any]) -> bool:
         return any(_memory(args[i]) in self.held for i in self.written)
@@ -319,6 +384,7 @@ class _Compiled:
         known = [n.meta.get("example_value", e) for n, e in zip(placeholders, examples)]
         self.sizes, self.dynamic, self.symbols = _symbols(known)
         self.static = _static(graph)
+        self.numbers = _numbers(graph)
         self.outputs = flat(graph.graph.output_node().args[0])
         self.runners: list[_Runner] = []
         self.in_torch = False
@@ -333,16 +399,20 @@ class _Compiled:
         log.warning("%s stays in PyTorch: %s", self.what, why)
         self.in_torch = True
 
-    def _exported(self, args: Sequence[Any], taken: list[int], fixed: dict[int, Any]) -> torch.export.ExportedProgram:
-        bound = _Bound(self.graph, fixed, self.sizes, taken).eval()
+    def _exported(
+        self, args: Sequence[Any], taken: list[int], fixed: dict[int, Any], graph: torch.fx.GraphModule
+    ) -> torch.export.ExportedProgram:
+        bound = _Bound(graph, fixed, self.sizes, taken).eval()
         examples = tuple(_copy_of(args[i]) for i in taken)
         shapes = (tuple(self.dynamic.get(i) for i in taken),) if self.dynamic else None
         with torch.no_grad():
             return torch.export.export(bound, examples, dynamic_shapes=shapes)
 
-    def _traced(self, args: Sequence[Any]) -> _Traced:
+    def _traced(self, args: Sequence[Any], numbers: dict[int, float]) -> _Traced:
         """The graph with its parameters as constants: but for those that it writes or returns, which have to stay
         PyTorch's memory."""
+        args = [numbers.get(i, a) for i, a in enumerate(args)]
+        graph = _prepared(self.graph, numbers)
         fixed = {i: a for i, a in enumerate(args) if i in self.static or not isinstance(a, torch.Tensor)}
         fixed = {i: a for i, a in fixed.items() if i not in self.sizes}
         tensors = [i for i, a in enumerate(args) if isinstance(a, torch.Tensor)]
@@ -352,14 +422,23 @@ class _Compiled:
             fixed = {i: a for i, a in fixed.items() if i not in tensors}
         while True:
             taken = [i for i in tensors if i not in fixed]
-            out = _Traced(self._exported(args, taken, fixed), taken, fixed)
+            out = _Traced(self._exported(args, taken, fixed, graph), taken, fixed, numbers)
             stay = (out.written | out.returned) & fixed.keys()
             if not stay:
                 return out
             fixed = {i: a for i, a in fixed.items() if i not in stay}
 
     def _make(self, args: Sequence[Any]) -> _Runner:
-        traced = self._traced(args)
+        """With the numbers as they are, as those of modules stay; once they change, for all numbers if that can be."""
+        if self.runners and not any(r.has_numbers(args) for r in self.runners):
+            try:
+                return self._made(args, {})
+            except Exception as error:
+                log.info("%s: one engine for each value of its numbers: %s", self.what, _first_line(error))
+        return self._made(args, {i: args[i].item() for i in self.numbers})
+
+    def _made(self, args: Sequence[Any], numbers: dict[int, float]) -> _Runner:
+        traced = self._traced(args, numbers)
         if traced.effects.drawn is not None:
             raise _Unsupported(f"{traced.effects.drawn} draws random numbers, which have to be PyTorch's")
         if not self.outputs:
@@ -399,7 +478,7 @@ class _Compiled:
             if self.in_torch:
                 return None
             if len(self.runners) >= MOST_VARIANTS:
-                self._leave(f"its parameters have changed {MOST_VARIANTS} times")
+                self._leave(f"its parameters or numbers have changed {MOST_VARIANTS} times")
                 return None
             if not all(_shareable(a) for a in args if isinstance(a, torch.Tensor)):
                 self._leave("it takes tensors that are not dense ones in the memory of the CPU, or of types that engines lack")

@@ -10,6 +10,7 @@ import sys
 import time
 
 import torch
+from torch.utils.checkpoint import checkpoint
 
 import tscompile
 from tscompile import torch_backend
@@ -314,8 +315,24 @@ def check_autocast():
         dtypes.append(around(x).dtype)
     dtypes += [around(x).dtype, compiled_of(inside)(x).dtype]
     same, watch = watched(disabled, (x,))
+    regions, seen = watched(lambda x: (inside(x).float(), disabled(x))[0], (x,))
     wanted = [torch.float32, torch.bfloat16, torch.float32, torch.bfloat16]
-    return dtypes == wanted and same and watch.engines == 1, f"{dtypes}, disabled: {watch.engines} engine"
+    good = dtypes == wanted and same and regions and watch.engines == seen.engines == 1
+    return good, f"{dtypes}; disabled: {watch.engines} engine, regions: {seen.engines}, {seen.left}"
+
+
+def check_open_numbers():
+    """Floats of modules are open under dynamic=True, and those of calls once they change."""
+    norm = torch.nn.Sequential(torch.nn.BatchNorm1d(4), torch.nn.LayerNorm(4)).eval()
+    same, watch = watched(norm, *((torch.randn(n, 4),) for n in (2, 3)), dynamic=True)
+    scaled, seen = watched(lambda x, a: x * a, *((torch.ones(2), a) for a in (0.5, -0.0, 0.0, 2.5, 3.5, 4.5)))
+    return same and scaled and watch.engines == 1 and not watch.left + seen.left, f"{watch.left}, {seen.engines} for six numbers"
+
+
+def check_checkpoints():
+    layer = torch.nn.Linear(4, 4)
+    same, watch = watched(lambda x: checkpoint(lambda y: layer(y).relu(), x, use_reentrant=False), (torch.randn(2, 4),))
+    return same and watch.engines == 1 and not watch.left, f"{watch.engines} engine, {watch.left}"
 
 
 def check_strides():

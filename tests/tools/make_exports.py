@@ -131,6 +131,25 @@ class Regrouped(nn.Module):
         return rows.float()
 
 
+class Compared(nn.Module):
+    """Lists of tensors in a region, which keep the dtypes that their parts have."""
+
+    def forward(self, x, y):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            left, right = torch.broadcast_tensors(x @ y, x)
+            return nn.functional.mse_loss(x @ y, x), left, right, torch.meshgrid(x[0], (x @ y)[0].float(), indexing="ij")[1]
+
+
+class UntoldStates(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(2, 2)
+
+    def forward(self, x):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return self.lstm(x)[0]
+
+
 class Untold(nn.Module):
     def forward(self, x, w):
         with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -303,6 +322,7 @@ SCENES = {
     "prefixes": scene(Prefixes, (torch.cos(torch.arange(10.0)).reshape(5, 2),)),
     "mixed": scene(Mixed, (x22, x22 / 3)),
     "solved": scene(Solved, (x22,), decomposed=True),
+    "compared": scene(Compared, (x22, x22 / 3)),
     "regrouped": scene(Regrouped, (x22, x22 / 3)),
     "numbered": scene(Numbered, ({1: x22, 2: x22 + 1},)),
     "quantized": scene(Quantized, (x43,)),
@@ -408,6 +428,9 @@ def main():
         write(program, os.path.join(folder, "..", "examples_of_objects.pt2"), keeps_examples=True)
     if not names or "untold" in names:
         write(torch.export.export(Untold(), (x22, x22), strict=True), os.path.join(folder, "untold.pt2"))
+    if not names or "untold_states" in names:
+        with torch.no_grad():
+            write(torch.export.export(UntoldStates(), (x22,)), os.path.join(folder, "untold_states.pt2"))
     if not names or "own_operators" in names:
         write(torch.export.export(OwnOperators(), (x22,)), os.path.join(folder, "own_operators.pt2"))
     for name, (module, args, kwargs, dynamic, decomposed) in SCENES.items():

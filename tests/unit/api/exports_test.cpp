@@ -63,7 +63,7 @@ INSTANTIATE_TEST_SUITE_P(Files, Exports,
                                          "loops_decomposed", "mapped", "prefixes", "mixed", "solved", "numbered",
                                          "truths", "shared", "seen", "moved", "heads", "quantized", "old_layout",
                                          "sums", "sums_fixed", "grouped_decomposed", "leaky_decomposed", "containers",
-                                         "derived", "regrouped"),
+                                         "derived", "regrouped", "compared"),
                          [](const auto& info) { return std::string(info.param); });
 
 std::string failure(const Module& m, std::initializer_list<const char*> inputs) {
