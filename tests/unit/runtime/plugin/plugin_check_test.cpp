@@ -74,9 +74,12 @@ struct Faulty {
       return;
     }
     if (kFault == Fault::Parts) {
-      float last = 0;  // what the part before has left
+      std::atomic<float> last = 0;  // what the part before has left
       return r.parallelFor(count, 1, [&](size_t begin, size_t end) {
-        for (size_t i = begin; i < end; ++i) y[i] = 2 * x[i] + 0 * last, last = begin ? last : 1, y[i] += last - 1;
+        for (size_t i = begin; i < end; ++i) {
+          if (!begin) last = 1;
+          y[i] = 2 * x[i] + last - 1;
+        }
       });
     }
     for (size_t i = 0; i < count; ++i) y[i] = 2 * x[i];
