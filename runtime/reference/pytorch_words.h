@@ -23,6 +23,11 @@ class DTypeRefused : public ExecutionError {
 // PyTorch's words for an operator ("silu", "add_") that does not take a dtype.
 std::string refusalWords(std::string_view op, DType dtype);
 
+// Of a view that the order of elements in memory does not allow.
+inline constexpr std::string_view kNoSuchView =
+    "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
+    "contiguous subspaces). Use .reshape(...) instead.";
+
 // The name of a function of linear algebra: "linalg.inv" for inverse, linalg_inv and linalg_inv_ex.
 std::string linalgName(std::string_view op);
 

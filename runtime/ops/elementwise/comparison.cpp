@@ -2,8 +2,11 @@
 #include "runtime/engine/layers/pointwise_steps.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
+#include "runtime/reference/pytorch_words.h"
+#include "runtime/reference/views.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace tscompile {
 namespace {
@@ -85,8 +88,20 @@ void markMembers(const Tensor& out, const Tensor& elements, Tensor tests, bool i
       out, elements);
 }
 
+// PyTorch compares with each one of few tests, which it views as a row.
+void requireRow(const KernelCall& call, int64_t elements, const Tensor& tests, DType dtype) {
+  if (!elements || static_cast<double>(tests.numel()) >= 10 * std::pow(static_cast<double>(elements), 0.145)) return;
+  const Tensor* like[] = {&tests};
+  const Tensor seen =
+      tests.dtype() == dtype
+          ? tests
+          : Tensor::emptyStrided(dtype, tests.sizes(), elementwiseStrides(tests.sizes(), like));
+  call.require(viewStrides(seen, Dims{seen.numel()}).has_value(), "{}", kNoSuchView);
+}
+
 void isinKernel(KernelCall& call) {
   DType dtype = promotedDType(call, 2);
+  if (call.argument(1).isTensor()) requireRow(call, call.out().numel(), call.tensor(1), dtype);
   Tensor elements = convertedFor(operandTensor(call, 0), dtype), tests = convertedFor(operandTensor(call, 1), dtype);
   Tensor out = call.out();
   bool invert = call.flag(3);

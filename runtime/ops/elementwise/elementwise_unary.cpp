@@ -7,6 +7,7 @@
 #include "runtime/reference/loops/arithmetic.h"
 #include "runtime/reference/loops/dtype_range.h"
 #include "runtime/reference/loops/numbers.h"
+#include "runtime/reference/special/complex_log.h"
 
 #include <numbers>
 
@@ -235,16 +236,12 @@ T inverse(T x) {
   return quotient(T(1), x);
 }
 
-// Of small complex numbers the real part is that of |1 + x|^2 - 1, which keeps the digits of a small x.
 template <class V>
 V logarithmOfSuccessor(V x) {
-  if constexpr (std::is_same_v<V, C128>) {
-    const double re = x.real(), im = x.imag(), angle = std::atan2(im, re + 1), beyond = re * (2 + re) + im * im;
-    if (!(std::abs(x) < 0.5)) return {std::log(std::hypot(re + 1, im)), angle};
-    return {beyond == 0 ? re : 0.5 * std::log1p(beyond), angle};
-  } else {
+  if constexpr (std::is_same_v<V, C128>)
+    return complexLog1p(x);
+  else
     return log1p(x);
-  }
 }
 
 template <class V>

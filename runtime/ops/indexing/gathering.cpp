@@ -152,6 +152,7 @@ void scatterInto(KernelCall& call, const Tensor& self, const Tensor& source, Upd
 
 // The argument after the index: a tensor, or a number as an element.
 Tensor scatterSource(const KernelCall& call, const Tensor& self) {
+  if (!call.argument(3).isTensor() && call.tensor(2).numel() == 0) return Tensor::empty(self.dtype(), {0});
   if (!call.argument(3).isTensor())
     return expandedTo(elementOf(call.argument(3), self.dtype()), call.tensor(2).sizes());
   return sourceFor(call, self, call.tensor(3));
@@ -176,7 +177,12 @@ void scatterAddKernel(KernelCall& call) {
 void scatterReduceKernel(KernelCall& call) {
   JoinRule rule(call, call.text(4), true);
   Tensor self = updatedRows(call), source = scatterSource(call, self);
-  if (call.tensor(2).numel() == 0) return;
+  const std::string& how = call.text(4);
+  const bool isEmpty = call.tensor(2).numel() == 0, isMeanOfBools = how == "mean" && self.dtype() == DType::Bool;
+  if (isMeanOfBools || (!isEmpty && isComplex(self.dtype()) && how.starts_with("am")))
+    call.fail(R"("{}" not implemented for '{}')",
+              isEmpty ? "div_floor_cpu" : "scatter_gather_tensor_cpu_reduce_" + how, graphName(self.dtype()));
+  if (isEmpty) return;
   rule.run(self, source, call.flag(5),
            [&](const Tensor& to, const Tensor& from, Update how) { scatterInto(call, to, from, how); });
 }
@@ -299,6 +305,7 @@ void registerGatheringOps(OpRegistry& ops) {
            .infer = inferScatter,
            .kernel = scatterReduceKernel,
            .convert = convertScatterReduce,
+           .dtypes = kAllTypes,
            .inplace = InPlace::Direct,
            .traits = {Trait::SetsStrides}});
   ops.add({.schema = "aten::take", .infer = inferTake, .kernel = takeKernel, .dtypes = kAllTypes});

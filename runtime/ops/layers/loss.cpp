@@ -3,6 +3,7 @@
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
 #include "runtime/reference/loops/arithmetic.h"
+#include "runtime/reference/loops/copy.h"
 #include "runtime/reference/loops/scalars.h"
 
 #include <cmath>
@@ -46,6 +47,13 @@ void inferFloatLoss(InferCall& call) {
 }
 
 // ---- kernels ----
+
+// What is computed at once is exact to the last digit here; other dtypes are rounded, and refused, step by step in
+// PyTorch.
+bool isComputedAtOnce(const KernelCall& call) {
+  const DType dtype = call.tensor(0).dtype();
+  return dtype == call.tensor(1).dtype() && (dtype == DType::Float32 || dtype == DType::Float64);
+}
 
 // f of the elements of tensors, broadcast, in `dtype`; as `result`, then reduced.
 template <TypeSet kTypes, class F, std::same_as<Tensor>... In>
@@ -242,9 +250,29 @@ void inferPoisson(InferCall& call) {
   resultLossOf(call, poissonDType(call.tensor(0), call.tensor(1), call.flag(2)), lossReduction(call, 5), 2);
 }
 
+Tensor poissonInSteps(const KernelCall& call, const IValue& x, const IValue& y, bool isLog, bool isFull, double eps) {
+  auto made = [&](std::string_view op, std::initializer_list<IValue> args) { return invokeTensor(call, op, args); };
+  const Tensor loss =
+      isLog ? made("aten::sub.Tensor", {made("aten::exp", {x}), made("aten::mul.Tensor", {y, x}), 1})
+            : made("aten::sub.Tensor",
+                   {x, made("aten::mul.Tensor", {y, made("aten::log", {made("aten::add.Scalar", {x, eps, 1})})}), 1});
+  if (!isFull) return loss;
+  const Tensor circle = made("aten::log", {made("aten::mul.Scalar", {y, 2 * std::numbers::pi})});
+  const Tensor stirling =
+      made("aten::add.Tensor",
+           {made("aten::sub.Tensor", {made("aten::mul.Tensor", {y, made("aten::log", {y})}), y, 1}),
+            made("aten::mul.Scalar", {circle, 0.5}), 1});
+  const Tensor isSmall = made("aten::le.Scalar", {y, 1});
+  return made("aten::add.Tensor", {loss, made("aten::masked_fill.Scalar", {stirling, isSmall, 0}), 1});
+}
+
 void poissonKernel(KernelCall& call) {
   bool isLog = call.flag(2), full = call.flag(3);
   double eps = call.number(4);
+  if (!isComputedAtOnce(call)) {
+    const Tensor losses = poissonInSteps(call, call.argument(0), call.argument(1), isLog, full, eps);
+    return call.setResult(reducedLoss(call, losses, lossReduction(call, 5)));
+  }
   setLoss<kVectors>(
       call, 5, call.spec().dtype,
       [=](auto x, auto y) {
@@ -305,8 +333,10 @@ void marginRankingKernel(KernelCall& call) {
 void inferSoftMargin(InferCall& call) {
   TensorInfo x = call.tensor(0);
   DType dtype = promotedDType(call, 2);
-  call.require(dtype == DType::Undefined || canCast(dtype, x.dtype),
-               "result type {} can't be cast to that of the input, {}", pythonName(dtype), pythonName(x.dtype));
+  // Its exponential is a float.
+  const DType computed = dtype == DType::Undefined ? dtype : toFloating(dtype);
+  call.require(computed == DType::Undefined || canCast(computed, x.dtype),
+               "result type {} can't be cast to the desired output type {}", graphName(computed), graphName(x.dtype));
   if (x.hasRank) requireFits(call, 1, x.sizes);
   LossReduction reduction = lossReduction(call, 2);
   if (x.hasRank)
@@ -315,6 +345,14 @@ void inferSoftMargin(InferCall& call) {
     resultLossOf(call, x.dtype, reduction, 2);
 }
 void softMarginKernel(KernelCall& call) {
+  if (!isComputedAtOnce(call)) {
+    Tensor loss = Tensor::empty(call.tensor(0).dtype(), call.tensor(0).sizes());
+    copyTensor(loss, invokeTensor(call, "aten::neg", {call.argument(1)}));
+    for (std::string_view step : {"aten::mul.Tensor", "aten::exp", "aten::log1p"})
+      loss = step == "aten::mul.Tensor" ? invokeTensor(call, step, {loss, call.argument(0)})
+                                        : invokeTensor(call, step, {loss});
+    return call.setResult(reducedLoss(call, loss, lossReduction(call, 2)));
+  }
   setLoss<kVectors>(
       call, 2, call.tensor(0).dtype(), [](auto x, auto y) { return log1p(exp(-x * y)); }, call.tensor(0),
       call.tensor(1));
@@ -421,10 +459,10 @@ void registerLossOps(OpRegistry& ops) {
   add("aten::kl_div", inferKlDiv, klDivKernel);
   add("aten::binary_cross_entropy", inferBce, bceKernel, kFloatingTypes);
   add("aten::binary_cross_entropy_with_logits", inferBceLogits, bceLogitsKernel, kFloatingTypes);
-  add("aten::poisson_nll_loss", inferPoisson, poissonKernel);
+  add("aten::poisson_nll_loss", inferPoisson, poissonKernel, kAllTypes);
   add("aten::hinge_embedding_loss", inferHinge, hingeKernel);
   add("aten::margin_ranking_loss", inferMarginRanking, marginRankingKernel);
-  add("aten::soft_margin_loss", inferSoftMargin, softMarginKernel, kFloatingTypes);
+  add("aten::soft_margin_loss", inferSoftMargin, softMarginKernel, kAllTypes);
   add("aten::cosine_embedding_loss", inferCosineEmbedding, cosineEmbeddingKernel);
   add("aten::triplet_margin_loss", inferTriplet, tripletKernel);
 }

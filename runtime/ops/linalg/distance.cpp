@@ -5,6 +5,7 @@
 #include "runtime/ops/ops.h"
 #include "runtime/reference/dense.h"
 #include "runtime/reference/elementwise.h"
+#include "runtime/reference/loops/cpp_types.h"
 #include "runtime/reference/matmul.h"
 #include "runtime/reference/views.h"
 
@@ -135,7 +136,7 @@ void inferCdist(InferCall& call) {
                  "cdist only supports floating-point dtypes, got {}", pythonName(t.dtype));
     call.require(!t.hasRank || t.rank() >= 2, "cdist only supports at least 2D tensors, X{} got: {}D", i + 1, t.rank());
   }
-  if (!a.hasRank || !b.hasRank) return call.resultOfUnknownRank(promotedDType(call, 2));
+  if (!a.hasRank || !b.hasRank) return call.resultOfUnknownRank(a.dtype);
   call.require(!differ(a.sizes.back(), b.sizes.back()), "X1 and X2 must have the same number of columns. X1: {} X2: {}",
                a.sizes.back(), b.sizes.back());
   Dims sizes(a.sizes.first(a.rank() - 2));
@@ -143,7 +144,7 @@ void inferCdist(InferCall& call) {
                dimsText(a.sizes.first(a.rank() - 2)), dimsText(b.sizes.first(b.rank() - 2)));
   sizes.push_back(a.sizes[a.rank() - 2]);
   sizes.push_back(b.sizes[b.rank() - 2]);
-  call.result(promotedDType(call, 2), sizes);
+  call.result(a.dtype, sizes);
 }
 
 Tensor batches(const Tensor& t, DimSpan like, DType dtype) {
@@ -175,11 +176,21 @@ void euclideanByProduct(const KernelCall& call, const Tensor& out, const Tensor&
       out, out, squares(a), transposed(squares(b), b.rank() - 2, b.rank() - 1));
 }
 
+// PyTorch's promise ends where there is something to compute.
+void requireSameDType(const KernelCall& call, DType a, DType b, bool byProduct) {
+  if (a == b) return;
+  if (byProduct) call.fail("expected m1 and m2 to have the same dtype, but got: {} != {}", cppName(a), cppName(b));
+  refuseHalves(a);
+  call.fail("expected scalar type {} but found {}", graphName(a), graphName(b));
+}
+
 void cdistKernel(KernelCall& call) {
   DenseResult out(call.out());
   const Tensor& result = out.tensor();
   int64_t rows = result.size(result.rank() - 2), others = result.size(result.rank() - 1);
   if (result.numel() == 0) return out.store();
+  if (call.tensor(0).size(call.tensor(0).rank() - 1))
+    requireSameDType(call, call.tensor(0).dtype(), call.tensor(1).dtype(), usesProduct(call, rows, others));
   Tensor a = batches(call.tensor(0), result.sizes(), result.dtype()),
          b = batches(call.tensor(1), result.sizes(), result.dtype());
   int64_t n = a.size(a.rank() - 1);

@@ -9,6 +9,7 @@
 #include "runtime/reference/loops/loop.h"
 #include "runtime/reference/matmul.h"
 #include "runtime/reference/promotion.h"
+#include "runtime/reference/pytorch_words.h"
 #include "runtime/reference/views.h"
 
 namespace tscompile {
@@ -267,9 +268,7 @@ void kronKernel(KernelCall& call) {
   const Tensor products = Tensor::emptyStrided(out.dtype(), sizes, strides);
   multiplyElements(products, x, y);
   const std::optional<Dims> joined = viewStrides(products, out.sizes());
-  call.require(joined.has_value(),
-               "view size is not compatible with input tensor's size and stride (at least one dimension spans across "
-               "two contiguous subspaces). Use .reshape(...) instead.");
+  call.require(joined.has_value(), "{}", kNoSuchView);
   call.setResult(products.withGeometry(out.sizes(), *joined, products.offset()));
 }
 

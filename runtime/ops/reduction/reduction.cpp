@@ -81,9 +81,10 @@ struct Mean : Sum<T, false> {
 template <bool kSkipNan>
 void sumKernel(KernelCall& call) {
   ReductionCall r(call);
-  if (kSkipNan && isFloating(r.in.dtype()) && !isFloating(r.out.dtype()) && r.in.numel())
-    call.fail("nansum of {} cannot give {}", pythonName(r.in.dtype()), pythonName(r.out.dtype()));
-  Tensor in = convertedFor(r.in, r.out.dtype());
+  Tensor in = r.in;
+  if (kSkipNan && isFloating(in.dtype()) && !isFloating(r.out.dtype()))  // which have no NaN to skip
+    in = invokeTensor(call, "aten::masked_fill.Scalar", {in, invokeTensor(call, "aten::isnan", {in}), 0});
+  in = convertedFor(in, r.out.dtype());
   withCompute(r.out.dtype(), [&](auto sample) { reduceInto(in, r.dims, r.out, Sum<decltype(sample), kSkipNan>()); });
 }
 
@@ -100,7 +101,7 @@ void inferSum(InferCall& call) { inferReduction(call, reductionDType(call, sumTy
 
 void inferNanSum(InferCall& call) {
   DType in = call.tensor(0).dtype, dtype = reductionDType(call, sumType);
-  call.require(!isComplex(in), "nansum does not support complex inputs");
+  call.require(!isComplex(in), "nansum on CPU does not support complex inputs");
   inferReduction(call, dtype);
 }
 

@@ -4,8 +4,10 @@
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/loops/lanes.h"
 #include "runtime/reference/loops/numbers.h"
+#include "runtime/reference/loops/scalars.h"
 #include "runtime/reference/pytorch_words.h"
 #include "runtime/reference/reduction_call.h"
+#include "runtime/reference/special/complex_log.h"
 
 #include <cmath>
 
@@ -117,6 +119,21 @@ void logCumulativeSumExp(const T* in, int64_t n, T* out) {
   }
 }
 
+// The number of the larger real part is taken out; what has NaN is larger than all.
+Complex128 logAddExp(Complex128 a, Complex128 b) {
+  auto isUndefined = [](Complex128 z) { return std::isnan(z.real()) || std::isnan(z.imag()); };
+  if (isUndefined(a) || isUndefined(b)) return Complex128(NAN, NAN);
+  const Complex128 low = a.real() < b.real() ? a : b, high = a.real() < b.real() ? b : a;
+  if (low.real() == high.real() && std::isinf(low.real()))
+    return low.real() < 0 ? low : std::log(std::exp(low) + std::exp(high));
+  return complexLog1p(std::exp(low - high)) + high;
+}
+
+void logCumulativeSumExpComplex(const Complex128* in, int64_t n, Complex128* out) {
+  Complex128 sum = -HUGE_VAL;
+  for (int64_t i = 0; i < n; ++i) out[i] = sum = logAddExp(in[i], sum);
+}
+
 void inferLogCumulative(InferCall& call) {
   TensorInfo t = call.tensor(0);
   if (t.hasRank) call.dim(1, t.rank());
@@ -125,7 +142,9 @@ void inferLogCumulative(InferCall& call) {
 void logCumulativeKernel(KernelCall& call) {
   Tensor in = call.tensor(0), out = call.out();
   int64_t dim = call.dim(1, in.rank());
-  if (in.dtype() == DType::Float64)
+  if (isComplex(in.dtype()))
+    mapLanes<Complex128, Complex128>(in, out, dim, logCumulativeSumExpComplex);
+  else if (in.dtype() == DType::Float64)
     mapLanes<double, double>(in, out, dim, logCumulativeSumExp<double>);
   else
     mapLanes<float, float>(in, out, dim, logCumulativeSumExp<float>);
@@ -150,7 +169,7 @@ void registerScanOps(OpRegistry& ops) {
   ops.add({.schema = "aten::cummax", .infer = inferCumulativeExtremes, .kernel = cumulativeExtremesKernel<true>});
   ops.add({.schema = "aten::cummin", .infer = inferCumulativeExtremes, .kernel = cumulativeExtremesKernel<false>});
   for (auto schema : {"aten::logcumsumexp", "aten::_logcumsumexp"})
-    ops.add({.schema = schema, .infer = inferLogCumulative, .kernel = logCumulativeKernel, .dtypes = kFloatingTypes});
+    ops.add({.schema = schema, .infer = inferLogCumulative, .kernel = logCumulativeKernel, .dtypes = kFloatingTypes | kComplexTypes});
 }
 
 }  // namespace tscompile

@@ -6,6 +6,7 @@
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
 #include "runtime/reference/loops/copy.h"
+#include "runtime/reference/pytorch_words.h"
 #include "runtime/reference/tensor_options.h"
 #include "runtime/reference/views.h"
 
@@ -76,10 +77,7 @@ void inferViewAs(InferCall& call) {
 
 Tensor viewed(const KernelCall& call, const Tensor& t, DimSpan sizes) {
   std::optional<Dims> strides = viewStrides(t, sizes);
-  if (!strides)
-    call.fail(
-        "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
-        "contiguous subspaces). Use .reshape(...) instead.");
+  if (!strides) call.fail("{}", kNoSuchView);
   return t.withGeometry(sizes, *strides, t.offset());
 }
 
