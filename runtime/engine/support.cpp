@@ -190,12 +190,34 @@ Verdict ofOperator(const Node& node, const Operator& op) {
   return {};
 }
 
+// Whether others may come to hold the memory of a tensor: engines give copies of what such a number picks.
+bool isHandedOut(const Value* value, OverloadCache& overloads) {
+  std::vector<const Value*> todo{value};
+  std::unordered_set<const Value*> seen{value};
+  while (!todo.empty()) {
+    const Value* v = todo.back();
+    todo.pop_back();
+    for (const Use& u : v->uses()) {
+      const Operator* op = u.user->hasBlocks() || u.user->isReturn() ? nullptr : overloads.resolve(*u.user);
+      const bool isList = u.user->kind() == sym::ListConstruct;
+      if (!op && !isList) return true;
+      if (op && op->schema().isMutable() && !u.user->input(0)->type()->isTensor()) return true;  // puts it into a list
+      if (isList || mayGiveViews(*op) || op->has(Trait::MayShare))
+        for (const Value* o : u.user->outputs())
+          if (seen.insert(o).second) todo.push_back(o);
+    }
+  }
+  return false;
+}
+
 class ConversionSupport : public EngineSupport {
  public:
   explicit ConversionSupport(const OpRegistry& registry) : registry_(registry), overloads_(registry) {}
   Verdict accepts(const Node& node) const override { return nodeVerdict(node, overloads_, registry_); }
   bool takesNumber(const Node& node, size_t input) const override {
-    return tscompile::takesNumber(node, input, overloads_);
+    if (!tscompile::takesNumber(node, input, overloads_)) return false;
+    const Operator* op = overloads_.resolve(node);
+    return numberUse(*op, input).kind != NumberUse::Kind::Index || !isHandedOut(node.output(), overloads_);
   }
 
  private:
