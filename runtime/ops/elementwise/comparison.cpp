@@ -92,10 +92,9 @@ void markMembers(const Tensor& out, const Tensor& elements, Tensor tests, bool i
 void requireRow(const KernelCall& call, int64_t elements, const Tensor& tests, DType dtype) {
   if (!elements || static_cast<double>(tests.numel()) >= 10 * std::pow(static_cast<double>(elements), 0.145)) return;
   const Tensor* like[] = {&tests};
-  const Tensor seen =
-      tests.dtype() == dtype
-          ? tests
-          : Tensor::emptyStrided(dtype, tests.sizes(), elementwiseStrides(tests.sizes(), like));
+  const Tensor seen = tests.dtype() == dtype
+                          ? tests
+                          : Tensor::emptyStrided(dtype, tests.sizes(), elementwiseStrides(tests.sizes(), like));
   call.require(viewStrides(seen, Dims{seen.numel()}).has_value(), "{}", kNoSuchView);
 }
 

@@ -7,6 +7,7 @@
 #include "runtime/reference/half_operands.h"
 #include "runtime/reference/loops/arithmetic.h"
 #include "runtime/reference/loops/cpp_types.h"
+#include "runtime/reference/loops/scalars.h"
 #include "runtime/reference/pytorch_words.h"
 
 namespace tscompile {
@@ -49,7 +50,7 @@ bool isOne(const IValue& v) {
 // Complex numbers are multiplied by alpha even if it is 1: of infinity that makes NaN.
 template <bool kReversed, bool kMinus>
 void addComplex(KernelCall& call, DType dtype) {
-  std::complex<double> alpha = call.size() < 3 ? 1. : call.complex(2);
+  std::complex<double> alpha = call.size() < 3 ? 1. : complexOf(numberFor(call.argument(2), dtype));
   if (kMinus) alpha = {-alpha.real(), alpha.imag() == 0 ? 0. : -alpha.imag()};
   mapElements<kC128, 2>(call, dtype,
                         [=](auto a, auto b) { return kReversed ? b + times(alpha, a) : a + times(alpha, b); });

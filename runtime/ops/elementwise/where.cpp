@@ -36,10 +36,12 @@ TileFunction whereTileOf(Compute c) {
   }
 }
 
-// A number is checked for the range of the dtype.
+// A number is checked for the range of the dtype, but for halves.
 Tensor choice(const KernelCall& call, size_t i, DType dtype) {
   const IValue& v = call.argument(i);
-  return convertedFor(v.isTensor() ? v.toTensor() : scalarTensor(numberFor(v, dtype)), dtype);
+  if (v.isTensor()) return convertedFor(v.toTensor(), dtype);
+  const bool isHalf = dtype == DType::Float16 || dtype == DType::BFloat16;
+  return convertedFor(scalarTensor(isHalf ? v : numberFor(v, dtype)), dtype);
 }
 
 void whereKernel(KernelCall& call) {

@@ -180,8 +180,8 @@ void scatterReduceKernel(KernelCall& call) {
   const std::string& how = call.text(4);
   const bool isEmpty = call.tensor(2).numel() == 0, isMeanOfBools = how == "mean" && self.dtype() == DType::Bool;
   if (isMeanOfBools || (!isEmpty && isComplex(self.dtype()) && how.starts_with("am")))
-    call.fail(R"("{}" not implemented for '{}')",
-              isEmpty ? "div_floor_cpu" : "scatter_gather_tensor_cpu_reduce_" + how, graphName(self.dtype()));
+    call.fail(R"("{}" not implemented for '{}')", isEmpty ? "div_floor_cpu" : "scatter_gather_tensor_cpu_reduce_" + how,
+              graphName(self.dtype()));
   if (isEmpty) return;
   rule.run(self, source, call.flag(5),
            [&](const Tensor& to, const Tensor& from, Update how) { scatterInto(call, to, from, how); });

@@ -259,9 +259,8 @@ Tensor poissonInSteps(const KernelCall& call, const IValue& x, const IValue& y, 
   if (!isFull) return loss;
   const Tensor circle = made("aten::log", {made("aten::mul.Scalar", {y, 2 * std::numbers::pi})});
   const Tensor stirling =
-      made("aten::add.Tensor",
-           {made("aten::sub.Tensor", {made("aten::mul.Tensor", {y, made("aten::log", {y})}), y, 1}),
-            made("aten::mul.Scalar", {circle, 0.5}), 1});
+      made("aten::add.Tensor", {made("aten::sub.Tensor", {made("aten::mul.Tensor", {y, made("aten::log", {y})}), y, 1}),
+                                made("aten::mul.Scalar", {circle, 0.5}), 1});
   const Tensor isSmall = made("aten::le.Scalar", {y, 1});
   return made("aten::add.Tensor", {loss, made("aten::masked_fill.Scalar", {stirling, isSmall, 0}), 1});
 }

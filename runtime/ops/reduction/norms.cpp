@@ -196,7 +196,8 @@ void renormKernel(KernelCall& call) {
       norms[i] = norms[i] > static_cast<T>(most) ? static_cast<T>(most) / (norms[i] + static_cast<T>(1e-7)) : T(1);
   };
   accumulated == DType::Float64 ? scale(factor.data<double>()) : scale(factor.data<float>());
-  call.setResult(invokeTensor(call, "aten::mul.Tensor", {x, convertTensor(factor, dtype)}));
+  // In rows, however the slices lie.
+  call.setResult(contiguous(invokeTensor(call, "aten::mul.Tensor", {x, convertTensor(factor, dtype)})));
 }
 void convertRenorm(ConvertCall& call) {
   Tensor x = call.tensor(0);
@@ -488,7 +489,8 @@ void registerNormsOps(OpRegistry& ops) {
            .kernel = renormKernel,
            .convert = convertRenorm,
            .dtypes = kFloatingTypes | kComplexTypes,
-           .inplace = InPlace::ByCopy});
+           .inplace = InPlace::ByCopy,
+           .traits = {Trait::SetsStrides}});
   add("aten::dist", inferDist, distKernel);
   add("aten::norm_except_dim", inferNormExceptDim, normExceptDimKernel);
   add("aten::_weight_norm", inferWeightNorm, weightNormKernel);

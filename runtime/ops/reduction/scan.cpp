@@ -169,7 +169,10 @@ void registerScanOps(OpRegistry& ops) {
   ops.add({.schema = "aten::cummax", .infer = inferCumulativeExtremes, .kernel = cumulativeExtremesKernel<true>});
   ops.add({.schema = "aten::cummin", .infer = inferCumulativeExtremes, .kernel = cumulativeExtremesKernel<false>});
   for (auto schema : {"aten::logcumsumexp", "aten::_logcumsumexp"})
-    ops.add({.schema = schema, .infer = inferLogCumulative, .kernel = logCumulativeKernel, .dtypes = kFloatingTypes | kComplexTypes});
+    ops.add({.schema = schema,
+             .infer = inferLogCumulative,
+             .kernel = logCumulativeKernel,
+             .dtypes = kFloatingTypes | kComplexTypes});
 }
 
 }  // namespace tscompile

@@ -172,7 +172,7 @@ bool fits(const IValue& number, DType dtype) {
   if (isFloating(realPart(dtype))) return !std::isfinite(v) || std::fabs(v) <= largestNumber(dtype);
   auto [least, most] = integerRange(dtype);
   if (number.isInt()) return number.toInt() <= most && number.toInt() >= (least == 0 ? -most : least);
-  return v >= static_cast<double>(least) && v <= static_cast<double>(most);
+  return v >= static_cast<double>(least) && v < static_cast<double>(most) + 1;  // what is behind the point is cut off
 }
 
 }  // namespace
