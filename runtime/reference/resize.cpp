@@ -9,17 +9,12 @@
 namespace tscompile {
 namespace {
 
-template <class T>
-T rounded(T v, const ResizeScale& scale) {
-  return scale.bfloat16 ? static_cast<T>(static_cast<float>(BFloat16(static_cast<float>(v)))) : v;
-}
-
 // The input's step from one output to the next.
 template <class T>
 T stepOf(int64_t in, int64_t out, const ResizeScale& scale) {
-  if (scale.alignCorners) return out > 1 ? rounded(static_cast<T>(in - 1) / static_cast<T>(out - 1), scale) : T(0);
-  if (scale.factor && *scale.factor > 0) return rounded(static_cast<T>(1 / *scale.factor), scale);
-  return rounded(static_cast<T>(in) / static_cast<T>(out), scale);
+  if (scale.alignCorners) return out > 1 ? static_cast<T>(in - 1) / static_cast<T>(out - 1) : T(0);
+  if (scale.factor && *scale.factor > 0) return static_cast<T>(1 / *scale.factor);
+  return static_cast<T>(in) / static_cast<T>(out);
 }
 
 // Where output o lies in the input. In double whatever T is: with the last bits of a coordinate in float, weights would
@@ -63,43 +58,26 @@ Taps<T> linearTaps(int64_t in, int64_t out, const ResizeScale& scale) {
     double at = in == out ? static_cast<double>(o) : std::max(sourceOf(o, step, scale.alignCorners), 0.0);
     int64_t i = indexOf(at, in);
     auto second = static_cast<T>(std::clamp(at - static_cast<double>(i), 0.0, 1.0));
-    taps.set(o, 0, i, rounded(1 - second, scale));
-    taps.set(o, 1, in == out ? i : std::min(i + 1, in - 1), rounded(second, scale));
+    taps.set(o, 0, i, 1 - second);
+    taps.set(o, 1, in == out ? i : std::min(i + 1, in - 1), second);
   }
   return taps;
 }
 
-// bfloat16 rounded after each operation: so PyTorch computes the cubic weights of bfloat16 tensors.
-struct Bfloat {
-  float v;
-  Bfloat(double x) : v(static_cast<float>(BFloat16(static_cast<float>(x)))) {}  // NOLINT: implicit by design
-  explicit operator double() const { return v; }
-  friend Bfloat operator+(Bfloat a, Bfloat b) { return a.v + b.v; }
-  friend Bfloat operator-(Bfloat a, Bfloat b) { return a.v - b.v; }
-  friend Bfloat operator*(Bfloat a, Bfloat b) { return a.v * b.v; }
-};
-
 // Keys' cubic convolution at distances below 1 and below 2; `a` is the slope at distance 1.
-template <class N>
-N cubicNear(N x, N a) {
-  return ((a + N(2)) * x - (a + N(3))) * x * x + N(1);
-}
-template <class N>
-N cubicFar(N x, N a) {
-  return ((a * x - N(5) * a) * x + N(8) * a) * x - N(4) * a;
-}
+double cubicNear(double x, double a) { return ((a + 2) * x - (a + 3)) * x * x + 1; }
+double cubicFar(double x, double a) { return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a; }
 
-template <class T, class N>
+template <class T>
 Taps<T> cubicTaps(int64_t in, int64_t out, const ResizeScale& scale) {
-  const N a = -0.75, one = 1;
+  constexpr double a = -0.75;
   Taps<T> taps(out, 4);
   T step = stepOf<T>(in, out, scale);
   for (int64_t o = 0; o < out; ++o) {
-    double at = sourceOf(o, step, scale.alignCorners), floor = std::floor(at);
-    N t = at - floor, rest = one - t;
-    N weights[] = {cubicFar(t + one, a), cubicNear(t, a), cubicNear(rest, a), cubicFar(rest + one, a)};
+    const double at = sourceOf(o, step, scale.alignCorners), floor = std::floor(at), t = at - floor, rest = 1 - t;
+    const double weights[] = {cubicFar(t + 1, a), cubicNear(t, a), cubicNear(rest, a), cubicFar(rest + 1, a)};
     for (int64_t k = 0; k < 4; ++k)
-      taps.set(o, k, indexOf(floor + static_cast<double>(k - 1), in), static_cast<T>(static_cast<double>(weights[k])));
+      taps.set(o, k, indexOf(floor + static_cast<double>(k - 1), in), static_cast<T>(weights[k]));
   }
   return taps;
 }
@@ -142,7 +120,7 @@ Taps<T> tapsOf(Interpolation kind, int64_t in, int64_t out, const ResizeScale& s
     case Interpolation::Linear:
       return linearTaps<T>(in, out, scale);
     case Interpolation::Cubic:
-      return scale.bfloat16 ? cubicTaps<T, Bfloat>(in, out, scale) : cubicTaps<T, double>(in, out, scale);
+      return cubicTaps<T>(in, out, scale);
     default:
       return antialiasTaps<T>(in, out, scale, kind == Interpolation::CubicAntialias);
   }

@@ -14,7 +14,6 @@ enum class Interpolation { Nearest, NearestExact, Linear, Cubic, LinearAntialias
 struct ResizeScale {
   bool alignCorners = false;
   std::optional<double> factor;  // out / in, if it is to be taken from here rather than from the sizes
-  bool bfloat16 = false;         // for a tensor of bfloat16: PyTorch rounds the step and the weights to it
 };
 
 // The input that each output is a copy of. T is float or double: coordinates are computed in it.

@@ -46,15 +46,11 @@ void setFilled(KernelCall& call, const Tensor& t, const IValue& value) {
 
 void zerosKernel(KernelCall& call) { call.setResult(Tensor::zeros(call.spec().dtype, call.spec().sizes)); }
 void onesKernel(KernelCall& call) { setFilled(call, call.out(), true); }
-void fullKernel(KernelCall& call) { setFilled(call, call.out(), call.argument(1)); }
-// What a half cannot hold becomes infinite.
-void newFullKernel(KernelCall& call) {
-  const DType dtype = call.spec().dtype;
-  const bool isHalf = dtype == DType::Float16 || dtype == DType::BFloat16;
-  const IValue& value = call.argument(2);
-  setFilled(call, call.out(), isHalf ? numberOf(convertTensor(scalarTensor(value), dtype)) : value);
+// `value` is argument kValue.
+template <size_t kValue>
+void fullKernel(KernelCall& call) {
+  setFilled(call, call.out(), call.argument(kValue));
 }
-
 void zerosLikeKernel(KernelCall& call) { setFilled(call, likeSelf(call, 5), false); }
 void onesLikeKernel(KernelCall& call) { setFilled(call, likeSelf(call, 5), true); }
 void fullLikeKernel(KernelCall& call) { setFilled(call, likeSelf(call, 6), call.argument(1)); }
@@ -103,7 +99,7 @@ void registerCreationOps(OpRegistry& ops) {
   add("aten::zeros", inferOfSizes<1>, zerosKernel);
   add("aten::_efficientzerotensor", inferOfSizes<1>, zerosKernel);
   add("aten::ones", inferOfSizes<1>, onesKernel);
-  add("aten::full", inferFull, fullKernel, {Trait::NumberIsElement});
+  add("aten::full", inferFull, fullKernel<1>, {Trait::NumberIsElement});
   add("aten::empty.memory_format", inferOfSizes<1>, emptyKernel, kAnything);
   add("aten::empty_strided", inferOfSizes<2>, emptyStridedKernel<1>, kAnything | kOwn);
   add("aten::zeros_like", inferLike<1>, zerosLikeKernel, kForm);
@@ -112,7 +108,7 @@ void registerCreationOps(OpRegistry& ops) {
   add("aten::empty_like", inferLike<1>, emptyLikeKernel, kForm | kAnything);
   add("aten::new_zeros", inferNew<2>, zerosKernel, kForm);
   add("aten::new_ones", inferNew<2>, onesKernel, kForm);
-  add("aten::new_full", inferNew<3>, newFullKernel, kForm | TraitSet{Trait::NumberIsElement});
+  add("aten::new_full", inferNew<3>, fullKernel<2>, kForm | TraitSet{Trait::NumberIsElement});
   add("aten::new_empty", inferNew<2>, newEmptyKernel, kForm | kAnything);
   add("aten::new_empty_strided", inferNew<3>, emptyStridedKernel<2>, kForm | kAnything | kOwn);
 }

@@ -73,10 +73,15 @@ void celuKernel(KernelCall& call) {
 constexpr double kSeluAlpha = 1.6732632423543772848170429916717, kSeluScale = 1.0507009873554804934193349852946;
 void seluKernel(KernelCall& call) { eluWith(call, kSeluAlpha, kSeluScale, 1); }
 
+// The dtype of a number that is not rounded to halves.
+DType besideHalves(DType dtype) { return isFloating(dtype) && itemSize(dtype) == 2 ? DType::Float32 : dtype; }
+
 void leakyWith(KernelCall& call, const ScalarArgument& slope) {
   mapInputs<kFloats, 1>(call, [=](auto x) { return x > 0 ? x : x * slope.as<decltype(x)>(); });
 }
-void leakyReluKernel(KernelCall& call) { leakyWith(call, ScalarArgument(call, 1, call.tensor(0).dtype())); }
+void leakyReluKernel(KernelCall& call) {
+  leakyWith(call, ScalarArgument(call, 1, besideHalves(call.tensor(0).dtype())));
+}
 
 void hardtanhKernel(KernelCall& call) {
   DType dtype = call.tensor(0).dtype();
@@ -96,11 +101,11 @@ void hardshrinkKernel(KernelCall& call) {
 }
 
 void softshrinkKernel(KernelCall& call) {
-  double lambda = call.number(1);
-  call.require(lambda >= 0, "lambda must be greater or equal to 0, but found to be {}", lambda);
+  call.require(call.number(1) >= 0, "lambda must be greater or equal to 0, but found to be {}", call.number(1));
+  ScalarArgument lambda(call, 1, call.tensor(0).dtype());
   mapInputs<kFloats, 1>(call, [=](auto x) {
     using T = decltype(x);
-    T l = T(lambda);
+    T l = lambda.as<T>();
     return x > l ? x - l : x < -l ? x + l : x * T(0);  // NaN stays
   });
 }
@@ -118,7 +123,7 @@ void softplusKernel(KernelCall& call) {
 void thresholdKernel(KernelCall& call) {
   DType dtype = call.tensor(0).dtype();
   for (size_t i : {1, 2}) numberFor(call.argument(i), dtype);  // which refuses what does not fit
-  ScalarArgument threshold(call, 1, dtype), value(call, 2, dtype);
+  ScalarArgument threshold(call, 1, besideHalves(dtype)), value(call, 2, dtype);
   mapInputs<kReals, 1>(call, [=](auto x) {
     using T = decltype(x);
     return x <= threshold.as<T>() ? value.as<T>() : x;
@@ -352,17 +357,18 @@ void registerActivationOps(OpRegistry& ops) {
   add("aten::selu", seluKernel, convertPointwise<seluSteps>, kFloatingTypes, Cost::Function);
   add("aten::leaky_relu", leakyReluKernel, convertPointwise<leakyReluSteps>);
 
-  auto plain = [&](std::string_view name, KernelFunction kernel, ConvertFunction convert, Cost cost) {
+  auto plain = [&](std::string_view name, KernelFunction kernel, ConvertFunction convert, Cost cost,
+                   TraitSet traits = kSeveralSteps) {
     ops.add({.schema = name,
              .infer = inferSameAsSelf,
              .kernel = kernel,
              .convert = convert,
              .dtypes = kFloatingTypes,
-             .traits = kSeveralSteps,
+             .traits = traits,
              .cost = cost});
   };
-  plain("aten::hardshrink", hardshrinkKernel, convertPointwise<hardshrinkSteps>, Cost::Step);
-  plain("aten::softshrink", softshrinkKernel, convertPointwise<softshrinkSteps>, Cost::Step);
+  plain("aten::hardshrink", hardshrinkKernel, convertPointwise<hardshrinkSteps>, Cost::Step, kOneStep);
+  plain("aten::softshrink", softshrinkKernel, convertPointwise<softshrinkSteps>, Cost::Step, kOneStep);
   plain("aten::softplus", softplusKernel, convertPointwise<softplusSteps>, Cost::Function);
   plain("aten::log_sigmoid", logSigmoidKernel, convertPointwise<PointwiseOp::LogSigmoid>, Cost::Function);
   auto other = [&](std::string_view name, InferFunction infer, KernelFunction kernel, ConvertFunction convert,

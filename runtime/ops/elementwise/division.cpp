@@ -120,9 +120,10 @@ void registerDivisionOps(OpRegistry& ops) {
       inferFloatBinary, trueDivideKernel, convertNumbers<singleStep<PointwiseOp::Div>, convertComplexQuotient>,
       {Trait::Elementwise, Trait::RoundsOnce});
   add({"aten::div.Tensor_mode", "aten::div.Scalar_mode", "aten::divide.Tensor_mode", "aten::divide.Scalar_mode"},
-      inferDivideMode, divideModeKernel, convertPointwise<divideModeSteps>);
+      inferDivideMode, divideModeKernel, convertPointwise<divideModeSteps>, {Trait::Elementwise, Trait::RoundsOnce});
   add({"aten::floor_divide", "aten::floor_divide_.Tensor", "aten::floor_divide.Scalar"}, inferBinary,
-      roundedQuotientKernel<[](auto a, auto b) { return divideFloor(a, b); }>, convertPointwise<PointwiseOp::FloorDiv>);
+      roundedQuotientKernel<[](auto a, auto b) { return divideFloor(a, b); }>, convertPointwise<PointwiseOp::FloorDiv>,
+      {Trait::Elementwise, Trait::RoundsOnce});
   constexpr KernelFunction kRemainder = realKernel<[](auto a, auto b) { return remainder(a, b); }>;
   add({"aten::remainder.Tensor", "aten::remainder.Scalar"}, inferBinary, kRemainder,
       convertPointwise<PointwiseOp::Remainder>);

@@ -272,23 +272,26 @@ V sinc(V x) {
     return x == 0.0 ? V(1) : quotient;
 }
 
-// In 16-bit floats every step is rounded.
-template <class Narrow>
-float narrowSinc(float x) {
-  auto rounded = [](float v) { return static_cast<float>(Narrow(v)); };
-  float y = rounded(x * rounded(static_cast<float>(kPi)));
-  return x == 0 ? 1 : rounded(std::sin(y)) / y;
+void sincKernel(KernelCall& call) {
+  mapInputs<kVectors | kC128, 1>(call, [](auto x) { return sinc(x); });
 }
 
-void sincKernel(KernelCall& call) {
-  DType dtype = call.tensor(0).dtype();
-  if (dtype == DType::Float16) return mapInputs<kF32, 1>(call, [](float x) { return narrowSinc<Half>(x); });
-  if (dtype == DType::BFloat16) return mapInputs<kF32, 1>(call, [](float x) { return narrowSinc<BFloat16>(x); });
-  mapInputs<kVectors | kC128, 1>(call, [](auto x) { return sinc(x); });
+// In 16-bit floats every step is rounded.
+template <class Narrow>
+void narrowLogit(KernelCall& call, double eps) {
+  auto rounded = [](float v) { return static_cast<float>(Narrow(v)); };
+  const float low = rounded(static_cast<float>(eps)), high = rounded(1 - low);
+  mapInputs<kF32, 1>(call, [=](float x) {
+    if (eps >= 0) x = x < low ? low : x > high ? high : x;
+    return std::log(rounded(x / rounded(1 - x)));
+  });
 }
 
 void logitKernel(KernelCall& call) {
   double eps = call.isNone(1) ? -1 : call.number(1);
+  const DType dtype = call.tensor(0).dtype();
+  if (dtype == DType::Float16) return narrowLogit<Half>(call, eps);
+  if (dtype == DType::BFloat16) return narrowLogit<BFloat16>(call, eps);
   mapInputs<kVectors, 1>(call, [=](auto x) {
     using T = Lane<decltype(x)>;
     T low = T(eps), high = T(1) - T(eps);

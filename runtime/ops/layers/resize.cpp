@@ -61,10 +61,7 @@ Resize describe(const InferCall& call, const Overload& overload) {
   Resize r;
   r.scales.resize(spatial);
   if (!isNearest(overload.kind))
-    for (ResizeScale& s : r.scales) {
-      s.alignCorners = call.flag(2);
-      s.bfloat16 = x.dtype == DType::BFloat16;
-    }
+    for (ResizeScale& s : r.scales) s.alignCorners = call.flag(2);
   if (!overload.isVec || !call.isNone(1)) {
     r.out = call.sizes(1);
     if (r.out.size() == 1 && !overload.isVec) r.out = Dims(spatial, r.out[0]);

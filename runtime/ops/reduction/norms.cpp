@@ -196,8 +196,9 @@ void renormKernel(KernelCall& call) {
       norms[i] = norms[i] > static_cast<T>(most) ? static_cast<T>(most) / (norms[i] + static_cast<T>(1e-7)) : T(1);
   };
   accumulated == DType::Float64 ? scale(factor.data<double>()) : scale(factor.data<float>());
-  // In rows, however the slices lie.
-  call.setResult(contiguous(invokeTensor(call, "aten::mul.Tensor", {x, convertTensor(factor, dtype)})));
+  const Tensor rows = Tensor::empty(x.dtype(), x.sizes());
+  copyTensor(rows, invokeTensor(call, "aten::mul.Tensor", {x, convertTensor(factor, dtype)}));
+  call.setResult(rows);
 }
 void convertRenorm(ConvertCall& call) {
   Tensor x = call.tensor(0);
