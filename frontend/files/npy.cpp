@@ -17,13 +17,17 @@ using namespace std::string_view_literals;
 
 constexpr std::string_view kMagic = "\x93NUMPY"sv;
 
+struct FileHeader : NpyHeader {
+  bool isReversed = false;  // the highest byte of each number comes first
+};
+
 class NpyHeaderReader {
  public:
   NpyHeaderReader(const FilePart& file, size_t begin, size_t end, Diagnostics& diagnostics)
       : file_(file), text_(file.bytes.substr(0, end)), at_(begin), diagnostics_(diagnostics) {}
 
   // `{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }` and blanks.
-  bool read(NpyHeader& header);
+  bool read(FileHeader& header);
 
  private:
   bool fail(size_t at, std::string message, ErrorKind kind = ErrorKind::Input) {
@@ -37,10 +41,10 @@ class NpyHeaderReader {
   bool take(char c);
   bool expect(char c) { return take(c) || expected(fmt::format("'{}'", c)); }
   bool readString(std::string_view& out);
-  bool readEntry(NpyHeader& header, unsigned& seen);
-  bool readDType(NpyHeader& header);
-  bool readOrder(NpyHeader& header);
-  bool readShape(NpyHeader& header);
+  bool readEntry(FileHeader& header, unsigned& seen);
+  bool readDType(FileHeader& header);
+  bool readOrder(FileHeader& header);
+  bool readShape(FileHeader& header);
 
   const FilePart& file_;
   std::string_view text_;
@@ -72,7 +76,7 @@ bool NpyHeaderReader::readString(std::string_view& out) {
   return true;
 }
 
-bool NpyHeaderReader::read(NpyHeader& header) {
+bool NpyHeaderReader::read(FileHeader& header) {
   unsigned seen = 0;
   if (!expect('{')) return false;
   while (!take('}')) {
@@ -88,7 +92,7 @@ bool NpyHeaderReader::read(NpyHeader& header) {
   return at_ == text_.size() || fail(at_, "the header goes on after its dict");
 }
 
-bool NpyHeaderReader::readEntry(NpyHeader& header, unsigned& seen) {
+bool NpyHeaderReader::readEntry(FileHeader& header, unsigned& seen) {
   skipBlanks();
   size_t start = at_;
   std::string_view key;
@@ -101,7 +105,7 @@ bool NpyHeaderReader::readEntry(NpyHeader& header, unsigned& seen) {
   return bit == 1 ? readDType(header) : bit == 2 ? readOrder(header) : readShape(header);
 }
 
-bool NpyHeaderReader::readDType(NpyHeader& header) {
+bool NpyHeaderReader::readDType(FileHeader& header) {
   skipBlanks();
   size_t start = at_;
   if (at_ < text_.size() && text_[at_] == '[')
@@ -112,16 +116,16 @@ bool NpyHeaderReader::readDType(NpyHeader& header) {
     return fail(start, fmt::format("{} ('{}') are not supported", why, abbreviate(descr, 40)), ErrorKind::Unsupported);
   };
   char order = descr.empty() ? ' ' : descr[0];
-  if (order == '>') return unsupported("big-endian arrays");
   if (descr.size() > 1 && descr[1] == 'O') return unsupported("arrays of Python objects");
   std::optional<DType> dtype;
-  if (order == '<' || order == '|' || order == '=') dtype = dtypeFromArrayCode(descr.substr(1));
+  if (order == '<' || order == '>' || order == '|' || order == '=') dtype = dtypeFromArrayCode(descr.substr(1));
   if (!dtype) return unsupported("arrays of this dtype");
   header.dtype = *dtype;
+  header.isReversed = order == '>';
   return true;
 }
 
-bool NpyHeaderReader::readOrder(NpyHeader& header) {
+bool NpyHeaderReader::readOrder(FileHeader& header) {
   skipBlanks();
   for (bool value : {true, false})
     if (std::string_view word = value ? "True"sv : "False"sv; text_.substr(at_, word.size()) == word) {
@@ -132,7 +136,7 @@ bool NpyHeaderReader::readOrder(NpyHeader& header) {
   return expected("True or False");
 }
 
-bool NpyHeaderReader::readShape(NpyHeader& header) {
+bool NpyHeaderReader::readShape(FileHeader& header) {
   if (!expect('(')) return false;
   while (!take(')')) {
     skipBlanks();
@@ -157,25 +161,7 @@ bool NpyHeaderReader::readShape(NpyHeader& header) {
 
 unsigned byteOf(std::string_view bytes, size_t i) { return static_cast<unsigned char>(bytes[i]); }
 
-std::string npyHeaderText(const Tensor& t) {
-  std::string sizes = fmt::format("{}{}", fmt::join(t.sizes(), ", "), t.rank() == 1 ? "," : "");
-  std::string text = fmt::format("{{'descr': '{}{}', 'fortran_order': False, 'shape': ({}), }}",
-                                 itemSize(t.dtype()) == 1 ? '|' : '<', arrayCode(t.dtype()), sizes);
-  // numpy leaves room for the first size to grow to 21 digits, then fills up to a multiple of 64 bytes.
-  if (t.rank() > 0) text.append(21 - std::to_string(t.size(0)).size(), ' ');
-  constexpr size_t kFixed = kMagic.size() + 4;
-  text.resize((kFixed + text.size() + 1 + 63) / 64 * 64 - kFixed - 1, ' ');
-  text += '\n';
-  std::string out(kMagic);
-  out += {'\1', '\0', static_cast<char>(text.size()), static_cast<char>(text.size() >> 8)};
-  return out + text;
-}
-
-}  // namespace
-
-bool hasNpyType(DType dtype) { return !arrayCode(dtype).empty(); }
-
-Result<NpyHeader> parseNpyHeader(const FilePart& file, Diagnostics& diagnostics, const Limits& limits) {
+Result<FileHeader> parseFileHeader(const FilePart& file, Diagnostics& diagnostics, const Limits& limits) {
   std::string_view b = file.bytes;
   auto fail = [&](uint64_t at, std::string message, ErrorKind kind = ErrorKind::Input) {
     diagnostics.fileError(file.path, file.offset + at, std::move(message), kind);
@@ -199,14 +185,32 @@ Result<NpyHeader> parseNpyHeader(const FilePart& file, Diagnostics& diagnostics,
     return diagnostics.metLimit(
         "npy-header", fail(8, fmt::format("the header has {} bytes, the limit is {}", length, limits.npyHeaderBytes),
                            ErrorKind::Limit));
-  NpyHeader header;
+  FileHeader header;
   header.dataOffset = begin + length;
   if (!NpyHeaderReader(file, begin, begin + length, diagnostics).read(header)) return Failed{};
   return header;
 }
 
+std::string npyHeaderText(const Tensor& t) {
+  std::string sizes = fmt::format("{}{}", fmt::join(t.sizes(), ", "), t.rank() == 1 ? "," : "");
+  std::string text = fmt::format("{{'descr': '{}{}', 'fortran_order': False, 'shape': ({}), }}",
+                                 itemSize(t.dtype()) == 1 ? '|' : '<', arrayCode(t.dtype()), sizes);
+  // numpy leaves room for the first size to grow to 21 digits, then fills up to a multiple of 64 bytes.
+  if (t.rank() > 0) text.append(21 - std::to_string(t.size(0)).size(), ' ');
+  constexpr size_t kFixed = kMagic.size() + 4;
+  text.resize((kFixed + text.size() + 1 + 63) / 64 * 64 - kFixed - 1, ' ');
+  text += '\n';
+  std::string out(kMagic);
+  out += {'\1', '\0', static_cast<char>(text.size()), static_cast<char>(text.size() >> 8)};
+  return out + text;
+}
+
+}  // namespace
+
+bool hasNpyType(DType dtype) { return !arrayCode(dtype).empty(); }
+
 Result<Tensor> parseNpy(const FilePart& file, Diagnostics& diagnostics, const Limits& limits) {
-  Result<NpyHeader> header = parseNpyHeader(file, diagnostics, limits);
+  Result<FileHeader> header = parseFileHeader(file, diagnostics, limits);
   if (!header) return Failed{};
   auto fail = [&](uint64_t at, std::string message, ErrorKind kind = ErrorKind::Input) {
     diagnostics.fileError(file.path, file.offset + at, std::move(message), kind);
@@ -228,6 +232,7 @@ Result<Tensor> parseNpy(const FilePart& file, Diagnostics& diagnostics, const Li
   Result<Tensor> t = allocateTensor(header->dtype, header->sizes, file.path, diagnostics);
   if (!t) return Failed{};
   if (bytes > 0) std::memcpy(t->raw(), data.data(), bytes);
+  if (header->isReversed) reverseBytes(t->raw(), bytes, header->dtype);
   if (header->fortranOrder && bytes > 0) return t->withGeometry(t->sizes(), columnMajorStrides(t->sizes()), 0);
   return t;
 }
@@ -235,7 +240,9 @@ Result<Tensor> parseNpy(const FilePart& file, Diagnostics& diagnostics, const Li
 Result<NpyHeader> readNpyHeader(const std::string& path, Diagnostics& diagnostics, const Limits& limits) {
   Ref<FileMapping> file = FileMapping::open(path, diagnostics);
   if (!file) return Failed{};
-  return parseNpyHeader({file->bytes(), path}, diagnostics, limits);
+  Result<FileHeader> header = parseFileHeader({file->bytes(), path}, diagnostics, limits);
+  if (!header) return Failed{};
+  return NpyHeader(*header);
 }
 
 Result<Tensor> readNpy(const std::string& path, Diagnostics& diagnostics, const Limits& limits) {

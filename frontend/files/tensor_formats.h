@@ -27,7 +27,6 @@ Result<Tensor> loadSafetensor(std::string_view file, const SafetensorsHeader& he
 Result<Tensor> parseSafetensor(const FilePart& file, std::string_view name, Diagnostics& diagnostics,
                                const Limits& limits);
 
-Result<NpyHeader> parseNpyHeader(const FilePart& file, Diagnostics& diagnostics, const Limits& limits);
 // A whole .npy file, copied.
 Result<Tensor> parseNpy(const FilePart& file, Diagnostics& diagnostics, const Limits& limits);
 // All members of a whole .npz file, by their names without ".npy", copied; together they are bounded by one limit.

@@ -1,10 +1,9 @@
 #include "frontend/files/torch_storages.h"
 
+#include "frontend/pickle/array_dtypes.h"
 #include "ir/support/text.h"
 
 #include <fmt/core.h>
-
-#include <algorithm>
 
 namespace tscompile {
 
@@ -18,10 +17,8 @@ bool holdsElements(const Storage& storage, std::string_view key, DType dtype, ui
 }
 
 Ref<Storage> swapBytes(const Storage& storage, DType dtype, const std::string& path, Diagnostics& diagnostics) {
-  size_t unit = isComplex(dtype) ? itemSize(dtype) / 2 : itemSize(dtype);
   std::string bytes(reinterpret_cast<const char*>(storage.data()), storage.bytes());
-  for (auto at = bytes.begin(); bytes.end() - at >= static_cast<ptrdiff_t>(unit); at += static_cast<ptrdiff_t>(unit))
-    std::reverse(at, at + static_cast<ptrdiff_t>(unit));
+  reverseBytes(reinterpret_cast<std::byte*>(bytes.data()), bytes.size(), dtype);
   return storageOf({bytes, path}, nullptr, diagnostics);
 }
 

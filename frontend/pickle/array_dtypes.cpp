@@ -32,6 +32,11 @@ std::string_view arrayCode(DType dtype) {
   return "";
 }
 
+void reverseBytes(std::byte* data, size_t bytes, DType dtype) {
+  const size_t unit = isComplex(dtype) ? itemSize(dtype) / 2 : itemSize(dtype);
+  for (size_t at = 0; at + unit <= bytes; at += unit) std::reverse(data + at, data + at + unit);
+}
+
 Dims columnMajorStrides(DimSpan sizes) {
   const Dims reversed(sizes.rbegin(), sizes.rend());
   Dims strides = contiguousStrides(reversed);

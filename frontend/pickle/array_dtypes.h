@@ -4,6 +4,7 @@
 #include "ir/values/dtype.h"
 #include "ir/values/shape.h"
 
+#include <cstddef>
 #include <optional>
 #include <string_view>
 
@@ -13,6 +14,8 @@ namespace tscompile {
 std::optional<DType> dtypeFromArrayCode(std::string_view code);
 // "" where numpy has no such dtype: bfloat16 and floating point of 8 bits.
 std::string_view arrayCode(DType dtype);
+// Turns numbers of the other byte order into those of this machine.
+void reverseBytes(std::byte* data, size_t bytes, DType dtype);
 // Of Fortran's order.
 Dims columnMajorStrides(DimSpan sizes);
 

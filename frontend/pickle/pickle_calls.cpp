@@ -52,6 +52,7 @@ const PickleReader::NamedCall* PickleReader::findCall(std::string_view name) {
   using R = PickleReader;
   static constexpr NamedCall kCalls[] = {
       {"_codecs.encode", &R::encode, 1},
+      {"builtins.bytes", &R::noBytes, 0},
       {"builtins.complex", &R::complexNumber, 2},
       {"builtins.frozenset", &R::setOf, 0},
       {"builtins.set", &R::setOf, 0},
@@ -59,8 +60,10 @@ const PickleReader::NamedCall* PickleReader::findCall(std::string_view name) {
       {"collections.OrderedDict", &R::orderedDict, 0},
       {"collections.defaultdict", &R::defaultDict, 0},
       {"numpy._core.multiarray._reconstruct", &R::array, 3},
+      {"numpy._core.multiarray.scalar", &R::arrayScalar, 2},
       {"numpy._core.numeric._frombuffer", &R::arrayOfBytes, 4},
       {"numpy.core.multiarray._reconstruct", &R::array, 3},
+      {"numpy.core.multiarray.scalar", &R::arrayScalar, 2},
       {"numpy.core.numeric._frombuffer", &R::arrayOfBytes, 4},
       {kArrayDType, &R::arrayDType, 1},
       {"torch.Size", &R::size, 1},
@@ -185,6 +188,13 @@ PickleValue* PickleReader::encode(const std::vector<PickleRef>& arguments) {
     out += isPair ? static_cast<char>((byte & 3) << 6 | (text[++i] & 0x3f)) : text[i];
   }
   return makeText(Kind::Bytes, std::move(out));
+}
+
+// So protocol 2 writes those that are empty.
+PickleValue* PickleReader::noBytes(const std::vector<PickleRef>& arguments) {
+  if (arguments.empty()) return makeText(Kind::Bytes, "");
+  PickleValue* tuple = makeItems(Kind::Tuple, arguments);
+  return tuple ? object("builtins.bytes", tuple) : nullptr;
 }
 
 PickleValue* PickleReader::layout(const std::vector<PickleRef>& arguments) {

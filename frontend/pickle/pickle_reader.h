@@ -129,6 +129,7 @@ class PickleReader {
   PickleValue* device(const std::vector<PickleRef>& arguments);
   PickleValue* size(const std::vector<PickleRef>& arguments);
   PickleValue* encode(const std::vector<PickleRef>& arguments);
+  PickleValue* noBytes(const std::vector<PickleRef>& arguments);
   PickleValue* layout(const std::vector<PickleRef>& arguments);
   PickleValue* tagged(PickleRef container, std::string_view tag);
   PickleValue* typeTag(const std::vector<PickleRef>& arguments);
@@ -155,6 +156,7 @@ class PickleReader {
   PickleValue* arrayDType(const std::vector<PickleRef>& arguments);
   PickleValue* array(const std::vector<PickleRef>& arguments);
   PickleValue* arrayOfBytes(const std::vector<PickleRef>& arguments);
+  PickleValue* arrayScalar(const std::vector<PickleRef>& arguments);
   bool buildArray(PickleValue& array, const PickleValue& state);
   // Makes a tensor of the object, if tensors have the dtype.
   bool fillArray(PickleValue& array, PickleRef sizes, PickleRef type, bool columnsFirst, PickleRef bytes);

@@ -138,12 +138,30 @@ TEST(Pickle, ArraysAreTensors) {
       {array("K\2\x85", "i1", "|", bytes), "int8[2] <1 -1>"},
       {array("K\1K\2\x86", "u1", "|", bytes), "uint8[1, 2] <1 255>"},
       {array(")", "i2", "<", bytes), "int16[] <-255>"},
+      {array(")", "i2", ">", bytes), "int16[] <511>"},
+      {array("K\1K\0\x86"s, "f4", "<", name("__builtin__", "bytes") + ")R"), "float32[1, 0] <>"},
       {array(")", "i2", "<", "X\2\0\0\0ab"s), "int16[] <25185>"},
       {array(")", "O", "|", "]"),
        "numpy.ndarray(numpy.ndarray, None, None)(1, (), numpy.dtype('O')(3, '|'), True, [])"},
       {array("K\3\x85", "i1", "|", bytes), "f:@202: error: the array [3] of int8 has 2 bytes\n"},
       {array("K\2\x85", "b1", "|", bytes), "f:@202: error: the array has bools that are neither 0 nor 1\n"},
       {array("N", "i1", "|", bytes), "f:@200: error: the sizes of a tensor are a tuple of at most 64 integers\n"},
+  };
+  for (const auto& [pickle, expected] : rows) EXPECT_EQ(read(pickle), expected);
+}
+
+TEST(Pickle, ScalarsOfNumpyAreNumbers) {
+  auto scalar = [](const std::string& code, const std::string& order, const std::string& data) {
+    const std::string dtype = name("numpy", "dtype") + "(" + text(code) + "tR(K\3" + text(order) + "tb";
+    return name("numpy._core.multiarray", "scalar") + dtype + "C" + static_cast<char>(data.size()) + data + "\x86R.";
+  };
+  const std::pair<std::string, const char*> rows[] = {
+      {scalar("f4", "<", "\0\0\x20\x40"s), "2.5"},
+      {scalar("f8", ">", "\x3f\xe0\0\0\0\0\0\0"s), "0.5"},
+      {scalar("i2", ">", "\xff\xfe"), "-2"},
+      {scalar("b1", "|", "\1"), "True"},
+      {scalar("c8", "<", "\0\0\x80\x3f\0\0\0\x40"s), "1+2j"},
+      {scalar("u8", "<", std::string(8, '\xff')), "uint64[] <18446744073709551615>"},
   };
   for (const auto& [pickle, expected] : rows) EXPECT_EQ(read(pickle), expected);
 }
