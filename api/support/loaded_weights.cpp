@@ -57,9 +57,19 @@ class WeightsLoader {
     return at && at->isTensor() ? at->toTensor() : Tensor();
   }
 
+  // Of several programs, all that have a tensor of the name and the sizes take it.
   void take(const std::string& name) {
-    const Tensor to = find(name);
-    if (!to.defined()) return;
+    if (const Tensor to = find(name); to.defined()) return put(to, name);
+    std::vector<Tensor> places;
+    for (const std::string& program : model_.programs)
+      if (Tensor to = find(program + "." + name); to.defined()) places.push_back(std::move(to));
+    const Tensor* from = places.empty() ? nullptr : given_.peek(name);
+    auto fits = [&](const Tensor& to) { return from && std::ranges::equal(to.sizes(), from->sizes()); };
+    if (std::ranges::any_of(places, fits)) std::erase_if(places, [&](const Tensor& to) { return !fits(to); });
+    for (const Tensor& to : places) put(to, name);
+  }
+
+  void put(const Tensor& to, const std::string& name) {
     Tensor from = *given_.find(name);
     // Before PyTorch 0.4 there was no tensor without dimensions.
     if (to.rank() == 0 && from.rank() == 1 && from.numel() == 1)

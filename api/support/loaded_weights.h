@@ -15,12 +15,14 @@ namespace tscompile {
 struct ModelContents {
   std::span<const Ref<ObjectValue>> objects;
   const Weights& tensors;
+  std::span<const std::string> programs = {};  // several, whose names the names of their tensors begin with
 };
 
-// Writes `given` over the tensors of the model file `path` that have their names. Tensors that share memory with these
-// see it, and elements become those of the dtypes that the model has. `stored`: the names that a checkpoint of the
-// model has at least; a warning tells which of them keep what the file has. Fails after a report: a tensor has other
-// sizes, or none is one of the model. Afterwards, what is unused in `given` is not in the model.
+// Writes `given` over the tensors of the model file `path` that have their names, or have them in some of the programs:
+// one checkpoint then serves all. Tensors that share memory with these see it, and elements become those of the dtypes
+// that the model has. `stored`: the names that a checkpoint of the model has at least; a warning tells which of them
+// keep what the file has. Fails after a report: a tensor has other sizes, or none is one of the model. Afterwards, what
+// is unused in `given` is not in the model.
 bool loadWeights(const ModelContents& model, Weights& given, const std::string& path,
                  const std::vector<std::string>& stored, Diagnostics& diagnostics);
 // The names of the parameters of a module with objects.
