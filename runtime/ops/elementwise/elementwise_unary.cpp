@@ -307,13 +307,14 @@ constexpr TypeSet kWithComplex = kVectors | kC128;
 constexpr TraitSet kElementwise{Trait::Elementwise};
 
 void registerSigns(OpRegistry& ops) {
-  addAliases(ops, {"aten::abs", "aten::absolute"},
-             {.infer = inferAbs,
-              .kernel = unaryKernel<kNumbers, [](auto x) { return absolute(x); }>,
-              .convert = convertMagnitude,
-              .dtypes = kRealTypes | kComplexTypes,
-              .inplace = InPlace::Direct,
-              .traits = kElementwise});
+  OpDef magnitude{.infer = inferAbs,
+                  .kernel = unaryKernel<kNumbers, [](auto x) { return absolute(x); }>,
+                  .convert = convertMagnitude,
+                  .dtypes = kRealTypes | kComplexTypes,
+                  .traits = kElementwise};
+  addAliases(ops, {"prim::abs(Tensor x) -> Tensor"}, magnitude);
+  magnitude.inplace = InPlace::Direct;
+  addAliases(ops, {"aten::abs", "aten::absolute"}, magnitude);
   addAliases(ops, {"aten::neg", "aten::negative"},
              {.infer = inferSameAsSelf,
               .kernel = unaryKernel<kNumbers, [](auto x) { return negated(x); }>,

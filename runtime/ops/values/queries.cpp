@@ -65,6 +65,10 @@ void isDense(Arguments a, IValue& r) {
   r = isNonOverlappingAndDense(tensorOf(*a[0]).sizes(), tensorOf(*a[0]).strides());
 }
 void elementSize(Arguments a, IValue& r) { r = static_cast<int64_t>(itemSize(tensorOf(*a[0]).dtype())); }
+void byteCount(Arguments a, IValue& r) {
+  const TensorImpl& t = tensorOf(*a[0]);
+  r = t.numel() * static_cast<int64_t>(itemSize(t.dtype()));
+}
 void isSameSize(Arguments a, IValue& r) { r = Dims(tensorOf(*a[0]).sizes()) == Dims(tensorOf(*a[1]).sizes()); }
 void isSetTo(Arguments a, IValue& r) {
   const TensorImpl &x = tensorOf(*a[0]), &y = tensorOf(*a[1]);
@@ -167,6 +171,8 @@ constexpr Query kQueries[] = {
     {"aten::is_strides_like_format", isStridesLike, kStrides},
     {"aten::is_non_overlapping_and_dense", isDense, kStrides},
     {"aten::element_size", elementSize, kReads},
+    {"prim::itemsize", elementSize, kReads},
+    {"prim::nbytes", byteCount, kReads},
     {"aten::is_same_size", isSameSize, kReads},
     {"aten::is_set_to", isSetTo, {Trait::MindsStrides}},
     {"aten::_has_same_storage_numel", hasSameStorageNumel},
@@ -196,7 +202,8 @@ constexpr const char* kNever[] = {
     "prim::is_cuda",      "prim::is_ipu",         "prim::is_meta",      "prim::is_mkldnn",     "prim::is_mps",
     "prim::is_nested",    "prim::is_ort",         "prim::is_sparse",    "prim::is_sparse_csr", "prim::is_vulkan",
     "prim::is_xpu",       "prim::requires_grad",  "aten::is_pinned",    "aten::is_conj",       "aten::is_neg",
-    "aten::is_inference", "aten::is_distributed", "aten::retains_grad", "aten::is_coalesced",
+    "aten::is_inference", "aten::is_distributed", "aten::retains_grad", "aten::is_coalesced",  "prim::is_mtia",
+    "prim::is_xla",
 };
 
 }  // namespace
