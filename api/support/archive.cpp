@@ -1,5 +1,6 @@
 #include "api/support/archive.h"
 
+#include "api/support/autocast.h"
 #include "frontend/archive/source_origins.h"
 #include "frontend/archive/torch_archive.h"
 #include "frontend/files/archive_kind.h"
@@ -8,6 +9,7 @@
 #include "frontend/source/autocast_regions.h"
 #include "frontend/source/library.h"
 #include "frontend/source/syntax.h"
+#include "ir/analysis/context_kind.h"
 #include "ir/values/error.h"
 #include "ir/values/literal.h"
 #include "ir/values/quantization.h"
@@ -300,7 +302,6 @@ class ArchiveLoader {
 
   // ---- autocast ----
 
-  // What runs inside of a region depends on it, so calls are inlined where there are regions.
   bool castInRegions() {
     std::vector<Graph*> graphs;
     CallTargets targets;
@@ -308,7 +309,7 @@ class ArchiveLoader {
       if (graph && entersAutocast(*graph)) graphs.push_back(graph);
     };
     for (const auto& info : library_.classes()) {
-      if (isAutocast(info->type->name())) targets.modes.insert(info->type);
+      if (contextKindOf(info->type->name()) == ContextKind::Autocast) targets.modes.insert(info->type);
       for (const auto& m : info->methods) {
         if (m->graph) targets.methods[info->type].emplace(m->name, m->graph.get());
         add(m->graph.get());
@@ -318,15 +319,10 @@ class ArchiveLoader {
       if (f->graph) targets.functions.emplace(library_.callName(*f), f->graph.get());
       add(f->graph.get());
     }
-    size_t before = diagnostics_.errorCount();
-    for (Graph* graph : graphs) {
-      RewriteContext context(*graph, registry_, diagnostics_);
-      context.module = &targets;
-      targets.maxNodes = library_.limits().nodes;
-      loweringDatabase().query(Query().including({"inline_calls"})).run(context, {});
-      tscompile::castInRegions(*graph, registry_);
-    }
-    return diagnostics_.errorCount() == before;
+    targets.maxNodes = library_.limits().nodes;
+    for (Graph* graph : graphs)
+      if (!castWithCallees(*graph, targets, registry_, diagnostics_)) return false;
+    return true;
   }
 
   // ---- the dump ----

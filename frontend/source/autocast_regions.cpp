@@ -12,6 +12,7 @@
 // lists of tensors stay as they are.
 #include "frontend/source/autocast_regions.h"
 
+#include "ir/analysis/context_kind.h"
 #include "ir/graph/builder.h"
 #include "ir/values/kind_set.h"
 
@@ -108,7 +109,9 @@ const KindSet& widestKinds() {
   return kKinds;
 }
 
-bool hasAutocast(const Value* v) { return v->type()->is(TypeKind::Class) && isAutocast(v->type()->name()); }
+bool hasAutocast(const Value* v) {
+  return v->type()->is(TypeKind::Class) && contextKindOf(v->type()->name()) == ContextKind::Autocast;
+}
 
 std::optional<IValue> knownValue(const Value* v, int depth = 0);
 
@@ -255,13 +258,9 @@ class Regions {
 
 }  // namespace
 
-bool isAutocast(std::string_view className) {
-  return className.starts_with("__torch__.torch.") && className.find("autocast_mode.") != std::string_view::npos &&
-         className.ends_with(".autocast");
-}
-
 bool entersAutocast(const Graph& graph) {
   bool enters = false;
+  if (graph.kinds().count(sym::Enter) == 0) return false;
   forEachNode(graph, [&](const Node* n) { enters |= n->kind() == sym::Enter && hasAutocast(n->input(0)); });
   return enters;
 }

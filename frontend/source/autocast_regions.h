@@ -4,12 +4,8 @@
 #include "ir/graph/graph.h"
 #include "ir/operators/op_registry.h"
 
-#include <string_view>
-
 namespace tscompile {
 
-// Whether objects of the class begin and end such regions.
-bool isAutocast(std::string_view className);
 // Whether a region of autocast begins in the graph.
 bool entersAutocast(const Graph& graph);
 

@@ -1,10 +1,12 @@
-// Contexts that change nothing but gradients and what a profiler shows go, so that they cut no engine in two:
+// Contexts that change nothing but gradients and what a profiler shows go, so that they cut no engine in two, and those
+// of autocast, whose conversions are in the graph:
 //
 //   %c : __torch__.torch.autograd.grad_mode.no_grad = prim::CreateObject()
 //    = prim::SetAttr[name="prev"](%c, %false)          →
 //   %n : NoneType = prim::Enter(%c)
 //   %y : Tensor = aten::relu(%x)                              %y : Tensor = aten::relu(%x)
 //   %t : Tensor = prim::Exit(%c)
+#include "ir/analysis/context_kind.h"
 #include "ir/values/aten.h"
 #include "passes/rewrite/rewrite.h"
 
@@ -13,9 +15,6 @@
 
 namespace tscompile {
 namespace {
-
-constexpr std::string_view kGradients = "__torch__.torch.autograd.grad_mode.";
-constexpr std::string_view kProfiler = "__torch__.torch.autograd.profiler.";
 
 // Whether somebody may ask in what mode the graph runs.
 bool asksForMode(const Graph& graph) {
@@ -42,8 +41,8 @@ bool dropContexts(Graph& graph, RewriteContext& context) {
   const bool asks = asksForMode(graph);
   forEachNode(graph, [&](Node* n) {
     if (n->kind() != sym::CreateObject || !n->output()->type()->is(TypeKind::Class)) return;
-    const std::string& name = n->output()->type()->name();
-    if (!name.starts_with(kProfiler) && (asks || !name.starts_with(kGradients))) return;
+    const ContextKind kind = contextKindOf(n->output()->type()->name());
+    if (kind == ContextKind::Other || (asks && kind == ContextKind::Gradients)) return;
     const std::vector<Node*> steps = stepsOf(n->output());
     if (steps.empty()) return;
     gone.insert(gone.end(), steps.begin(), steps.end());

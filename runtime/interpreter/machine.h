@@ -64,8 +64,6 @@ class Machine {
 // Handlers of the prim:: nodes that depend on more than their inputs: attributes, output types, the module. Null if
 // there is none for this kind.
 Handler structureHandler(Symbol kind);
-// Whether a `with` statement over an object of this class changes nothing here: gradient modes, marks of profilers.
-bool isPassiveContext(std::string_view className);
 // prim::GetAttr of a tensor that its graph writes to: what belongs to the module is copied for the run.
 extern const Handler kGetAttrToWrite;
 // An operator that is not implemented, in a branch that may not be taken.

@@ -1,5 +1,6 @@
 #include "runtime/interpreter/program_compiler.h"
 
+#include "ir/analysis/context_kind.h"
 #include "ir/operators/unknown_operators.h"
 #include "ir/support/remedy.h"
 #include "ir/support/text.h"
@@ -86,7 +87,7 @@ const Function* ProgramCompiler::calledMethod(const Node* n) {
 void ProgramCompiler::compileContextMethods(const Node* n) {
   if (n->kind() != sym::Enter && n->kind() != sym::Exit) return;
   TypePtr type = n->input(0)->type();
-  if (!type->is(TypeKind::Class) || isPassiveContext(type->name())) return;
+  if (!type->is(TypeKind::Class) || contextKindOf(type->name()) != ContextKind::Other) return;
   auto list = program_.sources_.methods.find(type);
   if (list == program_.sources_.methods.end()) return;
   if (auto m = list->second.find(n->kind() == sym::Enter ? "__enter__" : "__exit__"); m != list->second.end())

@@ -1,4 +1,5 @@
 // The prim:: nodes that build and take apart values, and those that depend on attributes, output types or the module.
+#include "ir/analysis/context_kind.h"
 #include "ir/support/text.h"
 #include "ir/values/encoded.h"
 #include "ir/values/literal.h"
@@ -196,15 +197,16 @@ void switchGradients(Machine& m, ObjectValue& context, bool isEnter) {
   enabled = !isEnter && previous && previous->isBool() && previous->toBool();
 }
 
-// `with` statements: contexts that are not passive run their own methods.
+// `with` statements: contexts that change more than modes run their own methods.
 const Instruction* context(Machine& m, const Instruction* in, const char* method) {
   needInputs(in, 1);
   const IValue& object = argument(m, in, 0);
   if (!object.isObject()) Machine::fail("expected an object as the context");
   const std::string& name = object.toObject().type->name();
-  if (isPassiveContext(name)) {
+  if (const ContextKind kind = contextKindOf(name); kind != ContextKind::Other) {
     if (name.ends_with(".no_grad")) switchGradients(m, object.toObject(), method == std::string_view("__enter__"));
-    for (uint32_t i = 0; i < in->outputs; ++i) result(m, in, i).reset();
+    const IValue given = kind == ContextKind::Autocast ? object : IValue();
+    for (uint32_t i = 0; i < in->outputs; ++i) result(m, in, i) = given;
     return in + 1;
   }
   if (const Function* f = m.program.method(object.toObject().type, method)) {
@@ -461,13 +463,6 @@ constexpr Entry kHandlers[] = {
 
 const Handler kGetAttrToWrite = getAttrToWrite;
 const Handler kNotImplemented = notImplemented;
-
-bool isPassiveContext(std::string_view name) {
-  constexpr std::string_view kPassive[] = {"torch.autograd.grad_mode.", "torch.autograd.profiler.",
-                                           "torch.classes.profiler."};
-  return std::any_of(std::begin(kPassive), std::end(kPassive),
-                     [&](std::string_view p) { return name.find(p) != std::string_view::npos; });
-}
 
 Handler structureHandler(Symbol kind) {
   static const auto kTable = [] {
