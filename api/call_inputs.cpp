@@ -1,7 +1,7 @@
 #include "api/call_inputs.h"
 
+#include "api/support/enum_members.h"
 #include "api/support/fitted_values.h"
-#include "frontend/files/attribute_tensors.h"
 #include "ir/support/text.h"
 
 #include <fmt/core.h>
@@ -21,31 +21,8 @@ bool CallInputs::areComplete(std::span<const IValue> given) const {
   for (size_t i = 0; i < given.size(); ++i) {
     const TypePtr type = wanted_[i].type;
     if (!(type->isTensor() ? given[i].isTensor() : isInstance(given[i], withoutRefinement(type)))) return false;
-    if (lacksValue(given[i])) return false;
+    if (!members_.empty() && lacksMembers(given[i])) return false;
   }
-  return true;
-}
-
-bool CallInputs::lacksValue(const IValue& given) const {
-  return given.isEnum() && given.toEnum().value.isNone() && !members_.empty();
-}
-
-bool CallInputs::findMember(IValue& value, Diagnostics& diagnostics) const {
-  if (!lacksValue(value)) return true;
-  const TypePtr type = value.toEnum().type;
-  IValue known(Ref<EnumValue>::make(type, value.toEnum().member, IValue()));
-  readEnumMembers(known, members_);
-  if (lacksValue(known)) {
-    Diagnostic& error = diagnostics.error(
-        fmt::format("{} has no member {}", type->name(), abbreviate(value.toEnum().member, 80)), ErrorKind::Input);
-    const std::string start = memberKey(type, "");
-    NearestName nearest(value.toEnum().member);
-    for (const auto& [key, text] : members_)
-      if (key.starts_with(start)) nearest.consider(key.substr(start.size()));
-    if (nearest.found()) error.note("did you mean " + nearest.name() + "?");
-    return false;
-  }
-  value = std::move(known);
   return true;
 }
 
@@ -80,7 +57,7 @@ Result<std::vector<IValue>> CallInputs::complete(std::vector<std::optional<IValu
     const ValueInfo& input = wanted_[i];
     if (given[i]) {
       if (std::optional<IValue> value = fitted(*given[i], withoutRefinement(input.type))) {
-        if (!findMember(*value, diagnostics)) return Failed{};
+        if (!findMembers(*value, members_, diagnostics)) return Failed{};
         out.push_back(std::move(*value));
         continue;
       }

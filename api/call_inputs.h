@@ -40,9 +40,6 @@ class CallInputs {
   Result<std::vector<IValue>> complete(std::vector<std::optional<IValue>> given, Diagnostics& diagnostics) const;
 
  private:
-  bool lacksValue(const IValue& given) const;
-  bool findMember(IValue& value, Diagnostics& diagnostics) const;
-
   std::vector<ValueInfo> wanted_;
   std::map<std::string, IValue> defaults_;
   Metadata members_;

@@ -3,9 +3,11 @@
 #include "api/extensions.h"
 #include "api/module_state.h"
 #include "api/other_inputs.h"
+#include "api/support/autocast.h"
+#include "api/support/enum_members.h"
 #include "api/symbolic_ranges.h"
 #include "api/unpack_plugins.h"
-#include "frontend/source/autocast_regions.h"
+#include "ir/analysis/context_kind.h"
 #include "ir/graph/clone.h"
 #include "ir/support/text.h"
 #include "partition/stitch.h"
@@ -13,7 +15,6 @@
 #include "passes/lowering/kept_state.h"
 #include "passes/rewrite/compare.h"
 #include "runtime/interpreter/evaluator.h"
-#include "runtime/interpreter/machine.h"
 
 #include <algorithm>
 #include <optional>
@@ -76,7 +77,7 @@ class Callees {
  public:
   Callees(const ProgramSources& sources, bool forgetSizes) : sources_(sources), forgetSizes_(forgetSizes) {
     for (const auto& [type, methods] : sources.methods) {
-      if (isPassiveContext(type->name()) || isAutocast(type->name())) targets.modes.insert(type);
+      if (contextKindOf(type->name()) != ContextKind::Other) targets.modes.insert(type);
       for (const auto& [name, graph] : methods) targets.methods[type][name] = copyOf(graph);
     }
     for (const auto& [name, graph] : sources.functions) targets.functions[name] = copyOf(graph);
@@ -208,6 +209,8 @@ Result<Module> Module::lowered(const LowerOptions& given, Diagnostics& diagnosti
   const Graph* entry = findGraph(options.method, diagnostics);
   if (!entry) return Failed{};
   size_t before = diagnostics.errorCount();
+  const Metadata members = membersOfInputs(*state_, *entry);
+  for (auto& [name, value] : options.arguments) findMembers(value, members, diagnostics);
   ProgramSources sources = collectSources(*state_, *entry, diagnostics);
   if (diagnostics.errorCount() != before) return Failed{};
   std::unique_ptr<Graph> graph = copyWithData(*entry, sources);
@@ -228,6 +231,9 @@ Result<Module> Module::lowered(const LowerOptions& given, Diagnostics& diagnosti
       if (options.onCall) options.onCall(call);
     };
   std::string selfName = self ? graph->input(0)->name() : "";
+  if (isUncastText(*state_) && entersAutocast(*entry, sources) &&
+      !castWithCallees(*graph, callees.targets, *state_->registry, diagnostics))
+    return Failed{};
   bool takesInOrder = state_->takesInOrder;
   auto run = [&] {
     return runPlan(*graph, *state_->registry, callees.targets, options, recorder ? &*recorder : nullptr, takesInOrder,

@@ -6,10 +6,12 @@
 #include "api/exported_sizes.h"
 #include "api/extensions.h"
 #include "api/failed_run.h"
+#include "api/lower.h"
 #include "api/model_file.h"
 #include "api/module_state.h"
 #include "api/other_inputs.h"
 #include "api/support/archive.h"
+#include "api/support/autocast.h"
 #include "api/support/loaded_weights.h"
 #include "api/support/saved_plugins.h"
 #include "frontend/files/attribute_tensors.h"
@@ -107,7 +109,7 @@ bool loadInto(ModuleState& state, const std::string& path, const std::vector<std
   bool good = true;
   for (const std::string& file : options.weights) good &= given.addFile(file, diagnostics, options.limits);
   good = good && addGiven(given, options, diagnostics) &&
-         loadWeights({state.objects, state.weights}, given, path, stored, diagnostics);
+         loadWeights({state.objects, state.weights, state.graphNames}, given, path, stored, diagnostics);
   state.weightFiles = options.weights;
   state.unknownWeights = given.unused();
   return good;
@@ -149,14 +151,14 @@ Result<Module> Module::loadExport(const std::string& path, const LoadOptions& op
   if (!file) return Failed{};
   auto state = std::make_shared<ModuleState>();
   if (!addTensors(*state, path, *file, diagnostics)) return Failed{};
-  if (!loadInto(*state, path, file->stored, options, diagnostics)) return Failed{};
-  LoadOptions others = options;
-  others.weights.clear();
-  others.tensors.clear();
   for (ExportFile::Program& p : file->programs) {
     state->inputSizes.push_back(std::move(p.program.inputs));
     if (file->programs.size() > 1) state->graphNames.push_back(p.name);
   }
+  if (!loadInto(*state, path, file->stored, options, diagnostics)) return Failed{};
+  LoadOptions others = options;
+  others.weights.clear();
+  others.tensors.clear();
   return parsed(SourceFile::make(path, file->text()), std::move(state), others, diagnostics);
 }
 
@@ -357,6 +359,14 @@ Result<Method> Module::prepare(Diagnostics& diagnostics, std::string_view method
   ModuleState& s = *state_;
   size_t before = diagnostics.errorCount();
   ProgramSources sources = collectSources(s, *entry, diagnostics);
+  if (diagnostics.errorCount() != before) return Failed{};
+  if (isUncastText(s) && entersAutocast(*entry, sources)) {
+    LowerOptions casting;
+    casting.method = method;
+    casting.query = Query().including({"inline_calls"});
+    Result<Module> cast = lowered(casting, diagnostics);
+    return cast ? cast->prepare(diagnostics, "forward", calls) : Failed{};
+  }
   if (diagnostics.errorCount() == before)
     if (std::optional<IValue> self = bindSelf(s, *entry, Unsupplied::Reported, diagnostics))
       sources.boundInputs[0] = std::move(self);

@@ -430,15 +430,24 @@ std::span<const ExportedInput> inputSizesOf(const ModuleState& state, const Grap
                                        : std::span<const ExportedInput>();
 }
 
+namespace {
+
+template <class Visit>
+void forEachEnumType(TypePtr type, const Visit& visit) {
+  if (type->is(TypeKind::Enum)) visit(type);
+  for (TypePtr element : type->elements()) forEachEnumType(element, visit);
+}
+
+}  // namespace
+
 Metadata membersOfInputs(const ModuleState& state, const Graph& graph) {
   const Metadata& known = (state.origin ? *state.origin : state).weights.metadata();
   Metadata out;
-  for (const Value* input : graph.inputs()) {
-    const TypePtr type = withoutOptional(input->type());
-    if (!type->is(TypeKind::Enum)) continue;
-    const std::string start = memberKey(type, "");
-    for (auto at = known.lower_bound(start); at != known.end() && at->first.starts_with(start); ++at) out.insert(*at);
-  }
+  for (const Value* input : graph.inputs())
+    forEachEnumType(input->type(), [&](TypePtr type) {
+      const std::string start = memberKey(type, "");
+      for (auto at = known.lower_bound(start); at != known.end() && at->first.starts_with(start); ++at) out.insert(*at);
+    });
   return out;
 }
 

@@ -88,6 +88,10 @@ std::unique_ptr<Graph> copyWithData(const Graph& graph, const ProgramSources& so
 // What an exported program asks of the inputs of this graph, or of the one that it was made from.
 std::span<const ExportedInput> inputSizesOf(const ModuleState& state, const Graph& graph);
 
+// Whether regions of autocast in the graphs lack their conversions: archives get them when they are opened, and what
+// was lowered has them.
+inline bool isUncastText(const ModuleState& state) { return state.archive.empty() && !state.origin && !state.info; }
+
 // What the members of enums among the inputs of a graph of this module stand for, as far as that is known.
 Metadata membersOfInputs(const ModuleState& state, const Graph& graph);
 

@@ -236,8 +236,6 @@ bool canBeBound(TypePtr t) {
     case TypeKind::Any:
     case TypeKind::Union:
       return true;
-    case TypeKind::Enum:
-      return false;
     default:
       return t->isTensor() || !AliasAnalysis::canRefer(t);
   }

@@ -48,24 +48,6 @@ class Copy {
 
 std::string keyOfMember(const EnumValue& e) { return memberKey(e.type, e.member); }
 
-// The value and all that it holds, keys included.
-template <class Visit>
-void forEachPart(const IValue& value, Visit&& visit) {
-  std::vector<const IValue*> todo{&value};
-  while (!todo.empty()) {
-    const IValue& v = *todo.back();
-    todo.pop_back();
-    visit(v);
-    if (v.isList() || v.isTuple())
-      for (const IValue& item : v.isList() ? v.toList().items : v.toTuple().items) todo.push_back(&item);
-    if (v.isDict())
-      v.toDict().forEach([&](const IValue& key, const IValue& item) {
-        todo.push_back(&key);
-        todo.push_back(&item);
-      });
-  }
-}
-
 template <class Visit>
 void forEachEnum(const IValue& value, Visit&& visit) {
   forEachPart(value, [&](const IValue& part) {

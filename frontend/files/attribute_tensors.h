@@ -17,6 +17,24 @@
 
 namespace tscompile {
 
+// The value and all that it holds, keys included.
+template <class Visit>
+void forEachPart(const IValue& value, Visit&& visit) {
+  std::vector<const IValue*> todo{&value};
+  while (!todo.empty()) {
+    const IValue& v = *todo.back();
+    todo.pop_back();
+    visit(v);
+    if (v.isList() || v.isTuple())
+      for (const IValue& item : v.isList() ? v.toList().items : v.toTuple().items) todo.push_back(&item);
+    if (v.isDict())
+      v.toDict().forEach([&](const IValue& key, const IValue& item) {
+        todo.push_back(&key);
+        todo.push_back(&item);
+      });
+  }
+}
+
 // The value without its tensors, which are appended to `data`, and `instead` in their places.
 IValue withoutTensors(const IValue& value, const std::string& path, std::vector<std::pair<std::string, Tensor>>& data,
                       const IValue& instead = {});

@@ -15,7 +15,8 @@ bool isPlain(const IValue& v) { return v.isNone() || v.isNumber() || v.isString(
 }  // namespace
 
 bool fitsConstant(const IValue& value) {
-  if (isDefinedTensor(value) || isPackedWeights(value)) return true;
+  if (isDefinedTensor(value) || isPackedWeights(value) || value.isEnum()) return true;
+  if (value.isList() && value.toList().elementType->is(TypeKind::Enum)) return true;
   if (value.isList() && value.toList().elementType->isTensor()) {
     for (const IValue& item : value.toList().items)
       if (!isDefinedTensor(item)) return false;

@@ -128,7 +128,9 @@ bool GraphFacts::isStructural(Symbol kind) {
                                   sym::unchecked_cast,
                                   sym::Uninitialized,
                                   sym::If,
-                                  sym::Loop};
+                                  sym::Loop,
+                                  Symbol::of("prim::EnumName"),
+                                  Symbol::of("prim::EnumValue")};
   return std::find(std::begin(kKinds), std::end(kKinds), kind) != std::end(kKinds);
 }
 

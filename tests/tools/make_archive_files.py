@@ -147,6 +147,48 @@ class Chosen(torch.nn.Module):
         return x, color, color.name, color.value
 
 
+class Members(torch.nn.Module):
+    """Enums are inside of what the inputs are."""
+
+    def forward(self, x, colors: List[Color], pair: Tuple[Color, int],
+                named: Dict[str, Color]) -> Tuple[torch.Tensor, List[str], Dict[str, Color]]:
+        names: List[str] = []
+        for color in colors:
+            x = x * color.value if color == Color.RED else x - color.value
+            names.append(color.name)
+        if pair[0] == named["which"]:
+            x = x + pair[1]
+        return x, names, named
+
+
+class Scaled(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.tensor([[1.0, 2.0], [3.0, 1 / 3]]))
+
+    def forward(self, x):
+        return torch.mm(x, self.weight)
+
+
+class Regions(torch.nn.Module):
+    """Regions of autocast: with a call in one, in a loop, one that is off inside of another."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = Scaled()
+
+    def forward(self, x):
+        before = self.inner(x)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            y = self.inner(x)
+            for _ in range(2):
+                y = torch.mm(y, y)
+            with torch.autocast("cpu", enabled=False):
+                z = torch.mm(x, x)
+            w = torch.exp(y)
+        return before, y, z, w
+
+
 def views():
     """A checkpoint of what sees conjugates and negatives."""
     waves = torch.tensor([1 + 2j, 3 - 4j])
@@ -237,6 +279,8 @@ def main():
         torch.jit.script(Views()).save(path("views_2.pt"))
         torch.jit.script(Recipes()).save(path("recipes_2.pt"))
         torch.jit.script(Chosen()).save(path("enum_2.pt"))
+        torch.jit.script(Members()).save(path("members_2.pt"))
+        torch.jit.script(Regions()).save(path("autocast_2.pt"))
         torch.save(mixed(), path("mixed_2.pth"), pickle_protocol=5)
         torch.save({"conv.bias": torch.ones(2), "head.weight": torch.eye(3, 2).to_sparse()}, path("sparse_2.pth"))
         torch.save(views(), path("views_2.pth"))
