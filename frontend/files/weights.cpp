@@ -60,7 +60,7 @@ std::string refusalOf(const PickleTensor& t) {
 
 std::string refusalOf(const PickleValue& object) {
   const std::string_view name = object.object().name;
-  if (name == "numpy.ndarray") return "arrays of this dtype or byte order are not supported";
+  if (name == "numpy.ndarray") return "arrays of this dtype are not supported";
   return fmt::format("'{}' is not on the list of what a pickle may ask for", abbreviate(name, 200));
 }
 

@@ -283,6 +283,7 @@ def main():
         torch.jit.script(Regions()).save(path("autocast_2.pt"))
         torch.save(mixed(), path("mixed_2.pth"), pickle_protocol=5)
         torch.save({"conv.bias": torch.ones(2), "head.weight": torch.eye(3, 2).to_sparse()}, path("sparse_2.pth"))
+        torch.save({"names": numpy.array(["a", "bc"]), "weight": torch.ones(1)}, path("texts_2.pth"))
         torch.save(views(), path("views_2.pth"))
         torch.save(views(), path("views_legacy_2.pth"), _use_new_zipfile_serialization=False)
         return repack(path("checkpoint_2.pth"), path("bigendian.pth"), swap)
