@@ -4,6 +4,7 @@
 #include "runtime/call/scratch.h"
 #include "runtime/call/thread_pool.h"
 #include "runtime/kernels/pointwise_ops.h"
+#include "runtime/kernels/wide_ops.h"
 
 #include <algorithm>
 #include <cstring>
@@ -11,7 +12,7 @@
 namespace tscompile {
 namespace {
 
-// Programs compute on floats; those of logic on bool alone compute on its bytes.
+// Programs compute on floats or wide numbers; those of logic on bool alone compute on its bytes.
 using Byte = uint8_t;
 constexpr int64_t kTileBytes = 4096;
 template <class T>
@@ -53,6 +54,39 @@ void loadRun(DType, const char* from, int64_t stride, int64_t count, Byte* to) {
     std::memcpy(to, from, static_cast<size_t>(count));
   else
     for (int64_t i = 0; i < count; ++i) to[i] = static_cast<Byte>(from[i * stride]);
+}
+template <class From, class T>
+void loadWide(const char* from, int64_t stride, int64_t count, T* to) {
+  const auto* values = reinterpret_cast<const From*>(from);
+  if (stride == 1)
+    for (int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(values[i]);
+  else
+    for (int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(values[i * stride]);
+}
+// Of int64_t and double.
+template <class T>
+void loadRun(DType type, const char* from, int64_t stride, int64_t count, T* to) {
+  switch (type) {
+    case DType::Bool:
+      return loadWide<bool>(from, stride, count, to);
+    case DType::UInt8:
+      return loadWide<uint8_t>(from, stride, count, to);
+    case DType::Int8:
+      return loadWide<int8_t>(from, stride, count, to);
+    case DType::Int16:
+      return loadWide<int16_t>(from, stride, count, to);
+    case DType::Int32:
+      return loadWide<int32_t>(from, stride, count, to);
+    case DType::Float64:
+      return loadWide<double>(from, stride, count, to);
+    default:
+      return loadWide<int64_t>(from, stride, count, to);
+  }
+}
+template <class To, class T>
+void storeWide(const T* from, int64_t count, void* to) {
+  auto* values = static_cast<To*>(to);
+  for (int64_t i = 0; i < count; ++i) values[i] = static_cast<To>(from[i]);
 }
 // `count` elements from one place on, `stride` elements apart.
 void loadRun(DType type, const char* from, int64_t stride, int64_t count, float* to) {
@@ -163,6 +197,25 @@ int64_t loadRowsAtOnce(const View& view, const char* data, int64_t rows, float* 
   return rows;
 }
 
+// The same of wide numbers.
+template <class T>
+int64_t loadRowsAtOnce(const View& view, const char* data, int64_t rows, T* to) {
+  constexpr DType kType = std::is_same_v<T, int64_t> ? DType::Int64 : DType::Float64;
+  const size_t last = view.dims.size() - 1;
+  const int64_t length = view.dims[last], step = view.strides[last], down = view.strides[last - 1];
+  if (view.type != kType || length > kShortRow || down == 0) return 0;
+  const auto* from = reinterpret_cast<const T*>(data);
+  auto loadRows = [&](auto size) {
+    for (int64_t r = 0; r < rows; ++r, from += down, to += size)
+      for (int64_t i = 0; i < size; ++i) to[i] = from[i * step];
+    return rows;
+  };
+  // Of points and quaternions.
+  if (length == 3) return loadRows(std::integral_constant<int64_t, 3>());
+  if (length == 4) return loadRows(std::integral_constant<int64_t, 4>());
+  return loadRows(length);
+}
+
 // Elements [begin, begin + count) of the whole, through any strides.
 template <class T>
 void gather(const View& view, int64_t begin, int64_t count, T* to) {
@@ -179,7 +232,7 @@ void gather(const View& view, int64_t begin, int64_t count, T* to) {
   const int64_t bytes = static_cast<int64_t>(itemSize(view.type));
   while (count > 0) {
     int64_t length = std::min(count, view.dims[rank - 1] - index[rank - 1]), atOnce = 0;
-    if constexpr (std::is_same_v<T, float>)
+    if constexpr (!std::is_same_v<T, Byte>)
       if (rank > 1 && length == view.dims[rank - 1])
         atOnce = loadRowsAtOnce(view, view.data + offset * bytes,
                                 std::min(view.dims[rank - 2] - index[rank - 2], count / length), to);
@@ -257,7 +310,9 @@ class TileRunner {
           out = static_cast<T*>(run_.outputs[static_cast<size_t>(direct_)]) + begin;
           at_[v] = out;
         }
-        functions_[v](operand(value.a), operand(value.b), operand(value.c), out, count, value.alpha, value.beta);
+        using Parameter = std::conditional_t<kWide, double, float>;
+        functions_[v](operand(value.a), operand(value.b), operand(value.c), out, count,
+                      static_cast<Parameter>(value.alpha), static_cast<Parameter>(value.beta));
       }
     }
     const auto& outputs = run_.program.outputs();
@@ -270,22 +325,33 @@ class TileRunner {
 
  private:
   using Kind = PointwiseProgram::Value::Kind;
-  static constexpr DType kType = std::is_same_v<T, float> ? DType::Float32 : DType::Bool;
-  using Function = std::conditional_t<std::is_same_v<T, float>, PointwiseFunction, LogicFunction>;
+  static constexpr bool kWide = std::is_same_v<T, int64_t> || std::is_same_v<T, double>;
+  static constexpr DType kType = std::is_same_v<T, float>     ? DType::Float32
+                                 : std::is_same_v<T, int64_t> ? DType::Int64
+                                 : kWide                      ? DType::Float64
+                                                              : DType::Bool;
+  using Narrow = std::conditional_t<std::is_same_v<T, float>, PointwiseFunction, LogicFunction>;
+  using Function = std::conditional_t<kWide, WideFunction<T>, Narrow>;
   static Function functionOf(PointwiseOp op) {
-    if constexpr (std::is_same_v<T, float>)
+    if constexpr (kWide)
+      return wideFunction<T>(op);
+    else if constexpr (std::is_same_v<T, float>)
       return pointwiseFunction(op);
     else
       return logicFunction(op);
   }
-  static T constant(float value) {
-    if constexpr (std::is_same_v<T, float>)
-      return value;
-    else
+  static T constant(double value) {
+    if constexpr (std::is_same_v<T, Byte>)
       return value != 0;
+    else
+      return static_cast<T>(value);
   }
   static void store(DType type, const T* from, int64_t count, void* to) {
-    if constexpr (std::is_same_v<T, float>)
+    if constexpr (kWide)
+      return type == DType::Bool    ? storeWide<bool>(from, count, to)
+             : type == DType::Int32 ? storeWide<int32_t>(from, count, to)
+                                    : storeWide<T>(from, count, to);
+    else if constexpr (std::is_same_v<T, float>)
       storePointwise(type, from, count, to);
     else
       std::memcpy(to, from, static_cast<size_t>(count));
@@ -323,12 +389,12 @@ int PointwiseProgram::input(DType type) {
   return static_cast<int>(values_.size()) - 1;
 }
 
-int PointwiseProgram::constant(float value) {
+int PointwiseProgram::constant(double value) {
   values_.push_back({Value::Kind::Constant, {}, {}, -1, -1, -1, value, 0, 0, 0});
   return static_cast<int>(values_.size()) - 1;
 }
 
-int PointwiseProgram::step(PointwiseOp op, int a, int b, int c, float alpha, float beta) {
+int PointwiseProgram::step(PointwiseOp op, int a, int b, int c, double alpha, double beta) {
   values_.push_back({Value::Kind::Step, {}, op, a, b, c, alpha, beta, 0, 0});
   return static_cast<int>(values_.size()) - 1;
 }
@@ -411,7 +477,10 @@ void runTiles(const Run& run, int threads) {
 void runPointwise(const PointwiseProgram& program, std::span<const int64_t> dims,
                   std::span<const PointwiseOperand> inputs, std::span<void* const> outputs, int threads) {
   const Run run = prepared(program, dims, inputs, outputs);
-  if (run.count > 0) isLogic(program) ? runTiles<Byte>(run, threads) : runTiles<float>(run, threads);
+  if (run.count == 0) return;
+  if (program.computedIn() == DType::Int64) return runTiles<int64_t>(run, threads);
+  if (program.computedIn() == DType::Float64) return runTiles<double>(run, threads);
+  isLogic(program) ? runTiles<Byte>(run, threads) : runTiles<float>(run, threads);
 }
 
 }  // namespace tscompile

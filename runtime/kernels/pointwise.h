@@ -1,5 +1,6 @@
-// Chains of element-wise operations as one loop over tiles that stay in the first level of cache. Computes in f32;
-// operands may be stored as f16, bf16 or bool.
+// Chains of element-wise operations as one loop over tiles that stay in the first level of cache. Computes in f32,
+// where operands may be stored as f16, bf16 or bool; or in int64_t or f64 (wide_ops.h), where they may be integers
+// or bool.
 #pragma once
 
 #include "ir/values/dtype.h"
@@ -20,8 +21,8 @@ int pointwiseOperands(PointwiseOp op);
 class PointwiseProgram {
  public:
   int input(DType type = DType::Float32);
-  int constant(float value);
-  int step(PointwiseOp op, int a, int b = -1, int c = -1, float alpha = 0, float beta = 0);
+  int constant(double value);
+  int step(PointwiseOp op, int a, int b = -1, int c = -1, double alpha = 0, double beta = 0);
   // Of the input and output of that number, another type in memory.
   void retype(int input, DType type);
   void retypeOutput(DType type) { outputs_[0].type = type; }
@@ -33,9 +34,9 @@ class PointwiseProgram {
     DType type;  // of an input
     PointwiseOp op;
     int a, b, c;
-    float alpha, beta;  // alpha: a constant's value
-    int index;          // of an input among the inputs
-    int slot;           // of a tile buffer
+    double alpha, beta;  // alpha: a constant's value
+    int index;           // of an input among the inputs
+    int slot;            // of a tile buffer
   };
   struct Output {
     int value;
@@ -45,6 +46,9 @@ class PointwiseProgram {
   const std::vector<Output>& outputs() const { return outputs_; }
   int inputs() const { return inputs_; }
   int slots() const { return slots_; }
+  // What it computes in: Float32, Int64 or Float64.
+  DType computedIn() const { return computedIn_; }
+  void computeIn(DType type) { computedIn_ = type; }
 
  private:
   void assignSlots();
@@ -52,6 +56,7 @@ class PointwiseProgram {
   std::vector<Value> values_;
   std::vector<Output> outputs_;
   int inputs_ = 0, slots_ = 0;
+  DType computedIn_ = DType::Float32;
 };
 
 // An input of a run: strides in elements, one per dimension; 0 repeats.

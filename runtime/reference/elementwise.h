@@ -4,9 +4,9 @@
 
 #include "ir/operators/op_def.h"
 #include "runtime/call/kernel_call.h"
+#include "runtime/kernels/wide/vector_math.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/loops/loop.h"
-#include "runtime/reference/loops/vector_math.h"
 #include "runtime/reference/promotion.h"
 
 #include <span>

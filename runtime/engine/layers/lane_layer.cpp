@@ -154,6 +154,14 @@ void convertRunningTotal(ConvertCall& call) {
 template void convertRunningTotal<true>(ConvertCall& call);
 template void convertRunningTotal<false>(ConvertCall& call);
 
+void convertRunningLog(ConvertCall& call) {
+  const Tensor x = call.tensor(0);
+  auto layer = std::make_unique<RunningLogLayer>(call.node());
+  layer->shape = shapeAlong(x, call.dim(1, x.rank()));
+  if (std::string_view why = obstacle(x, layer->shape); !why.empty()) return convertToKernel(call, why);
+  addLane(call, std::move(layer));
+}
+
 template <bool kLargest>
 void convertExtremes(ConvertCall& call) {
   Tensor x = call.tensor(0);

@@ -17,6 +17,16 @@ class RunningTotalLayer : public Layer {
   bool isProduct = false;
 };
 
+class RunningLogLayer : public Layer {
+ public:
+  using Layer::Layer;
+  std::string name() const override { return "logcumsumexp"; }
+  void run(Frame& frame) const override {
+    runningLogOfSum(shape, frame.data<float>(inputs[0]), frame.data<float>(outputs[0]), frame.threads());
+  }
+  LaneShape shape;
+};
+
 // Outputs: the values, unless only places are wanted, and the places.
 class ExtremesLayer : public Layer {
  public:
@@ -74,6 +84,8 @@ class SearchLayer : public Layer {
 // (self, dim, dtype)
 template <bool kProduct>
 void convertRunningTotal(ConvertCall& call);
+// (self, dim)
+void convertRunningLog(ConvertCall& call);
 // (self, dim, keepdim) of max.dim, min.dim, argmax and argmin
 template <bool kLargest>
 void convertExtremes(ConvertCall& call);

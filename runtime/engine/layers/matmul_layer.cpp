@@ -1,11 +1,14 @@
 #include "runtime/engine/layers/matmul_layer.h"
 
 #include "ir/values/encoded.h"
+#include "runtime/call/thread_pool.h"
 #include "runtime/engine/layers/mix_layer.h"
+#include "runtime/engine/layers/move_layers.h"
 #include "runtime/engine/layers/operands.h"
 #include "runtime/kernels/batched_gemm.h"
 #include "runtime/kernels/layout.h"
 #include "runtime/kernels/line_product.h"
+#include "runtime/kernels/openblas/blas.h"
 
 #include <fmt/core.h>
 
@@ -126,6 +129,25 @@ void BatchedMatmulLayer::run(Frame& frame) const {
               frame.threads());
 }
 
+void DoubleMatmulLayer::run(Frame& frame) const {
+  constexpr int64_t kWork = int64_t{1} << 20;  // products, at least, that a thread sums up
+  const auto *left = frame.data<double>(inputs[0]), *right = frame.data<double>(inputs[1]);
+  auto* to = frame.data<double>(outputs[0]);
+  // In pieces of rows that do not depend on the threads, as sums might then.
+  const int64_t rows = std::max<int64_t>(kWork / std::max<int64_t>(n * k, 1) / 8 * 8, 8),
+                pieces = (m + rows - 1) / rows;
+  const bool isAcross = a.column == 1, isBelow = b.column == 1;
+  const int64_t lda = isAcross ? std::max(a.row, k) : std::max(a.column, m),
+                ldb = isBelow ? std::max(b.row, n) : std::max(b.column, k);
+  const bool isShort = outer * inner * m * n * k < kWork;
+  parallelFor(outer * inner * pieces, isShort ? 1 : frame.threads(), [&](int64_t i) {
+    const int64_t piece = i % pieces, batch = i / pieces, first = piece * rows;
+    const double* from = left + batch / inner * a.outer + batch % inner * a.inner + first * a.row;
+    blas::gemm(!isAcross, !isBelow, std::min(rows, m - first), n, k, 1.0, from, lda,
+               right + batch / inner * b.outer + batch % inner * b.inner, ldb, 0.0, to + (batch * m + first) * n, n);
+  });
+}
+
 namespace {
 
 // The distance of rows of a tensor whose last dimension is contiguous, if all rows lie at the same.
@@ -200,6 +222,26 @@ std::optional<BatchedMatmulLayer::Side> sideOf(const Tensor& t, DimSpan batch) {
   return side;
 }
 
+// Lays the shapes of a product into its layer, and connects it.
+template <class L>
+void settleBatched(ConvertCall& call, DimSpan sizes, const BatchedMatmulLayer::Side& a,
+                   const BatchedMatmulLayer::Side& b, std::vector<TensorId> inputs) {
+  const DimSpan batch = sizes.first(sizes.size() - 2);
+  const TensorId output = call.makeResult();
+  auto& layer = call.add<L>();
+  layer.outer = batch.size() == 2 ? batch[0] : 1;
+  layer.inner = batch.empty() ? 1 : batch.back();
+  layer.m = sizes[sizes.size() - 2];
+  layer.n = sizes.back();
+  layer.k = call.tensor(0).size(call.tensor(0).rank() - 1);
+  layer.a = a;
+  layer.b = b;
+  layer.inputs = std::move(inputs);
+  layer.outputs = {output};
+  if constexpr (std::is_same_v<L, BatchedMatmulLayer>)
+    layer.c = {layer.inner * layer.m * layer.n, layer.m * layer.n, layer.n, 1};
+}
+
 // The product of two tensors as matrices; empty, or why there is no such layer.
 std::string_view addBatched(ConvertCall& call) {
   Tensor x = call.tensor(0), y = call.tensor(1);
@@ -209,23 +251,33 @@ std::string_view addBatched(ConvertCall& call) {
   DimSpan sizes(spec.sizes.data(), spec.sizes.size());
   DimSpan batch = sizes.first(sizes.size() - 2);
   std::optional<BatchedMatmulLayer::Side> a = sideOf(x, batch), b = sideOf(y, batch);
-  int64_t m = sizes[sizes.size() - 2], n = sizes.back(), k = x.size(x.rank() - 1);
   if (!a || !b) return "there are more than two batch dimensions";
-  if (m == 0 || n == 0 || k == 0 || checkedNumel(sizes) == 0) return kEmpty;
-  TensorId ida = call.operand(0), idb = call.operand(1);
-  TensorId output = call.makeResult();
-  auto& layer = call.add<BatchedMatmulLayer>();
-  layer.outer = batch.size() == 2 ? batch[0] : 1;
-  layer.inner = batch.empty() ? 1 : batch.back();
-  layer.m = m;
-  layer.n = n;
-  layer.k = k;
-  layer.a = *a;
-  layer.b = *b;
-  layer.c = {layer.inner * m * n, m * n, n, 1};
-  layer.inputs = {ida, idb};
-  layer.outputs = {output};
+  if (x.numel() == 0 || checkedNumel(sizes) == 0) return kEmpty;
+  settleBatched<BatchedMatmulLayer>(call, sizes, *a, *b, {call.operand(0), call.operand(1)});
   return {};
+}
+
+// Of f64, under two batch dimensions at most. A library takes matrices whose rows or columns are runs of neighbours;
+// what shares one matrix on the right is one on the left.
+void addDoubles(ConvertCall& call) {
+  const Dims sizes = call.spec().sizes;
+  const DimSpan batch = DimSpan(sizes.data(), sizes.size()).first(sizes.size() - 2);
+  auto side = [&](size_t i) {
+    Tensor t = call.tensor(i);
+    const int64_t rows = t.size(t.rank() - 2), columns = t.size(t.rank() - 1);
+    const int64_t down = t.stride(t.rank() - 2), across = t.stride(t.rank() - 1);
+    const bool isMatrix = (across == 1 && down >= columns) || (down == 1 && across >= rows);
+    if (isMatrix) return t;
+    const Tensor copy = call.makeTensor(t.dtype(), t.sizes());
+    call.add<MoveLayer>(call.network(), call.idOf(t), call.idOf(copy));
+    return copy;
+  };
+  const Tensor x = side(0), y = side(1);
+  std::vector<TensorId> inputs{call.idOf(x), call.idOf(y)};
+  if (y.rank() == 2 && x.isContiguous())
+    return settleBatched<DoubleMatmulLayer>(call, Dims{x.numel() / x.size(x.rank() - 1), sizes.back()},
+                                            {0, 0, x.size(x.rank() - 1), 1}, *sideOf(y, {}), std::move(inputs));
+  settleBatched<DoubleMatmulLayer>(call, sizes, *sideOf(x, batch), *sideOf(y, batch), std::move(inputs));
 }
 
 // Under more than two batch dimensions: as one, over which both sides are expanded.
@@ -267,17 +319,31 @@ void computeComplex(ConvertCall& call) {
 }
 
 bool areF32(const ConvertCall& call, size_t i, size_t k) { return isF32(call.tensor(i)) && isF32(call.tensor(k)); }
+bool isF64(const Tensor& t) { return t.dtype() == DType::Float64; }
+
+// The product of arguments `a` and `b`, and what is added to it.
+void computeSum(ConvertCall& call, std::string_view product, size_t a, const IValue& b, size_t added, double beta = 1,
+                double alpha = 1) {
+  IValue result = call.compute(product, {call.argument(a), b});
+  if (alpha != 1) result = call.compute("aten::mul.Scalar", {result, alpha});
+  if (beta != 0 && !call.isNone(added)) {
+    IValue other = call.argument(added);
+    if (beta != 1) other = call.compute("aten::mul.Scalar", {other, beta});
+    result = call.compute("aten::add.Tensor", {result, other});
+  }
+  call.setResult(0, result);
+}
 
 }  // namespace
 
 void convertLinear(ConvertCall& call) {
-  if (!isF32(call.tensor(0))) return convertToKernel(call, kNotF32);
+  const bool isDouble = isF64(call.tensor(0)) && isF64(call.tensor(1));
+  if (!isF32(call.tensor(0)) && !isDouble) return convertToKernel(call, kNotF32);
   if (!isConstantMatrix(call, 1)) {
-    if (!areF32(call, 0, 1) || call.tensor(1).rank() != 2) return convertToKernel(call, weightProblem(call, 1));
+    if (!(isDouble || areF32(call, 0, 1)) || call.tensor(1).rank() != 2)
+      return convertToKernel(call, weightProblem(call, 1));
     if (checkedNumel(call.spec().sizes) == 0 || call.tensor(0).numel() == 0) return convertToKernel(call, kEmpty);
-    IValue made = call.compute("aten::matmul", {call.argument(0), call.compute("aten::t", {call.argument(1)})});
-    if (!call.isNone(2)) made = call.compute("aten::add.Tensor", {made, call.argument(2)});
-    return call.setResult(0, made);
+    return computeSum(call, "aten::matmul", 0, call.compute("aten::t", {call.argument(1)}), 2);
   }
   Tensor w = call.tensor(1), bias = call.isNone(2) ? Tensor() : constantRow(call, 2, w.size(0));
   if (!call.isNone(2) && !bias.defined()) return convertToKernel(call, kBiasUnknown);
@@ -293,16 +359,21 @@ void convertMatmul(ConvertCall& call) {
   const DType complex = DType::Complex64;
   if (hasElements && call.tensor(0).dtype() == complex && call.tensor(1).dtype() == complex)
     return computeComplex(call);
-  if (areF32(call, 0, 1) && hasElements) {
+  const bool isDouble = isF64(call.tensor(0)) && isF64(call.tensor(1));
+  if ((isDouble || areF32(call, 0, 1)) && hasElements) {
     const int x = call.tensor(0).rank(), y = call.tensor(1).rank();
     if (x == 1 || y == 1) return computeVector(call);
     constexpr int kMostRank = 4;  // two dimensions of batches
     if (std::max(x, y) > kMostRank) return computeInOneBatch(call);
+    if (isDouble) return addDoubles(call);
   }
   if (std::string_view why = addBatched(call); !why.empty()) convertToKernel(call, why);
 }
 
 void convertAddmm(ConvertCall& call) {
+  const bool hasElements = checkedNumel(call.spec().sizes) != 0 && call.tensor(1).numel() != 0;
+  if (isF64(call.tensor(0)) && isF64(call.tensor(1)) && hasElements)
+    return computeSum(call, "aten::mm", 1, call.argument(2), 0, call.number(3), call.number(4));
   if (!isF32(call.tensor(1))) return convertToKernel(call, kNotF32);
   if (!isConstantMatrix(call, 2)) return convertToKernel(call, weightProblem(call, 2));
   if (call.number(3) != 1 || call.number(4) != 1) return convertToKernel(call, "beta or alpha is not 1");
@@ -313,17 +384,10 @@ void convertAddmm(ConvertCall& call) {
 
 // (self, batch1, batch2, beta, alpha): a product, a scale and a sum, which may be the scores of attention.
 void convertBaddbmm(ConvertCall& call) {
-  if (!isF32(call.tensor(0)) || !isF32(call.tensor(1))) return convertToKernel(call, kNotF32);
+  const bool isDouble = isF64(call.tensor(0)) && isF64(call.tensor(1));
+  if (!isDouble && !areF32(call, 0, 1)) return convertToKernel(call, kNotF32);
   if (checkedNumel(call.spec().sizes) == 0 || call.tensor(1).numel() == 0) return convertToKernel(call, kEmpty);
-  const double beta = call.number(3), alpha = call.number(4);
-  IValue result = call.compute("aten::bmm", {call.argument(1), call.argument(2)});
-  if (alpha != 1) result = call.compute("aten::mul.Scalar", {result, alpha});
-  if (beta != 0) {
-    IValue added = call.argument(0);
-    if (beta != 1) added = call.compute("aten::mul.Scalar", {added, beta});
-    result = call.compute("aten::add.Tensor", {result, added});
-  }
-  call.setResult(0, result);
+  computeSum(call, "aten::bmm", 1, call.argument(2), 0, call.number(3), call.number(4));
 }
 
 }  // namespace tscompile

@@ -78,7 +78,20 @@ class BatchedMatmulLayer : public Layer {
   Side c;  // of the output; its column stride is 1
 };
 
-// aten::linear, matmul, mm, bmm, addmm, baddbmm in f32.
+// The same of f64.
+class DoubleMatmulLayer : public Layer {
+ public:
+  using Side = BatchedMatmulLayer::Side;
+  using Layer::Layer;
+  std::string name() const override { return "batched_matmul"; }
+  double flops() const override { return 2.0 * static_cast<double>(outer * inner * m) * static_cast<double>(n * k); }
+  void run(Frame& frame) const override;
+
+  int64_t outer = 1, inner = 1, m = 0, n = 0, k = 0;
+  Side a, b;  // of inputs 0 and 1; the output is contiguous
+};
+
+// aten::linear, matmul, mm, bmm, addmm, baddbmm in f32 and f64.
 void convertLinear(ConvertCall& call);
 void convertMatmul(ConvertCall& call);
 void convertAddmm(ConvertCall& call);

@@ -2,6 +2,7 @@
 
 #include "runtime/engine/layers/move_layers.h"
 #include "runtime/kernels/layout.h"
+#include "runtime/reference/loops/copy.h"
 
 #include <algorithm>
 
@@ -31,6 +32,15 @@ TensorId addCopy(ConvertCall& call, TensorId from) {
     return to;
   }
   addConversion(call.network(), call.node(), from, to);
+  return to;
+}
+
+TensorId addFloats(ConvertCall& call, const Tensor& integers) {
+  if (!integers.storage()->isSymbolic()) return call.idOf(convertTensor(integers, DType::Float32));
+  TensorId from = call.idOf(integers);
+  if (!call.network()[from].contiguous) from = addCopy(call, from);
+  const TensorId to = call.network().addTensor(DType::Float32, call.network()[from].sizes);
+  call.add<ConvertLayer>(ConvertLayer::functionFor(integers.dtype(), DType::Float32), from, to);
   return to;
 }
 
@@ -141,6 +151,22 @@ void PointwiseLayer::settle(const Network& network) {
   if (!blocked || typeOf(outputs[0]) != DType::BFloat16) return;
   for (size_t i = 0; i < inputs.size(); ++i) program.retype(static_cast<int>(i), typeOf(inputs[i]));
   program.retypeOutput(DType::BFloat16);
+}
+
+std::string WideLoopLayer::name() const { return loopName(program); }
+
+void WideLoopLayer::run(Frame& frame) const {
+  const Dims& dims = frame.network()[outputs[0]].sizes;
+  SmallVector<int64_t, 64> strides;
+  for (TensorId id : inputs) {
+    const Dims each = broadcastStrides(frame.network()[id], dims.size());
+    strides.append(each.begin(), each.end());
+  }
+  SmallVector<PointwiseOperand, 16> operands;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    operands.push_back({frame.raw(inputs[i]), DimSpan(strides.data() + i * dims.size(), dims.size())});
+  void* to = frame.raw(outputs[0]);
+  runPointwise(program, dims, operands, std::span(&to, 1), frame.threads());
 }
 
 void PointwiseLayer::run(Frame& frame) const {

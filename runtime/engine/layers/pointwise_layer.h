@@ -33,12 +33,25 @@ class PointwiseLayer : public Layer, public LineLayer {
   void settle(const Network& network) override;
 };
 
+// Such loops on integers and on f64, which no other layer takes into its own.
+class WideLoopLayer : public Layer {
+ public:
+  using Layer::Layer;
+  std::string name() const override;
+  void run(Frame& frame) const override;
+
+  // Each input is broadcast to the sizes of the output.
+  PointwiseProgram program;
+};
+
 // What reports call such a loop: "pointwise of 3".
 std::string loopName(const PointwiseProgram& program);
 // The strides with which a tensor walks through sizes of so many dimensions that it is broadcast to.
 Dims broadcastStrides(const NetTensor& t, size_t rank);
 // Whether loops read and write elements of this dtype where the network has them.
 inline bool isPointwise(DType dtype) { return dtype == DType::Float32 || dtype == DType::Bool; }
+// All of a tensor of integers as floats.
+TensorId addFloats(ConvertCall& call, const Tensor& integers);
 // Appends the steps of `from` to `to`, its inputs being the values `inputs` of `to`. Returns the value of its output.
 int appendProgram(PointwiseProgram& to, const PointwiseProgram& from, std::span<const int> inputs);
 

@@ -20,12 +20,10 @@ class StepBuilder {
   int value(size_t i);
   // Argument i as a number that is known.
   double number(size_t i);
-  int constant(double v) { return program_.constant(static_cast<float>(v)); }
+  int constant(double v) { return program_.constant(v); }
   int step(PointwiseOp op, int a, int b = -1, int c = -1) { return program_.step(op, a, b, c); }
   // Steps with parameters.
-  int stepWith(double alpha, double beta, PointwiseOp op, int a) {
-    return program_.step(op, a, -1, -1, static_cast<float>(alpha), static_cast<float>(beta));
-  }
+  int stepWith(double alpha, double beta, PointwiseOp op, int a) { return program_.step(op, a, -1, -1, alpha, beta); }
   // value * alpha, where an argument says so.
   int scaled(int v, size_t alphaAt);
   // There are no such steps: why.
@@ -37,9 +35,19 @@ class StepBuilder {
   const ConvertCall& call() const { return call_; }
 
  private:
+  // What the steps are computed in: Float32, Int64, Float64; Undefined if there are no loops for that.
+  DType computeType() const;
+  // Why the steps cannot be computed in f32, on integers, on f64; empty if they can.
+  std::string_view narrowProblem() const;
+  std::string_view integerProblem() const;
+  std::string_view doubleProblem() const;
+  // Integers among the inputs of steps in f32, as floats.
+  void convertIntegers(std::vector<TensorId>& inputs);
+
   ConvertCall& call_;
   PointwiseProgram program_;
-  std::vector<TensorId> inputs_;
+  std::vector<size_t> arguments_;              // of each input of the program, its position in the call
+  bool hasFloat_ = false, hasDouble_ = false;  // among the operands that are known
   std::string_view problem_;
 };
 

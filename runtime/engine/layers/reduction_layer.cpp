@@ -41,6 +41,15 @@ void ReductionLayer::run(Frame& frame) const {
   });
 }
 
+std::string WideReductionLayer::name() const {
+  static constexpr std::string_view kNames[] = {"sum", "mean", "product", "max", "min", "any", "all", "count"};
+  return std::string(kNames[static_cast<size_t>(kind_)]);
+}
+
+void WideReductionLayer::run(Frame& frame) const {
+  reduce_(outer, count, inner, frame.raw(inputs[0]), frame.raw(outputs[0]), frame.threads());
+}
+
 namespace {
 
 constexpr std::string_view nameOf(ReductionOf of) {
@@ -53,10 +62,9 @@ constexpr std::string_view nameOf(ReductionOf of) {
       return "aten::amax";
     case ReductionOf::Product:
       return "aten::prod.dim_int";
-    case ReductionOf::Min:
-      break;
+    default:
+      return "aten::amin";
   }
-  return "aten::amin";
 }
 
 // Over these dimensions, counted from the front, none of which stays.
@@ -77,6 +85,29 @@ IValue reducedApart(const ConvertCall& call, ReductionOf of, const Tensor& x, co
   return shaped(call, reduced(call, of, reduced(call, of, x, last), others));
 }
 
+// Of integers, bools and f64: the dimensions group by group, from the last on.
+void addWide(ConvertCall& call, ReductionOf of, const Tensor& x, Dims dims) {
+  TensorId input = contiguousOperand(call, 0);
+  Dims sizes(x.sizes());
+  do {
+    size_t first = dims.size();
+    if (first > 0) --first;
+    while (first > 0 && dims[first - 1] + 1 == dims[first]) --first;
+    const size_t begin = dims.empty() ? 0 : static_cast<size_t>(dims[first]), end = begin + dims.size() - first;
+    const DType from = call.network()[input].dtype;
+    auto layer = std::make_unique<WideReductionLayer>(call.node(), of, wideReducer(of, from, call.spec().dtype));
+    for (size_t d = 0; d < sizes.size(); ++d)
+      (d < begin ? layer->outer : d < end ? layer->count : layer->inner) *= sizes[d];
+    for (size_t d = begin; d < end; ++d) sizes[d] = 1;
+    layer->inputs = {input};
+    input = first == 0 ? call.makeResult() : call.network().addTensor(call.spec().dtype, sizes);
+    layer->outputs = {input};
+    call.network().layers.push_back(std::move(layer));
+    dims.resize(first);
+    if (of == ReductionOf::Count) of = ReductionOf::Sum;
+  } while (!dims.empty());
+}
+
 // Of complex numbers, the parts.
 IValue reducedParts(const ConvertCall& call, ReductionOf of, const Tensor& x, const Dims& dims) {
   const IValue pairs = reduced(call, of, call.compute("aten::view_as_real", {x}), dims);
@@ -90,15 +121,21 @@ void convertReduction(ConvertCall& call) {
   Tensor x = call.tensor(0);
   constexpr bool kAdds = kOf == ReductionOf::Sum || kOf == ReductionOf::Mean;
   const bool isComplex = kAdds && x.dtype() == DType::Complex64 && call.spec().dtype == x.dtype() && x.rank() > 0;
-  if (!isComplex && (!isF32(x) || call.spec().dtype != DType::Float32)) return convertToKernel(call, kNotF32);
+  const bool isNarrow = isF32(x) && call.spec().dtype == DType::Float32;
+  const WideReducer wide = isNarrow ? nullptr : wideReducer(kOf, x.dtype(), call.spec().dtype);
+  if (!isComplex && !isNarrow && !wide) return convertToKernel(call, "no layer reduces this dtype");
   if (x.numel() == 0) return convertToKernel(call, kEmpty);
-  const bool hasDims = call.size() > 2 && x.rank() > 0;
+  const bool hasDims = (call.size() > 2 || kOf == ReductionOf::Count) && call.size() > 1 && x.rank() > 0;
   Dims dims;
   if (hasDims && !call.isNone(1)) dims = call.dims(1, x.rank(), true);
   if (dims.empty())
     for (int d = 0; d < x.rank(); ++d) dims.push_back(d);
   std::sort(dims.begin(), dims.end());
   if (isComplex) return call.setResult(0, reducedParts(call, kOf, x, dims));
+  int64_t reduced = 1;
+  for (int64_t d : dims) reduced *= x.size(static_cast<int>(d));
+  if (x.numel() / reduced != checkedNumel(call.spec().sizes)) return convertToKernel(call, "no dimensions are named");
+  if (wide) return addWide(call, kOf, x, dims);
   auto layer = std::make_unique<ReductionLayer>(call.node());
   layer->kind = kOf == ReductionOf::Max       ? RowReduction::Max
                 : kOf == ReductionOf::Min     ? RowReduction::Min
@@ -107,8 +144,6 @@ void convertReduction(ConvertCall& call) {
   layer->isMean = kOf == ReductionOf::Mean;
   const int first = dims.empty() ? 0 : static_cast<int>(dims.front()),
             end = dims.empty() ? 0 : static_cast<int>(dims.back()) + 1;
-  int64_t reduced = 1;
-  for (int64_t d : dims) reduced *= x.size(static_cast<int>(d));
   for (int d = 0; d < x.rank(); ++d) (d < first ? layer->outer : d < end ? layer->count : layer->inner) *= x.size(d);
   if (layer->count != reduced) return call.setResult(0, reducedApart(call, kOf, x, dims));
   TensorId input = contiguousOperand(call, 0);
@@ -132,5 +167,8 @@ template void convertReduction<ReductionOf::Mean>(ConvertCall& call);
 template void convertReduction<ReductionOf::Max>(ConvertCall& call);
 template void convertReduction<ReductionOf::Min>(ConvertCall& call);
 template void convertReduction<ReductionOf::Product>(ConvertCall& call);
+template void convertReduction<ReductionOf::Any>(ConvertCall& call);
+template void convertReduction<ReductionOf::All>(ConvertCall& call);
+template void convertReduction<ReductionOf::Count>(ConvertCall& call);
 
 }  // namespace tscompile

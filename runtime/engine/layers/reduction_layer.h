@@ -1,17 +1,18 @@
-// Sums, means, products and extremes over dimensions that lie next to each other, in f32.
+// Sums, means, products, extremes and truth over dimensions that lie next to each other.
 #pragma once
 
 #include "runtime/engine/network/convert_call.h"
 #include "runtime/engine/network/frame.h"
 #include "runtime/kernels/pointwise.h"
 #include "runtime/kernels/reductions.h"
+#include "runtime/kernels/wide/wide_reductions.h"
 
 #include <array>
 #include <vector>
 
 namespace tscompile {
 
-// [outer][count][inner] -> [outer][inner] of contiguous tensors.
+// [outer][count][inner] -> [outer][inner] of contiguous tensors of f32.
 class ReductionLayer : public Layer {
  public:
   using Layer::Layer;
@@ -31,8 +32,22 @@ class ReductionLayer : public Layer {
   int64_t innerRows = 1, innerCount = 1;
 };
 
+// The same of integers, bools and f64, and what is asked of any elements.
+class WideReductionLayer : public Layer {
+ public:
+  WideReductionLayer(const Node* node, WideReduction kind, WideReducer reduce)
+      : Layer(node), kind_(kind), reduce_(reduce) {}
+  std::string name() const override;
+  void run(Frame& frame) const override;
+  int64_t outer = 1, count = 1, inner = 1;
+
+ private:
+  WideReduction kind_;
+  WideReducer reduce_;
+};
+
 // (self) or (self, dimensions, keepdim), with or without a dtype behind.
-enum class ReductionOf : uint8_t { Sum, Mean, Max, Min, Product };
+using ReductionOf = WideReduction;
 template <ReductionOf kOf>
 void convertReduction(ConvertCall& call);
 

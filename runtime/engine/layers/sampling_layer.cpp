@@ -2,7 +2,9 @@
 
 #include "runtime/call/thread_pool.h"
 #include "runtime/engine/layers/operands.h"
-#include "runtime/kernels/taps.h"
+#include "runtime/kernels/sampling/taps.h"
+
+#include <fmt/core.h>
 
 namespace tscompile {
 namespace {
@@ -180,5 +182,47 @@ void DeformedColumnsLayer::run(Frame& frame) const {
     }
   });
 }
+
+std::string RegionsLayer::name() const {
+  static constexpr std::string_view kNames[] = {"roi_align", "roi_pool", "ps_roi_align", "ps_roi_pool"};
+  return std::string(kNames[static_cast<size_t>(shape.pooling)]);
+}
+
+void RegionsLayer::run(Frame& frame) const {
+  const auto* regions = frame.data<float>(inputs[1]);
+  if (const int64_t stray = strayRegion(shape, regions); stray >= 0)
+    throw ExecutionError(ErrorKind::Model,
+                         fmt::format("region {} is of none of the {} images, or too large", stray, shape.images));
+  poolRegions(shape, frame.data<float>(inputs[0]), regions, frame.data<float>(outputs[0]),
+              outputs.size() > 1 ? frame.data<int32_t>(outputs[1]) : nullptr, frame.workspace(), frame.threads());
+}
+
+template <RegionPooling kPooling>
+void convertRegions(ConvertCall& call) {
+  const Tensor x = call.tensor(0), regions = call.tensor(1);
+  if (!isF32(x) || !isF32(regions)) return convertToKernel(call, kNotF32);
+  if (x.numel() == 0 || checkedNumel(call.spec().sizes) == 0) return convertToKernel(call, kEmpty);
+  if (x.size(1) * x.size(2) * x.size(3) > INT32_MAX) return convertToKernel(call, "the images are too large");
+  auto layer = std::make_unique<RegionsLayer>(call.node());
+  layer->inputs = {contiguousOperand(call, 0), contiguousOperand(call, 1)};
+  for (size_t i = 0; i < call.resultCount(); ++i) layer->outputs.push_back(call.makeResult(i));
+  constexpr bool kSamples = kPooling == RegionPooling::Align || kPooling == RegionPooling::PositionAlign;
+  layer->shape = {.pooling = kPooling,
+                  .images = x.size(0),
+                  .channels = x.size(1),
+                  .height = x.size(2),
+                  .width = x.size(3),
+                  .regions = regions.size(0),
+                  .pooledHeight = call.integer(3),
+                  .pooledWidth = call.integer(4),
+                  .scale = static_cast<float>(call.number(2)),
+                  .ratio = kSamples ? call.integer(5) : 0,
+                  .aligned = kPooling == RegionPooling::Align && call.flag(6)};
+  call.network().layers.push_back(std::move(layer));
+}
+template void convertRegions<RegionPooling::Align>(ConvertCall& call);
+template void convertRegions<RegionPooling::Max>(ConvertCall& call);
+template void convertRegions<RegionPooling::PositionAlign>(ConvertCall& call);
+template void convertRegions<RegionPooling::PositionMean>(ConvertCall& call);
 
 }  // namespace tscompile

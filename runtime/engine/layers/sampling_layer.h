@@ -1,8 +1,9 @@
-// Images and volumes read at the places that a grid or offsets tell, in f32.
+// Images and volumes read at the places that a grid, offsets or regions tell, in f32.
 #pragma once
 
 #include "runtime/engine/network/convert_call.h"
 #include "runtime/engine/network/frame.h"
+#include "runtime/kernels/sampling/regions.h"
 #include "runtime/reference/grid_coordinates.h"
 
 namespace tscompile {
@@ -33,5 +34,19 @@ class DeformedColumnsLayer : public Layer {
   int64_t kernelHeight = 1, kernelWidth = 1, outWidth = 1, offsetGroups = 1;
   int64_t step[2] = {}, pad[2] = {}, dilation[2] = {};  // down and across
 };
+
+// Inputs: images and regions; outputs: what is pooled of them and, but for Align, the places. All are contiguous.
+class RegionsLayer : public Layer {
+ public:
+  using Layer::Layer;
+  std::string name() const override;
+  size_t workspace() const override { return regionsWorkspace(shape); }
+  void run(Frame& frame) const override;
+  RegionShape shape;
+};
+
+// (input, rois, scale, pooled height, pooled width), and for samples their ratio, and whether corners are aligned
+template <RegionPooling kPooling>
+void convertRegions(ConvertCall& call);
 
 }  // namespace tscompile

@@ -140,6 +140,34 @@ void ScatterLayer::run(Frame& frame) const {
   });
 }
 
+void OneHotLayer::run(Frame& frame) const {
+  const NetTensor& out = frame.network()[outputs[0]];
+  const int64_t count = out.sizes.back(), rows = out.numel / count,
+                pieces = std::clamp<int64_t>(out.numel >> 14, 1, 64);
+  const auto* classes = frame.data<int64_t>(inputs[0]);
+  auto* to = frame.data<int64_t>(outputs[0]);
+  parallelFor(pieces, pieces == 1 ? 1 : frame.threads(), [&](int64_t p) {
+    const Piece piece = pieceOf(rows, pieces, p);
+    std::fill(to + piece.begin * count, to + piece.end * count, int64_t{0});
+    for (int64_t i = piece.begin; i < piece.end; ++i) {
+      // The interpreter does it again, and tells what is wrong with it.
+      if (classes[i] < 0 || classes[i] >= count) [[unlikely]]
+        throw ExecutionError(ErrorKind::Model, "a class is out of range");
+      to[i * count + classes[i]] = 1;
+    }
+  });
+}
+
+void convertOneHot(ConvertCall& call) {
+  const Tensor classes = call.tensor(0);
+  if (classes.dtype() != DType::Int64 || classes.numel() == 0 || call.integer(1) < 1)
+    return convertToKernel(call, "the classes are not int64, or unknown in number");
+  const TensorId input = contiguousOperand(call, 0), output = call.makeResult();
+  auto& layer = call.add<OneHotLayer>();
+  layer.inputs = {input};
+  layer.outputs = {output};
+}
+
 void addScatter(ConvertCall& call, How how) {
   Tensor x = call.tensor(0), index = call.tensor(2);
   if (!isF32(x)) return convertToKernel(call, kNotF32);

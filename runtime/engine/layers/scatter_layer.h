@@ -19,6 +19,17 @@ class ScatterLayer : public Layer {
   float value = 0;
 };
 
+// A row of zeros for each class, with a 1 at its place.
+class OneHotLayer : public Layer {
+ public:
+  using Layer::Layer;
+  std::string name() const override { return "one_hot"; }
+  void run(Frame& frame) const override;
+};
+
+// (self, number of classes)
+void convertOneHot(ConvertCall& call);
+
 // (self, dim, index, source or number, ..)
 void addScatter(ConvertCall& call, ScatterLayer::How how);
 void convertScatter(ConvertCall& call);

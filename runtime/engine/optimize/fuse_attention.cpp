@@ -53,7 +53,7 @@ class AttentionFuser {
 
   std::optional<float> constantOf(const PointwiseLayer& layer, int value) const {
     const Value& v = layer.program.values()[static_cast<size_t>(value)];
-    if (v.kind == Value::Kind::Constant) return v.alpha;
+    if (v.kind == Value::Kind::Constant) return static_cast<float>(v.alpha);
     if (v.kind != Value::Kind::Input) return std::nullopt;
     TensorId id = layer.inputs[static_cast<size_t>(v.index)];
     if (!n_.isConstant(id) || n_[id].numel != 1 || !n_[id].isFloat()) return std::nullopt;

@@ -86,8 +86,8 @@ class ProductFuser {
     const std::optional<Activation> activation = activationOf(step->op);
     if (!activation) return false;
     product.activation = *activation;
-    product.alpha = step->alpha;
-    product.beta = step->beta;
+    product.alpha = static_cast<float>(step->alpha);
+    product.beta = static_cast<float>(step->beta);
     PointwiseProgram copy;
     copy.output(copy.step(PointwiseOp::Copy, copy.input()));
     after.program = std::move(copy);
@@ -137,8 +137,8 @@ class ProductFuser {
     };
     if (std::optional<Activation> activation = activationOf(step->op); activation && layer.inputs.size() == 1) {
       product.activation = *activation;
-      product.alpha = step->alpha;
-      product.beta = step->beta;
+      product.alpha = static_cast<float>(step->alpha);
+      product.beta = static_cast<float>(step->beta);
       return true;
     }
     if (step->op == PointwiseOp::MulAdd && layer.inputs.size() == 3)

@@ -3,11 +3,13 @@
 #include "runtime/call/thread_pool.h"
 #include "runtime/kernels/order/ranks.h"
 #include "runtime/kernels/reductions.h"
+#include "runtime/kernels/wide/vector_math.h"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <numeric>
 #include <type_traits>
 #include <utility>
@@ -207,12 +209,77 @@ bool selectDistinct(bool isLargest, const float* run, int64_t n, int64_t k, uint
   return true;
 }
 
-template <bool kLargest>
-void selectMany(const float* run, int64_t n, int64_t k, bool isSorted, uint64_t* kept, Item* items) {
-  if (isSorted && k > 0 && selectDistinct(kLargest, run, n, k, kept, kept + n, items)) return;
-  for (int64_t i = 0; i < n; ++i) items[i] = {run[i], static_cast<int32_t>(i)};
-  std::nth_element(items, items + k - 1, items + n, before<kLargest>);
-  if (isSorted) std::sort(items, items + k - 1, before<kLargest>);
+// std::nth_element by keys, which leaves equal ones where libstdc++'s does: the same pivots, and the same exchanges.
+// What each side of a pivot has to give away is listed first, without branches that nobody could foretell.
+class Selection {
+ public:
+  // `lists` is scratch for 2 n numbers.
+  Selection(uint64_t* items, int64_t n, uint32_t* lists) : items_(items), end_(n), low_(lists), high_(lists + n) {}
+
+  // False if pivots were so bad that libstdc++ would go another way; the items are in any order then.
+  bool bring(int64_t nth) {
+    for (int depth = 2 * static_cast<int>(std::bit_width(static_cast<uint64_t>(end_)) - 1); end_ - begin_ > 3;
+         --depth) {
+      if (depth == 0) return false;
+      const int64_t cut = partition();
+      (cut <= nth ? begin_ : end_) = cut;
+    }
+    for (int64_t i = begin_ + 1; i < end_; ++i)
+      for (int64_t j = i; j > begin_ && isBefore(j, j - 1); --j) std::swap(items_[j], items_[j - 1]);
+    return true;
+  }
+
+ private:
+  uint32_t key(int64_t i) const { return static_cast<uint32_t>(items_[i] >> 32); }
+  bool isBefore(int64_t a, int64_t b) const { return key(a) < key(b); }
+
+  int64_t median(int64_t a, int64_t b, int64_t c) const {
+    if (isBefore(a, b)) return isBefore(b, c) ? b : isBefore(a, c) ? c : a;
+    return isBefore(a, c) ? a : isBefore(b, c) ? c : b;
+  }
+
+  int64_t partition() {
+    const int64_t first = begin_ + 1;
+    std::swap(items_[begin_], items_[median(first, begin_ + (end_ - begin_) / 2, end_ - 1)]);
+    const uint32_t pivot = key(begin_);
+    int64_t lows = 0, highs = 0;  // how many are not before the pivot, from the front, and not behind it, from the back
+    for (int64_t i = first; i < end_; ++i) {
+      low_[lows] = static_cast<uint32_t>(i);
+      lows += key(i) >= pivot;
+    }
+    for (int64_t i = end_; i-- > first;) {
+      high_[highs] = static_cast<uint32_t>(i);
+      highs += key(i) <= pivot;
+    }
+    int64_t pairs = 0;
+    for (; pairs < lows && pairs < highs && low_[pairs] < high_[pairs]; ++pairs)
+      std::swap(items_[low_[pairs]], items_[high_[pairs]]);
+    const int64_t next = pairs < lows ? low_[pairs] : end_;
+    return pairs > 0 ? std::min<int64_t>(next, high_[pairs - 1]) : next;
+  }
+
+  uint64_t* items_;
+  int64_t begin_ = 0, end_;
+  uint32_t *low_, *high_;
+};
+
+// There is room for 2 n keys.
+void selectMany(bool isLargest, const float* run, int64_t n, int64_t k, bool isSorted, uint64_t* keys, Item* items) {
+  if (isSorted && selectDistinct(isLargest, run, n, k, keys, keys + n, items)) return;
+  auto read = [&] {
+    for (int64_t i = 0; i < n; ++i) keys[i] = keyed(run[i], isLargest, i);
+  };
+  auto isBefore = [](uint64_t a, uint64_t b) { return a >> 32 < b >> 32; };
+  read();
+  if (!Selection(keys, n, reinterpret_cast<uint32_t*>(keys + n)).bring(k - 1)) {
+    read();
+    std::nth_element(keys, keys + k - 1, keys + n, isBefore);
+  }
+  if (isSorted) std::sort(keys, keys + k - 1, isBefore);
+  for (int64_t i = 0; i < k; ++i) {
+    const auto place = static_cast<int32_t>(keys[i] & UINT32_MAX);
+    items[i] = {run[place], place};
+  }
 }
 
 bool isFew(int64_t k, int64_t count) { return k * 64 <= count; }
@@ -245,6 +312,68 @@ template void runningTotal(bool, const LaneShape&, const float*, float*, int);
 template void runningTotal(bool, const LaneShape&, const int64_t*, int64_t*, int);
 template void runningTotal(bool, const LaneShape&, const int32_t*, int64_t*, int);
 template void runningTotal(bool, const LaneShape&, const bool*, int64_t*, int);
+
+namespace {
+
+double logOfSum(double a, double b) {
+  const double low = std::isnan(b) ? b : std::min(a, b), high = std::isnan(b) ? b : std::max(a, b);
+  if (low == high && !std::isfinite(low)) return a;
+  return std::log1p(std::exp(low - high)) + high;
+}
+
+constexpr int64_t kLogBlock = 64;  // elements that share a largest one
+
+// The same for a block, by its largest element: exponentials and logarithms are of vectors. False if some are not
+// finite, or so far apart that nothing would be left of the small ones.
+bool addLogBlock(const float* in, int64_t step, int64_t count, double& sum, double* out) {
+  constexpr double kMostApart = 600;
+  constexpr int64_t kWidth = kLanes<F64x4>;
+  const bool isFirst = sum == -std::numeric_limits<double>::infinity();
+  double most = isFirst ? static_cast<double>(in[0]) : sum, least = in[0];
+  for (int64_t i = 0; i < count; ++i) {
+    const double x = in[i * step];
+    out[i] = x;
+    most = x > most ? x : most;
+    least = x < least || x != x ? x : least;
+  }
+  if (!(most - least < kMostApart) || !(isFirst || most - sum < kMostApart)) return false;
+  std::fill(out + count, out + (count + kWidth - 1) / kWidth * kWidth, most);
+  auto each = [&](auto function) {
+    for (int64_t i = 0; i < count; i += kWidth) {
+      F64x4 v;
+      std::memcpy(&v, out + i, sizeof v);
+      v = function(v);
+      std::memcpy(out + i, &v, sizeof v);
+    }
+  };
+  each([&](F64x4 x) { return exp(x - most); });
+  double total = isFirst ? 0 : std::exp(sum - most);
+  for (int64_t i = 0; i < count; ++i) out[i] = total += out[i];
+  each([&](F64x4 x) { return log(x) + most; });
+  sum = out[count - 1];
+  return true;
+}
+
+}  // namespace
+
+void runningLogOfSum(const LaneShape& s, const float* in, float* out, int threads) {
+  const int64_t pieces = std::clamp<int64_t>(s.lanes(), 1, kMostPieces);
+  parallelFor(pieces, threadsFor(s, threads), [&](int64_t p) {
+    const Piece piece = pieceOf(s.lanes(), pieces, p);
+    for (int64_t lane = piece.begin; lane < piece.end; ++lane) {
+      const int64_t start = startOf(s, lane, s.count);
+      double sum = -std::numeric_limits<double>::infinity();
+      for (int64_t i = 0; i < s.count; i += kLogBlock) {
+        const int64_t count = std::min(kLogBlock, s.count - i);
+        const float* from = in + start + i * s.inner;
+        alignas(64) double made[kLogBlock];
+        if (!addLogBlock(from, s.inner, count, sum, made))
+          for (int64_t k = 0; k < count; ++k) made[k] = sum = logOfSum(static_cast<double>(from[k * s.inner]), sum);
+        for (int64_t k = 0; k < count; ++k) out[start + (i + k) * s.inner] = static_cast<float>(made[k]);
+      }
+    }
+  });
+}
 
 size_t extremesWorkspace(const LaneShape& s) {
   return s.inner > 1
@@ -358,8 +487,7 @@ void firstOfLanes(bool isLargest, bool isSorted, int64_t k, const LaneShape& s, 
     if (few)
       isLargest ? selectFew<true>(run, s.count, k, first, best) : selectFew<false>(run, s.count, k, first, best);
     else
-      isLargest ? selectMany<true>(run, s.count, k, isSorted, keys, first)
-                : selectMany<false>(run, s.count, k, isSorted, keys, first);
+      selectMany(isLargest, run, s.count, k, isSorted, keys, first);
     const int64_t to = startOf(s, lane, k);
     for (int64_t i = 0; i < k; ++i) {
       values[to + i * s.inner] = first[i].value;

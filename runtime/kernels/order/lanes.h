@@ -17,6 +17,9 @@ struct LaneShape {
 template <class In, class Out>
 void runningTotal(bool isProduct, const LaneShape& shape, const In* in, Out* out, int threads);
 
+// out[o][i][c] = log of the sum of exp(in[o][0..i][c]), in f64.
+void runningLogOfSum(const LaneShape& shape, const float* in, float* out, int threads);
+
 // Of each lane the largest or smallest value and its place, the first of several; NaN wins, the first. Either result
 // may be null.
 size_t extremesWorkspace(const LaneShape& shape);

@@ -317,8 +317,11 @@ int softshrinkSteps(StepBuilder& b) {
   return b.step(PointwiseOp::Sub, x, b.stepWith(-b.number(1), b.number(1), PointwiseOp::Clamp, x));
 }
 int softplusSteps(StepBuilder& b) {
-  if (b.number(1) != 1 || b.number(2) != 20) return b.fail("beta is not 1, or the threshold is not 20");
-  return b.step(PointwiseOp::Softplus, b.value(0));
+  const double beta = b.number(1);
+  if (b.number(2) != 20) return b.fail("the threshold is not 20");
+  if (beta == 1) return b.step(PointwiseOp::Softplus, b.value(0));
+  const int scaled = b.step(PointwiseOp::Mul, b.value(0), b.constant(beta));
+  return b.step(PointwiseOp::Div, b.step(PointwiseOp::Softplus, scaled), b.constant(beta));
 }
 
 constexpr TraitSet kOneStep{Trait::Elementwise}, kSeveralSteps{Trait::Elementwise, Trait::RoundsOnce};

@@ -78,6 +78,14 @@ int clampTensorsSteps(StepBuilder& b) {
   return b.call().isNone(2) ? x : b.step(PointwiseOp::Min, x, b.value(2));
 }
 
+// The other one, where one is NaN.
+template <PointwiseOp kOp>
+int withoutNan(StepBuilder& b) {
+  const int x = b.value(0), y = b.value(1);
+  const int known = b.step(PointwiseOp::Where, b.step(PointwiseOp::IsNan, y), x, b.step(kOp, x, y));
+  return b.step(PointwiseOp::Where, b.step(PointwiseOp::IsNan, x), y, known);
+}
+
 }  // namespace
 
 void registerClampOps(OpRegistry& ops) {
@@ -100,9 +108,9 @@ void registerClampOps(OpRegistry& ops) {
   add({"aten::maximum", "aten::max.other"}, inferBinary, kMaximum, kMax, InPlace::No);
   add({"aten::minimum", "aten::min.other"}, inferBinary, kMinimum, kMin, InPlace::No);
   add({"aten::fmax"}, inferBinary, binaryKernel<kReals, [](auto a, auto b) { return a >= b || b != b ? a : b; }>,
-      nullptr, InPlace::No);
+      convertPointwise<withoutNan<PointwiseOp::Max>>, InPlace::No);
   add({"aten::fmin"}, inferBinary, binaryKernel<kReals, [](auto a, auto b) { return a <= b || b != b ? a : b; }>,
-      nullptr, InPlace::No);
+      convertPointwise<withoutNan<PointwiseOp::Min>>, InPlace::No);
 }
 
 }  // namespace tscompile

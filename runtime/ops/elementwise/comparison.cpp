@@ -61,6 +61,17 @@ void equalKernel(KernelCall& call) {
   call.setResult(allTrue(same));
 }
 
+int iscloseSteps(StepBuilder& b) {
+  const int x = b.value(0), y = b.value(1), distance = b.step(PointwiseOp::Abs, b.step(PointwiseOp::Sub, x, y));
+  const int part = b.step(PointwiseOp::Abs, b.step(PointwiseOp::Mul, b.constant(b.number(2)), y));
+  const int isNear = b.step(PointwiseOp::Le, distance, b.step(PointwiseOp::Add, b.constant(b.number(3)), part));
+  const int isFinite = b.step(PointwiseOp::Lt, distance, b.constant(std::numeric_limits<double>::infinity()));
+  const int is = b.step(PointwiseOp::Or, b.step(PointwiseOp::Eq, x, y), b.step(PointwiseOp::And, isNear, isFinite));
+  if (!b.call().flag(4)) return is;
+  return b.step(PointwiseOp::Or, is,
+                b.step(PointwiseOp::And, b.step(PointwiseOp::IsNan, x), b.step(PointwiseOp::IsNan, y)));
+}
+
 // ---- isin ----
 
 void inferIsin(InferCall& call) {
@@ -160,7 +171,11 @@ void registerComparisonOps(OpRegistry& ops) {
            .inplace = InPlace::Direct,
            .traits = {Trait::Elementwise}});
 
-  ops.add({.schema = "aten::isclose", .infer = inferIsclose, .kernel = iscloseKernel, .dtypes = kAllTypes});
+  ops.add({.schema = "aten::isclose",
+           .infer = inferIsclose,
+           .kernel = iscloseKernel,
+           .convert = convertPointwise<iscloseSteps>,
+           .dtypes = kAllTypes});
   constexpr TraitSet kAsks{Trait::DependsOnElements};
   ops.add({.schema = "aten::allclose", .kernel = allcloseKernel, .dtypes = kAllTypes, .traits = kAsks});
   ops.add({.schema = "aten::equal", .kernel = equalKernel, .dtypes = kAllTypes, .traits = kAsks});

@@ -365,6 +365,11 @@ int lerpSteps(StepBuilder& b) {
                 fromEnd(b.step(PointwiseOp::Sub, b.constant(1), weight)));
 }
 
+int heavisideSteps(StepBuilder& b) {
+  const int x = b.value(0), atZero = b.value(1), zero = b.constant(0);
+  return b.step(PointwiseOp::Where, b.step(PointwiseOp::Eq, x, zero), atZero, b.step(PointwiseOp::Gt, x, zero));
+}
+
 constexpr TraitSet kPlain{Trait::Elementwise}, kCommutative{Trait::Elementwise, Trait::Commutative},
     kRounded{Trait::Elementwise, Trait::RoundsOnce};
 
@@ -400,7 +405,8 @@ void registerElementwiseBinaryOps(OpRegistry& ops) {
       convertPointwise<hypotSteps>, kCommutative);
   add({"aten::nextafter"}, inferBinary, nextafterKernel, nullptr);
   add({"aten::heaviside"}, inferHeaviside,
-      binaryKernel<kReals, [](auto x, auto atZero) { return x == 0 ? atZero : decltype(x)(0 < x); }>, nullptr);
+      binaryKernel<kReals, [](auto x, auto atZero) { return x == 0 ? atZero : decltype(x)(0 < x); }>,
+      convertPointwise<heavisideSteps>);
   add({"aten::gcd"}, inferBinary,
       integersOnlyKernel<[](int64_t a, int64_t b) { return static_cast<int64_t>(gcd(a, b)); }>, nullptr, kCommutative);
   add({"aten::lcm"}, inferBinary, integersOnlyKernel<[](int64_t a, int64_t b) { return lcm(a, b); }>, nullptr,

@@ -300,6 +300,80 @@ void logitKernel(KernelCall& call) {
   });
 }
 
+// ---- as steps ----
+
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+
+int mulBy(StepBuilder& b, int x, double factor) { return b.step(PointwiseOp::Mul, x, b.constant(factor)); }
+int plusNumber(StepBuilder& b, int x, double more) { return b.step(PointwiseOp::Add, x, b.constant(more)); }
+
+// The other side of a right triangle whose longest one is 1; NaN outside of [-1, 1].
+int otherSide(StepBuilder& b, int x) {
+  const int less = b.step(PointwiseOp::Sub, b.constant(1), x);
+  return b.step(PointwiseOp::Sqrt, b.step(PointwiseOp::Mul, less, plusNumber(b, x, 1)));
+}
+int asinSteps(StepBuilder& b) {
+  const int x = b.value(0);
+  return b.step(PointwiseOp::Atan2, x, otherSide(b, x));
+}
+int acosSteps(StepBuilder& b) {
+  const int x = b.value(0);
+  return b.step(PointwiseOp::Atan2, otherSide(b, x), x);
+}
+
+// Half of e^|x|, which fits where e^|x| does not.
+int halfExponential(StepBuilder& b, int size) {
+  const int root = b.step(PointwiseOp::Exp, mulBy(b, size, 0.5));
+  return b.step(PointwiseOp::Mul, mulBy(b, root, 0.5), root);
+}
+// With e = e^|x| - 1: (e + e / (e + 1)) / 2; what is far from 0 is half of e^|x|.
+int sinhSteps(StepBuilder& b) {
+  constexpr double kFar = 20;
+  const int x = b.value(0), size = b.step(PointwiseOp::Abs, x), e = b.step(PointwiseOp::Expm1, size);
+  const int near = mulBy(b, b.step(PointwiseOp::Add, e, b.step(PointwiseOp::Div, e, plusNumber(b, e, 1))), 0.5);
+  const int isFar = b.step(PointwiseOp::Gt, size, b.constant(kFar));
+  const int result = b.step(PointwiseOp::Where, isFar, halfExponential(b, size), near);
+  return b.step(PointwiseOp::Mul, result, b.step(PointwiseOp::Sign, x));
+}
+int coshSteps(StepBuilder& b) {
+  const int half = halfExponential(b, b.step(PointwiseOp::Abs, b.value(0)));
+  return b.step(PointwiseOp::Add, half, b.step(PointwiseOp::Div, b.constant(0.25), half));
+}
+
+// log(2 x), for numbers whose squares are too large.
+int logOfTwice(StepBuilder& b, int x) { return plusNumber(b, b.step(PointwiseOp::Log, x), std::numbers::ln2); }
+// log(a + sqrt(a^2 + 1)) for a = |x|, as log1p(a + a^2 / (1 + sqrt(a^2 + 1))).
+int asinhSteps(StepBuilder& b) {
+  constexpr double kFar = 1e9;
+  const int x = b.value(0), size = b.step(PointwiseOp::Abs, x), square = b.step(PointwiseOp::Square, size);
+  const int root = b.step(PointwiseOp::Sqrt, plusNumber(b, square, 1));
+  const int more = b.step(PointwiseOp::Div, square, plusNumber(b, root, 1));
+  const int near = b.step(PointwiseOp::Log1p, b.step(PointwiseOp::Add, size, more));
+  const int isFar = b.step(PointwiseOp::Gt, size, b.constant(kFar));
+  const int result = b.step(PointwiseOp::Where, isFar, logOfTwice(b, size), near);
+  return b.step(PointwiseOp::Mul, result, b.step(PointwiseOp::Sign, x));
+}
+// log(x + sqrt(x^2 - 1)), with t = x - 1 as log1p(t + sqrt(t) sqrt(t + 2)).
+int acoshSteps(StepBuilder& b) {
+  constexpr double kFar = 1e30;
+  const int x = b.value(0), t = plusNumber(b, x, -1);
+  const int roots =
+      b.step(PointwiseOp::Mul, b.step(PointwiseOp::Sqrt, t), b.step(PointwiseOp::Sqrt, plusNumber(b, t, 2)));
+  const int near = b.step(PointwiseOp::Log1p, b.step(PointwiseOp::Add, t, roots));
+  return b.step(PointwiseOp::Where, b.step(PointwiseOp::Gt, x, b.constant(kFar)), logOfTwice(b, x), near);
+}
+
+int logitSteps(StepBuilder& b) {
+  int x = b.value(0);
+  const double eps = b.call().isNone(1) ? -1 : b.number(1);
+  if (eps >= 0) x = b.stepWith(eps, 1 - eps, PointwiseOp::Clamp, x);
+  return b.step(PointwiseOp::Log, b.step(PointwiseOp::Div, x, b.step(PointwiseOp::Sub, b.constant(1), x)));
+}
+template <bool kNegative>
+int isInfinitySteps(StepBuilder& b) {
+  return b.step(PointwiseOp::Eq, b.value(0), b.constant(kNegative ? -kInfinite : kInfinite));
+}
+
 // ---- the records ----
 
 constexpr TypeSet kWithComplex = kVectors | kC128;
@@ -400,8 +474,10 @@ void registerPredicates(OpRegistry& ops) {
             convertPointwise<besideInfinity<PointwiseOp::Eq>>);
   predicate("aten::isfinite", unaryKernel<kNumbers, [](auto x) { return isFinite(x); }>, kAllTypes,
             convertPointwise<besideInfinity<PointwiseOp::Lt>>);
-  predicate("aten::isposinf", unaryKernel<kReals, [](auto x) { return isInf(x) && 0 < x; }>, kRealAndBool);
-  predicate("aten::isneginf", unaryKernel<kReals, [](auto x) { return isInf(x) && x < 0; }>, kRealAndBool);
+  predicate("aten::isposinf", unaryKernel<kReals, [](auto x) { return isInf(x) && 0 < x; }>, kRealAndBool,
+            convertPointwise<isInfinitySteps<false>>);
+  predicate("aten::isneginf", unaryKernel<kReals, [](auto x) { return isInf(x) && x < 0; }>, kRealAndBool,
+            convertPointwise<isInfinitySteps<true>>);
   predicate("aten::isreal", unaryKernel<kNumbers, [](auto x) { return std::imag(x) == 0; }>, kAllTypes);
   ops.add({.schema = "aten::nan_to_num",
            .infer = inferSameAsSelf,
@@ -444,7 +520,7 @@ void registerFunctions(OpRegistry& ops) {
            convertPointwise<PointwiseOp::Log10>, kAllTypes);
   function({"aten::log2"}, unaryKernel<kWithComplex, [](auto x) { return binaryLogarithm(x); }>,
            convertPointwise<PointwiseOp::Log2>, kAllTypes);
-  function({"aten::logit", "aten::special_logit"}, logitKernel, nullptr);
+  function({"aten::logit", "aten::special_logit"}, logitKernel, convertPointwise<logitSteps>);
 
   function({"aten::sqrt"}, unaryKernel<kFloats | kC128, [](auto x) { return sqrtOf(x); }>,
            convertPointwise<PointwiseOp::Sqrt>, kAllTypes, Cost::Step);
@@ -466,20 +542,22 @@ void registerFunctions(OpRegistry& ops) {
            kAllTypes);
   function({"aten::tan"}, unaryKernel<kWithComplex, [](auto x) { return tan(x); }>, convertPointwise<PointwiseOp::Tan>,
            kAllTypes);
-  function({"aten::asin", "aten::arcsin"}, unaryKernel<kWithComplex, [](auto x) { return asin(x); }>, nullptr,
-           kAllTypes);
-  function({"aten::acos", "aten::arccos"}, unaryKernel<kWithComplex, [](auto x) { return acos(x); }>, nullptr,
-           kAllTypes);
+  function({"aten::asin", "aten::arcsin"}, unaryKernel<kWithComplex, [](auto x) { return asin(x); }>,
+           convertPointwise<asinSteps>, kAllTypes);
+  function({"aten::acos", "aten::arccos"}, unaryKernel<kWithComplex, [](auto x) { return acos(x); }>,
+           convertPointwise<acosSteps>, kAllTypes);
   function({"aten::atan", "aten::arctan"}, unaryKernel<kWithComplex, [](auto x) { return atan(x); }>,
            convertPointwise<PointwiseOp::Atan>, kAllTypes);
-  function({"aten::sinh"}, unaryKernel<kWithComplex, [](auto x) { return sinh(x); }>, nullptr, kAllTypes);
-  function({"aten::cosh"}, unaryKernel<kWithComplex, [](auto x) { return cosh(x); }>, nullptr, kAllTypes);
+  function({"aten::sinh"}, unaryKernel<kWithComplex, [](auto x) { return sinh(x); }>, convertPointwise<sinhSteps>,
+           kAllTypes);
+  function({"aten::cosh"}, unaryKernel<kWithComplex, [](auto x) { return cosh(x); }>, convertPointwise<coshSteps>,
+           kAllTypes);
   function({"aten::tanh"}, unaryKernel<kWithComplex, [](auto x) { return tanh(x); }>,
            convertPointwise<PointwiseOp::Tanh>, kAllTypes);
-  function({"aten::asinh", "aten::arcsinh"}, unaryKernel<kWithComplex, [](auto x) { return asinh(x); }>, nullptr,
-           kAllTypes);
-  function({"aten::acosh", "aten::arccosh"}, unaryKernel<kWithComplex, [](auto x) { return acosh(x); }>, nullptr,
-           kAllTypes);
+  function({"aten::asinh", "aten::arcsinh"}, unaryKernel<kWithComplex, [](auto x) { return asinh(x); }>,
+           convertPointwise<asinhSteps>, kAllTypes);
+  function({"aten::acosh", "aten::arccosh"}, unaryKernel<kWithComplex, [](auto x) { return acosh(x); }>,
+           convertPointwise<acoshSteps>, kAllTypes);
   function({"aten::atanh", "aten::arctanh"}, unaryKernel<kWithComplex, [](auto x) { return atanh(x); }>,
            convertPointwise<PointwiseOp::Atanh>, kAllTypes);
   function({"aten::sinc", "aten::special_sinc"}, sincKernel, nullptr, kAllTypes);

@@ -118,6 +118,20 @@ void registerGammas(OpRegistry& ops) {
       binaryKernel<kFloats, [](auto x, auto q) { return hurwitzZeta(x, q); }>);
 }
 
+int normalCdfSteps(StepBuilder& b) {
+  const int e = b.step(PointwiseOp::Erf, b.step(PointwiseOp::Mul, b.value(0), b.constant(0.70710678118654752440)));
+  return b.step(PointwiseOp::Mul, b.step(PointwiseOp::Add, b.constant(1), e), b.constant(0.5));
+}
+
+// 0 where the factor is, but for logarithms of NaN.
+template <PointwiseOp kLogarithm>
+int timesLogarithm(StepBuilder& b) {
+  const int x = b.value(0), y = b.value(1);
+  const int isNothing = b.step(PointwiseOp::And, b.step(PointwiseOp::Eq, x, b.constant(0)),
+                               b.step(PointwiseOp::Not, b.step(PointwiseOp::IsNan, y)));
+  return b.step(PointwiseOp::Where, isNothing, b.constant(0), b.step(PointwiseOp::Mul, x, b.step(kLogarithm, y)));
+}
+
 void registerSpecialFunctions(OpRegistry& ops) {
   auto add = [&](std::initializer_list<std::string_view> names, KernelFunction kernel,
                  ConvertFunction convert = nullptr) {
@@ -134,10 +148,13 @@ void registerSpecialFunctions(OpRegistry& ops) {
   add({"aten::special_erfcx"}, unaryKernel<kFloats, [](auto x) { return scaledErfc(x); }>);
   add({"aten::special_ndtri"}, unaryKernel<kFloats, [](auto x) { return normalQuantile(x); }>);
   add({"aten::special_log_ndtr"}, unaryKernel<kFloats, [](auto x) { return logNormalCdf(x); }>);
-  add({"aten::special_ndtr"}, unaryKernel<kVectors, [](auto x) {
-        using T = Lane<decltype(x)>;
-        return (1 + erf(x * T(0.70710678118654752440))) * T(0.5);
-      }>);
+  add({"aten::special_ndtr"},
+      unaryKernel<kVectors,
+                  [](auto x) {
+                    using T = Lane<decltype(x)>;
+                    return (1 + erf(x * T(0.70710678118654752440))) * T(0.5);
+                  }>,
+      convertPointwise<normalCdfSteps>);
   add({"aten::special_entr"}, unaryKernel<kVectors, [](auto x) { return entropy(x); }>);
 
   add({"aten::i0", "aten::special_i0", "aten::special_modified_bessel_i0"},
@@ -159,10 +176,12 @@ void registerSpecialFunctions(OpRegistry& ops) {
 }
 
 void registerProducts(OpRegistry& ops) {
-  auto add = [&](std::initializer_list<std::string_view> names, KernelFunction kernel, InPlace inplace = InPlace::No) {
+  auto add = [&](std::initializer_list<std::string_view> names, KernelFunction kernel, InPlace inplace = InPlace::No,
+                 ConvertFunction convert = convertPointwise<timesLogarithm<PointwiseOp::Log>>) {
     addAliases(ops, names,
                {.infer = inferFloatBinary,
                 .kernel = kernel,
+                .convert = convert,
                 .inplace = inplace,
                 .traits = kPerElement,
                 .cost = Cost::Function});
@@ -173,7 +192,8 @@ void registerProducts(OpRegistry& ops) {
        "aten::special_xlogy.self_scalar"},
       kXLogY);
   add({"aten::special_xlog1py", "aten::special_xlog1py.other_scalar", "aten::special_xlog1py.self_scalar"},
-      binaryKernel<kVectors, [](auto x, auto y) { return xLog1pY(x, y); }>);
+      binaryKernel<kVectors, [](auto x, auto y) { return xLog1pY(x, y); }>, InPlace::No,
+      convertPointwise<timesLogarithm<PointwiseOp::Log1p>>);
 }
 
 // Each takes tensors, or a number in place of one of them.

@@ -193,6 +193,20 @@ void indexReduceKernel(KernelCall& call) {
            });
 }
 
+// The same places in all other dimensions.
+void convertIndexReduce(ConvertCall& call) {
+  const Tensor x = call.tensor(0), index = call.tensor(2), source = call.tensor(3);
+  if (x.dtype() != DType::Float32 || index.dtype() != DType::Int64 || x.rank() == 0 || source.rank() != x.rank())
+    return convertToKernel(call, "the elements are not float32, or a tensor has no dimensions");
+  if (x.numel() == 0 || source.numel() == 0) return convertToKernel(call, "a tensor has no elements");
+  const int64_t dim = call.dim(1, x.rank());
+  Dims along(static_cast<size_t>(x.rank()), 1);
+  along[static_cast<size_t>(dim)] = index.numel();
+  const IValue places =
+      call.compute("aten::expand", {call.compute("aten::reshape", {index, intList(along)}), intList(source.sizes())});
+  call.setResult(0, call.compute("aten::scatter_reduce.two", {x, dim, places, source, call.text(4), call.flag(5)}));
+}
+
 }  // namespace
 
 void registerIndexDimensionOps(OpRegistry& ops) {
@@ -224,6 +238,7 @@ void registerIndexDimensionOps(OpRegistry& ops) {
   ops.add({.schema = "aten::index_reduce",
            .infer = inferIndexAdd,
            .kernel = indexReduceKernel,
+           .convert = convertIndexReduce,
            .inplace = InPlace::Direct,
            .traits = {Trait::SetsStrides}});
 }

@@ -1,6 +1,6 @@
 // Diagonals and triangles of matrices, and matrices made of them: eye, tril, triu, diag, diag_embed, vander, one_hot.
 #include "ir/values/size_expression.h"
-#include "runtime/engine/network/convert_call.h"
+#include "runtime/engine/layers/scatter_layer.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/generate.h"
 #include "runtime/reference/loops/copy.h"
@@ -317,7 +317,11 @@ void registerTrianglesOps(OpRegistry& ops) {
   add("aten::diag_embed", inferDiagEmbed, diagEmbedKernel);
   add("aten::diagflat", inferDiagflat, diagflatKernel);
   add("aten::vander", inferVander, vanderKernel);
-  add("aten::one_hot", inferOneHot, oneHotKernel);
+  ops.add({.schema = "aten::one_hot",
+           .infer = inferOneHot,
+           .kernel = oneHotKernel,
+           .convert = convertOneHot,
+           .dtypes = kAllTypes});
 }
 
 }  // namespace tscompile

@@ -1,4 +1,5 @@
 // Losses that compare two tensors element by element.
+#include "runtime/engine/network/convert_call.h"
 #include "runtime/ops/layers/reduced_loss.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
@@ -445,16 +446,48 @@ void tripletKernel(KernelCall& call) {
       near, far);
 }
 
+// ---- losses of differences in engines ----
+
+IValue squareOf(ConvertCall& call, const IValue& difference) { return call.compute("aten::square", {difference}); }
+IValue sizeOf(ConvertCall& call, const IValue& difference) { return call.compute("aten::abs", {difference}); }
+
+// A parabola up to `bend`, behind it a line, whose slope is `slope`: z^2 * slope / (2 bend), slope * (z - bend / 2).
+IValue bentAt(ConvertCall& call, const IValue& difference, double bend, double slope) {
+  const IValue z = sizeOf(call, difference), isNear = call.compute("aten::lt.Scalar", {z, bend});
+  const IValue near = call.compute("aten::mul.Scalar", {squareOf(call, z), slope / (2 * bend)});
+  const IValue far = call.compute("aten::mul.Scalar", {call.compute("aten::sub.Scalar", {z, bend / 2, 1}), slope});
+  return call.compute("aten::where.self", {isNear, near, far});
+}
+IValue smoothSizeOf(ConvertCall& call, const IValue& difference) { return bentAt(call, difference, call.number(3), 1); }
+IValue huberOf(ConvertCall& call, const IValue& difference) {
+  return bentAt(call, difference, call.number(3), call.number(3));
+}
+
+template <IValue (*kLoss)(ConvertCall&, const IValue&)>
+void convertLoss(ConvertCall& call) {
+  const Tensor x = call.tensor(0), target = call.tensor(1);
+  if (x.dtype() != DType::Float32 || target.dtype() != DType::Float32)
+    return convertToKernel(call, "an argument is not float32");
+  if (x.numel() == 0 || target.numel() == 0) return convertToKernel(call, "a tensor has no elements");
+  if (call.size() > 3 && !(call.number(3) > 0)) return convertToKernel(call, "the loss has no bend");
+  const IValue losses = kLoss(call, call.compute("aten::sub.Tensor", {x, target, 1}));
+  const auto reduction = static_cast<LossReduction>(call.integer(2));
+  call.setResult(0, reduction == LossReduction::Mean  ? call.compute("aten::mean", {losses})
+                    : reduction == LossReduction::Sum ? call.compute("aten::sum", {losses})
+                                                      : losses);
+}
+
 }  // namespace
 
 void registerLossOps(OpRegistry& ops) {
-  auto add = [&](std::string_view name, InferFunction infer, KernelFunction kernel, DTypeSet dtypes = kRealAndBool) {
-    ops.add({.schema = name, .infer = infer, .kernel = kernel, .dtypes = dtypes});
+  auto add = [&](std::string_view name, InferFunction infer, KernelFunction kernel, DTypeSet dtypes = kRealAndBool,
+                 ConvertFunction convert = nullptr) {
+    ops.add({.schema = name, .infer = infer, .kernel = kernel, .convert = convert, .dtypes = dtypes});
   };
-  add("aten::mse_loss", inferFloatLoss<2>, mseKernel);
-  add("aten::l1_loss", inferL1, l1Kernel, kAllTypes);
-  add("aten::smooth_l1_loss", inferFloatLoss<2>, smoothL1Kernel);
-  add("aten::huber_loss", inferHuber, huberKernel);
+  add("aten::mse_loss", inferFloatLoss<2>, mseKernel, kRealAndBool, convertLoss<squareOf>);
+  add("aten::l1_loss", inferL1, l1Kernel, kAllTypes, convertLoss<sizeOf>);
+  add("aten::smooth_l1_loss", inferFloatLoss<2>, smoothL1Kernel, kRealAndBool, convertLoss<smoothSizeOf>);
+  add("aten::huber_loss", inferHuber, huberKernel, kRealAndBool, convertLoss<huberOf>);
   add("aten::kl_div", inferKlDiv, klDivKernel);
   add("aten::binary_cross_entropy", inferBce, bceKernel, kFloatingTypes);
   add("aten::binary_cross_entropy_with_logits", inferBceLogits, bceLogitsKernel, kFloatingTypes);

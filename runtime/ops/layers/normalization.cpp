@@ -525,6 +525,35 @@ void nativeGroupNormKernel(KernelCall& call) {
                call.tensor(2), call.number(7));
 }
 
+// ---- with weights that only a run knows: the norm without them, a factor and a sum ----
+
+// `kWeight`: which argument the weight is. The bias, if there is one, follows it.
+template <ConvertFunction kOfKnown, size_t kWeight, bool kHasBias, bool kByRows>
+void convertNorm(ConvertCall& call) {
+  const Tensor x = call.tensor(0);
+  bool isKnown = !isF32(x) || x.numel() == 0;
+  std::vector<IValue> arguments(call.size());
+  for (size_t i = 0; i < call.size(); ++i) arguments[i] = call.argument(i);
+  Dims sizes;
+  if (kByRows)
+    sizes = call.integers(1);
+  else
+    sizes.resize(static_cast<size_t>(x.rank() - 1), 1), sizes[0] = x.size(1);
+  bool isInput = false;
+  for (size_t i = kWeight; i < kWeight + 1 + kHasBias; ++i) {
+    isInput |= call.isNetworkTensor(i);
+    isKnown |= !call.isNone(i) && !isF32(call.tensor(i));
+    arguments[i] = IValue();
+  }
+  if (isKnown || !isInput) return kOfKnown(call);
+  IValue result = call.compute(call.op().fullName(), std::move(arguments));
+  auto shaped = [&](size_t i) { return call.compute("aten::reshape", {call.argument(i), intList(sizes)}); };
+  if (!call.isNone(kWeight)) result = call.compute("aten::mul.Tensor", {result, shaped(kWeight)});
+  if (kHasBias && !call.isNone(kWeight + 1))
+    result = call.compute("aten::add.Tensor", {result, shaped(kWeight + 1), 1});
+  call.setResult(0, result);
+}
+
 }  // namespace
 
 void registerNormalizationOps(OpRegistry& ops) {
@@ -545,12 +574,15 @@ void registerNormalizationOps(OpRegistry& ops) {
   add("aten::native_batch_norm", inferBatchNorm, keepingFormat<batchNormKernel>, convertNativeBatchNorm, kRunning);
   add("aten::_native_batch_norm_legit_no_training", inferBatchNorm, keepingFormat<batchNormKernel>,
       convertNativeBatchNorm);
-  add("aten::instance_norm", inferInstanceNorm, instanceNormKernel, convertInstanceNorm, kRunning, {Trait::RoundsOnce});
-  add("aten::layer_norm", inferLayerNorm, layerNormKernel, convertLayerNorm, {}, {Trait::RoundsOnce});
+  add("aten::instance_norm", inferInstanceNorm, instanceNormKernel, convertNorm<convertInstanceNorm, 1, true, false>,
+      kRunning, {Trait::RoundsOnce});
+  add("aten::layer_norm", inferLayerNorm, layerNormKernel, convertNorm<convertLayerNorm, 2, true, true>, {},
+      {Trait::RoundsOnce});
   add("aten::native_layer_norm", inferLayerNorm, layerNormKernel);
   add("aten::rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
-      inferRmsNorm, rmsNormKernel, convertRmsNorm);
-  add("aten::group_norm", inferGroupNorm, keepingFormat<groupNormKernel>, convertGroupNorm, {}, {Trait::RoundsOnce});
+      inferRmsNorm, rmsNormKernel, convertNorm<convertRmsNorm, 2, false, true>);
+  add("aten::group_norm", inferGroupNorm, keepingFormat<groupNormKernel>, convertNorm<convertGroupNorm, 2, true, false>,
+      {}, {Trait::RoundsOnce});
   add("aten::native_group_norm", inferNativeGroupNorm, keepingFormat<nativeGroupNormKernel>);
 }
 

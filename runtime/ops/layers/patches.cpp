@@ -257,6 +257,15 @@ bool isMovable(const ConvertCall& call) {
   return x.dtype() == DType::Float32 && x.numel() > 0;
 }
 
+void convertPixelUnshuffle(ConvertCall& call) {
+  if (!isMovable(call)) return convertToKernel(call, "the elements are not float32, or there are none");
+  const Tensor x = call.tensor(0);
+  const int64_t r = call.integer(1), h = x.size(x.rank() - 2) / r, w = x.size(x.rank() - 1) / r;
+  const IValue cut = call.compute("aten::reshape", {x, intList(Dims{-1, h, r, w, r})});
+  const IValue turned = call.compute("aten::permute", {cut, intList(Dims{0, 2, 4, 1, 3})});
+  call.setResult(0, call.compute("aten::reshape", {turned, intList(call.spec().sizes)}));
+}
+
 void convertChannelShuffle(ConvertCall& call) {
   if (!isMovable(call)) return convertToKernel(call, "the elements are not float32, or there are none");
   const Tensor x = call.tensor(0);
@@ -339,7 +348,8 @@ void registerPatchesOps(OpRegistry& ops) {
     ops.add({.schema = schema, .infer = infer, .kernel = kernel, .convert = convert, .dtypes = dtypes});
   };
   add("aten::pixel_shuffle", inferPixelShuffle, keepingFormat<pixelShuffleKernel>, kAllTypes, convertPixelShuffle);
-  add("aten::pixel_unshuffle", inferPixelUnshuffle, keepingFormat<pixelUnshuffleKernel>);
+  add("aten::pixel_unshuffle", inferPixelUnshuffle, keepingFormat<pixelUnshuffleKernel>, kAllTypes,
+      convertPixelUnshuffle);
   for (const char* name : {"aten::channel_shuffle", "aten::native_channel_shuffle"})
     add(name, inferChannelShuffle, keepingFormat<channelShuffleKernel>, kAllTypes, convertChannelShuffle);
   constexpr DTypeSet kColumns = kFloatingTypes | kComplexTypes | kBoolType;

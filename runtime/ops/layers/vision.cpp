@@ -37,26 +37,43 @@ void inferNms(InferCall& call) {
   call.result(DType::Int64, Dims{kUnknownSize});
 }
 
+// What a number of this type is greater than if it is greater than the threshold.
+template <class T>
+T greatestBelow(double threshold) {
+  const T t = static_cast<T>(threshold);
+  return static_cast<double>(t) > threshold ? std::nextafter(t, -std::numeric_limits<T>::infinity()) : t;
+}
+
 template <class T>
 std::vector<int64_t> keptBoxes(const T* boxes, const T* scores, int64_t n, double threshold, RunContext& context) {
   std::vector<int64_t> order(static_cast<size_t>(n)), kept;
+  std::vector<T> sides[5];  // of the boxes in order: left, top, right, bottom, and the area
   std::iota(order.begin(), order.end(), 0);
   // NaN counts as the greatest.
   std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
     return scores[a] != scores[a] ? scores[b] == scores[b] : scores[a] > scores[b];
   });
-  auto area = [](const T* b) { return (b[2] - b[0]) * (b[3] - b[1]); };
-  std::vector<bool> suppressed(static_cast<size_t>(n));
+  for (std::vector<T>& side : sides) side.resize(order.size());
   for (size_t i = 0; i < order.size(); ++i) {
-    if (suppressed[i]) continue;
+    const T* b = boxes + order[i] * 4;
+    for (size_t k = 0; k < 4; ++k) sides[k][i] = b[k];
+    sides[4][i] = (b[2] - b[0]) * (b[3] - b[1]);
+  }
+  const T *left = sides[0].data(), *top = sides[1].data(), *right = sides[2].data(), *bottom = sides[3].data(),
+          *area = sides[4].data();
+  std::vector<uint8_t> suppressed(order.size());
+  uint8_t* gone = suppressed.data();
+  const auto most = greatestBelow<T>(threshold);
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (gone[i]) continue;
     kept.push_back(order[i]);
-    const T* a = boxes + order[i] * 4;
+    const T l = left[i], t = top[i], r = right[i], b = bottom[i], a = area[i];
+    // All that follow, those that are gone as well: a loop without branches.
     for (size_t j = i + 1; j < order.size(); ++j) {
-      const T* b = boxes + order[j] * 4;
-      T width = std::max(T(0), std::min(a[2], b[2]) - std::max(a[0], b[0]));
-      T height = std::max(T(0), std::min(a[3], b[3]) - std::max(a[1], b[1]));
-      T common = width * height;
-      if (common / (area(a) + area(b) - common) > threshold) suppressed[j] = true;
+      const T width = std::max(T(0), std::min(r, right[j]) - std::max(l, left[j]));
+      const T height = std::max(T(0), std::min(b, bottom[j]) - std::max(t, top[j]));
+      const T common = width * height;
+      gone[j] |= static_cast<uint8_t>(common / (a + area[j] - common) > most);
     }
     context.checkInterrupt(static_cast<int64_t>(order.size() - i) * 4);
   }
@@ -548,8 +565,8 @@ void convertDeform(ConvertCall& call) {
 }  // namespace
 
 void registerVisionOps(OpRegistry& ops) {
-  auto add = [&](std::string_view name, InferFunction infer, KernelFunction kernel) {
-    ops.add({.schema = name, .infer = infer, .kernel = kernel, .dtypes = kFloatingTypes});
+  auto add = [&](std::string_view name, InferFunction infer, KernelFunction kernel, ConvertFunction convert) {
+    ops.add({.schema = name, .infer = infer, .kernel = kernel, .convert = convert, .dtypes = kFloatingTypes});
   };
   ops.add({.schema = "torchvision::nms",
            .infer = inferNms,
@@ -565,10 +582,12 @@ void registerVisionOps(OpRegistry& ops) {
            .kernel = deformKernel,
            .convert = convertDeform,
            .dtypes = {DType::Float16, DType::Float32, DType::Float64}});
-  add("torchvision::roi_align", inferRoi<false, false>, roiAlignKernel);
-  add("torchvision::roi_pool", inferRoi<false, true>, roiKernel<Roi::Pool>);
-  add("torchvision::ps_roi_align", inferRoi<true, true>, roiKernel<Roi::PositionAlign>);
-  add("torchvision::ps_roi_pool", inferRoi<true, true>, roiKernel<Roi::PositionPool>);
+  add("torchvision::roi_align", inferRoi<false, false>, roiAlignKernel, convertRegions<RegionPooling::Align>);
+  add("torchvision::roi_pool", inferRoi<false, true>, roiKernel<Roi::Pool>, convertRegions<RegionPooling::Max>);
+  add("torchvision::ps_roi_align", inferRoi<true, true>, roiKernel<Roi::PositionAlign>,
+      convertRegions<RegionPooling::PositionAlign>);
+  add("torchvision::ps_roi_pool", inferRoi<true, true>, roiKernel<Roi::PositionPool>,
+      convertRegions<RegionPooling::PositionMean>);
 }
 
 }  // namespace tscompile

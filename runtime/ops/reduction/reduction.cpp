@@ -394,6 +394,7 @@ void registerReductionOps(OpRegistry& ops) {
     ops.add({.schema = schema,
              .infer = inferAnyAll,
              .kernel = findKernel<true>,
+             .convert = convertReduction<ReductionOf::Any>,
              .dtypes = kAllTypes,
              .cost = Cost::Reduction});
   for (auto schema :
@@ -401,11 +402,16 @@ void registerReductionOps(OpRegistry& ops) {
     ops.add({.schema = schema,
              .infer = inferAnyAll,
              .kernel = findKernel<false>,
+             .convert = convertReduction<ReductionOf::All>,
              .dtypes = kAllTypes,
              .cost = Cost::Reduction});
   for (auto schema : {"aten::count_nonzero", "aten::count_nonzero.dim_IntList"})
-    ops.add(
-        {.schema = schema, .infer = inferCount, .kernel = countKernel, .dtypes = kAllTypes, .cost = Cost::Reduction});
+    ops.add({.schema = schema,
+             .infer = inferCount,
+             .kernel = countKernel,
+             .convert = convertReduction<ReductionOf::Count>,
+             .dtypes = kAllTypes,
+             .cost = Cost::Reduction});
   for (auto schema : {"aten::logsumexp", "aten::special_logsumexp"})
     ops.add({.schema = schema,
              .infer = inferLogSumExp,

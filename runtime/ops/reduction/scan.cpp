@@ -172,6 +172,7 @@ void registerScanOps(OpRegistry& ops) {
     ops.add({.schema = schema,
              .infer = inferLogCumulative,
              .kernel = logCumulativeKernel,
+             .convert = convertRunningLog,
              .dtypes = kFloatingTypes | kComplexTypes});
 }
 

@@ -222,6 +222,27 @@ void interleave(const KernelCall& call, const Tensor& t, const Tensor& out, int6
     }
 }
 
+// A dimension before each that is repeated, expanded and joined with it.
+void convertRepeat(ConvertCall& call) {
+  const Tensor t = call.tensor(0);
+  const Dims sizes = call.spec().sizes, from = paddedSizes(t.sizes(), sizes.size());
+  if (checkedNumel(sizes) == 0) return convertToKernel(call, "nothing is repeated");
+  Dims cut, repeated;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    if (sizes[d] != from[d]) {
+      cut.push_back(1);
+      repeated.push_back(sizes[d] / from[d]);
+    }
+    cut.push_back(from[d]);
+    repeated.push_back(from[d]);
+  }
+  const IValue apart = call.compute("aten::reshape", {t, intList(cut)});
+  const IValue expanded = call.compute("aten::expand", {apart, intList(repeated)});
+  // A tensor of its own, where nothing is repeated as well.
+  const IValue copied = call.compute("aten::clone", {expanded, int64_t{0}});
+  call.setResult(0, call.compute("aten::reshape", {copied, intList(sizes)}));
+}
+
 Tensor checkedRepeats(const KernelCall& call, const Tensor& repeats) {
   call.require(repeats.defined() && kIntegerTypes.contains(repeats.dtype()), "repeats has to be a tensor of integers");
   return convertTensor(repeats, DType::Int64);
@@ -304,8 +325,8 @@ void registerRearrangingOps(OpRegistry& ops) {
   add("aten::flipud", inferFlipFixed<0>, flipFixedKernel<0>);
   add("aten::rot90", inferRot90, rot90Kernel, convertRot90, {Trait::OwnStrides});
   add("aten::roll", inferSameAsSelf, rollKernel, convertRoll);
-  add("aten::repeat", inferRepeat, repeatKernel);
-  add("aten::tile", inferTile, repeatKernel);
+  add("aten::repeat", inferRepeat, repeatKernel, convertRepeat);
+  add("aten::tile", inferTile, repeatKernel, convertRepeat);
   auto addDependent = [&](std::string_view schema, KernelFunction kernel, TraitSet traits = {}) {
     ops.add({.schema = schema,
              .kernel = kernel,

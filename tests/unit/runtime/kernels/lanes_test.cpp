@@ -101,6 +101,43 @@ TEST(EngineLanes, FindsTheFirstOfLanes) {
   });
 }
 
+// Of equal values those that std::nth_element and std::sort leave there, sorted, reversed and many alike as well.
+TEST(EngineLanes, LeavesEqualValuesWhereTheStandardLibraryDoes) {
+  struct Item {
+    float value;
+    int64_t place;
+  };
+  for (int64_t n : {2, 3, 4, 5, 17, 100, 257, 3000})
+    for (int64_t k : {int64_t{1}, n / 40 + 1, n / 3 + 1, n - 1})
+      for (int pattern = 0; pattern < 4; ++pattern)
+        for (bool isSorted : {false, true}) {
+          if (k * 64 <= n) continue;
+          std::vector<float> in(static_cast<size_t>(n));
+          for (size_t i = 0; i < in.size(); ++i) {
+            const auto random = static_cast<float>((i * 7919 + i * i * 31) % 23);
+            in[i] = pattern == 0   ? random
+                    : pattern == 1 ? static_cast<float>(i / 3)
+                    : pattern == 2 ? -static_cast<float>(i)
+                                   : 0;
+            if (pattern == 0 && i % 29 == 3) in[i] = std::numeric_limits<float>::quiet_NaN();
+          }
+          std::vector<Item> want;
+          for (size_t i = 0; i < in.size(); ++i) want.push_back({in[i], static_cast<int64_t>(i)});
+          auto isBefore = [](const Item& a, const Item& b) {
+            return (a.value != a.value && b.value == b.value) || a.value > b.value;
+          };
+          std::nth_element(want.begin(), want.begin() + (k - 1), want.end(), isBefore);
+          if (isSorted) std::sort(want.begin(), want.begin() + (k - 1), isBefore);
+          const LaneShape s{1, n, 1};
+          std::vector<float> values(static_cast<size_t>(k));
+          std::vector<int64_t> places(values.size());
+          auto workspace = workspaceOf(firstOfLanesWorkspace(s, k));
+          firstOfLanes(true, isSorted, k, s, in.data(), values.data(), places.data(), aligned(workspace), 1);
+          for (size_t i = 0; i < places.size(); ++i)
+            ASSERT_EQ(places[i], want[i].place) << n << " " << k << " " << pattern << " " << isSorted << " " << i;
+        }
+}
+
 TEST(EngineLanes, FindsMedians) {
   atEachSimdLevel([] {
     forShapes([](const LaneShape& s) {

@@ -1,4 +1,4 @@
-#include "runtime/kernels/taps.h"
+#include "runtime/kernels/sampling/taps.h"
 
 #include "tests/support/engine_reference.h"
 

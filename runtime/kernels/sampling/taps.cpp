@@ -1,4 +1,4 @@
-#include "runtime/kernels/taps.h"
+#include "runtime/kernels/sampling/taps.h"
 
 #include "runtime/kernels/simd.h"
 
@@ -7,7 +7,7 @@
 // Included once per instruction set, in this order.
 // clang-format off
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "runtime/kernels/taps.cpp"
+#define HWY_TARGET_INCLUDE "runtime/kernels/sampling/taps.cpp"
 #include <hwy/foreach_target.h>
 #include "runtime/kernels/rows-inl.h"
 // clang-format on
