@@ -27,6 +27,10 @@ void RunningTotalLayer::run(Frame& frame) const {
 }
 
 void ExtremesLayer::run(Frame& frame) const {
+  if (isWhole)
+    return extremes(isLargest, shape, frame.data<int64_t>(inputs[0]),
+                    outputs.size() > 1 ? frame.data<int64_t>(outputs[0]) : nullptr, frame.data<int64_t>(outputs.back()),
+                    frame.threads());
   float* values = outputs.size() > 1 ? frame.data<float>(outputs[0]) : nullptr;
   extremes(isLargest, shape, frame.data<float>(inputs[0]), values, frame.data<int64_t>(outputs.back()),
            frame.workspace(), frame.threads());
@@ -38,6 +42,10 @@ void TopLayer::run(Frame& frame) const {
 }
 
 void SortLayer::run(Frame& frame) const {
+  if (isWhole)
+    return sortedLanes(isDescending, isStable, shape, frame.data<int64_t>(inputs[0]),
+                       outputs.size() > 1 ? frame.data<int64_t>(outputs[0]) : nullptr,
+                       frame.data<int64_t>(outputs.back()), frame.workspace(), frame.threads());
   float* values = outputs.size() > 1 ? frame.data<float>(outputs[0]) : nullptr;
   sortedLanes(isDescending, isStable, shape, frame.data<float>(inputs[0]), values, frame.data<int64_t>(outputs.back()),
               frame.workspace(), frame.threads());
@@ -107,8 +115,9 @@ LaneShape shapeAlong(const Tensor& x, int64_t dim) {
 }
 
 // Why a lane layer of f32 cannot take the first argument; empty if it can.
-std::string_view obstacle(const Tensor& x, const LaneShape& shape) {
-  return !isF32(x) ? kNotF32 : x.numel() == 0 ? kEmpty : shape.count > INT32_MAX ? kTooLong : "";
+std::string_view obstacle(const Tensor& x, const LaneShape& shape, bool takesIntegers = false) {
+  const bool is = isF32(x) || (takesIntegers && x.dtype() == DType::Int64);
+  return !is ? kNotF32 : x.numel() == 0 ? kEmpty : shape.count > INT32_MAX ? kTooLong : "";
 }
 
 // The input and all results of the call, in order.
@@ -170,8 +179,10 @@ void convertExtremes(ConvertCall& call) {
     layer->shape.count = x.numel();
   else
     layer->shape = shapeAlong(x, call.dim(1, x.rank()));
-  if (std::string_view why = obstacle(x, layer->shape); !why.empty()) return convertToKernel(call, why);
-  if (wantsValuesOnly(call)) return addValues(call, kLargest ? RowReduction::Max : RowReduction::Min, layer->shape);
+  if (std::string_view why = obstacle(x, layer->shape, true); !why.empty()) return convertToKernel(call, why);
+  layer->isWhole = !isF32(x);
+  if (wantsValuesOnly(call) && isF32(x))
+    return addValues(call, kLargest ? RowReduction::Max : RowReduction::Min, layer->shape);
   layer->isLargest = kLargest;
   addLane(call, std::move(layer));
 }
@@ -196,7 +207,8 @@ void convertSort(ConvertCall& call) {
   Tensor x = call.tensor(0);
   auto layer = std::make_unique<SortLayer>(call.node());
   layer->shape = shapeAlong(x, call.dim(argumentIndex(call.op(), "dim"), x.rank()));
-  if (std::string_view why = obstacle(x, layer->shape); !why.empty()) return convertToKernel(call, why);
+  if (std::string_view why = obstacle(x, layer->shape, true); !why.empty()) return convertToKernel(call, why);
+  layer->isWhole = !isF32(x);
   layer->isDescending = call.flag(argumentIndex(call.op(), "descending"));
   const size_t stable = argumentIndex(call.op(), "stable");
   layer->isStable = stable < call.size() && !call.isNone(stable) && call.flag(stable);

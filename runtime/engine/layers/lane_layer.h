@@ -32,10 +32,10 @@ class ExtremesLayer : public Layer {
  public:
   using Layer::Layer;
   std::string name() const override { return isLargest ? "argmax" : "argmin"; }
-  size_t workspace() const override { return extremesWorkspace(shape); }
+  size_t workspace() const override { return isWhole ? 0 : extremesWorkspace(shape); }
   void run(Frame& frame) const override;
   LaneShape shape;
-  bool isLargest = true;
+  bool isLargest = true, isWhole = false;  // of int64
 };
 
 class TopLayer : public Layer {
@@ -54,10 +54,10 @@ class SortLayer : public Layer {
  public:
   using Layer::Layer;
   std::string name() const override { return "sort"; }
-  size_t workspace() const override { return sortedLanesWorkspace(shape); }
+  size_t workspace() const override { return (isWhole ? sortedIntegersWorkspace : sortedLanesWorkspace)(shape); }
   void run(Frame& frame) const override;
   LaneShape shape;
-  bool isDescending = false, isStable = false;
+  bool isDescending = false, isStable = false, isWhole = false;  // of int64
 };
 
 // Outputs: the values and, of a call along a dimension, the places.

@@ -417,7 +417,26 @@ void extremes(bool isLargest, const LaneShape& s, const float* in, float* values
       });
 }
 
+void extremes(bool isLargest, const LaneShape& s, const int64_t* in, int64_t* values, int64_t* places, int threads) {
+  forEachLaneOf(s, 0, nullptr, threads, [&](int64_t lane, std::byte*) {
+    const int64_t* run = in + startOf(s, lane, s.count);
+    int64_t best = run[0], place = 0;
+    for (int64_t i = 1; i < s.count; ++i) {
+      const int64_t v = run[i * s.inner];
+      const bool isBetter = isLargest ? v > best : v < best;
+      place = isBetter ? i : place;
+      best = isBetter ? v : best;
+    }
+    places[lane] = place;
+    if (values) values[lane] = best;
+  });
+}
+
 namespace {
+
+struct PlacedInteger {
+  int64_t value, place;
+};
 
 // ---- short lanes side by side ----
 
@@ -555,6 +574,34 @@ void sortedLanes(bool isDescending, bool isStable, const LaneShape& s, const flo
                     if (values) values[start + i * s.inner] = ranked.value(order[i]);
                   }
                 });
+}
+
+size_t sortedIntegersWorkspace(const LaneShape& s) {
+  return static_cast<size_t>(piecesOf(s)) * aligned(static_cast<size_t>(s.count) * sizeof(PlacedInteger));
+}
+
+void sortedLanes(bool isDescending, bool isStable, const LaneShape& s, const int64_t* in, int64_t* values,
+                 int64_t* places, void* workspace, int threads) {
+  const size_t bytes = aligned(static_cast<size_t>(s.count) * sizeof(PlacedInteger));
+  forEachLaneOf(s, bytes, workspace, threads, [&](int64_t lane, std::byte* own) {
+    auto* items = reinterpret_cast<PlacedInteger*>(own);
+    const int64_t start = startOf(s, lane, s.count);
+    for (int64_t i = 0; i < s.count; ++i) items[i] = {in[start + i * s.inner], i};
+    auto sortBy = [&](auto isBefore) {
+      if (!isStable) return std::sort(items, items + s.count, isBefore);
+      std::sort(items, items + s.count, [&](const PlacedInteger& a, const PlacedInteger& b) {
+        return a.value == b.value ? a.place < b.place : isBefore(a, b);
+      });
+    };
+    if (isDescending)
+      sortBy([](const PlacedInteger& a, const PlacedInteger& b) { return a.value > b.value; });
+    else
+      sortBy([](const PlacedInteger& a, const PlacedInteger& b) { return a.value < b.value; });
+    for (int64_t i = 0; i < s.count; ++i) {
+      places[start + i * s.inner] = items[i].place;
+      if (values) values[start + i * s.inner] = items[i].value;
+    }
+  });
 }
 
 namespace {

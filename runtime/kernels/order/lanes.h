@@ -26,6 +26,9 @@ size_t extremesWorkspace(const LaneShape& shape);
 void extremes(bool isLargest, const LaneShape& shape, const float* in, float* values, int64_t* places, void* workspace,
               int threads);
 
+// The same of integers. One of several equal ones is the first.
+void extremes(bool isLargest, const LaneShape& shape, const int64_t* in, int64_t* values, int64_t* places, int threads);
+
 // Of each lane the first `k` values, by size, and their places. Of equal values those that std::partial_sort and
 // std::nth_element leave there, as PyTorch has them; NaN is larger than any number.
 size_t firstOfLanesWorkspace(const LaneShape& shape, int64_t k);
@@ -36,6 +39,11 @@ void firstOfLanes(bool isLargest, bool isSorted, int64_t k, const LaneShape& sha
 // them. `values` may be null. Lanes have less than 2^32 elements.
 size_t sortedLanesWorkspace(const LaneShape& shape);
 void sortedLanes(bool isDescending, bool isStable, const LaneShape& shape, const float* in, float* values,
+                 int64_t* places, void* workspace, int threads);
+
+// The same of integers.
+size_t sortedIntegersWorkspace(const LaneShape& shape);
+void sortedLanes(bool isDescending, bool isStable, const LaneShape& shape, const int64_t* in, int64_t* values,
                  int64_t* places, void* workspace, int threads);
 
 // Of each lane the lower of the two middle elements and its place, the first of equal ones. NaN, the first, if there is

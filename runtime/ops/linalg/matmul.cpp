@@ -305,6 +305,21 @@ void linearKernel(KernelCall& call) {
   if (half) copyTensor(target, sum);
 }
 
+// (self, matrix, vector, beta, alpha): as other products and sums.
+void convertAddmv(ConvertCall& call) {
+  const Tensor x = call.tensor(0), matrix = call.tensor(1), vector = call.tensor(2);
+  const DType d = matrix.dtype();
+  const bool isFloat = (d == DType::Float32 || d == DType::Float64) && x.dtype() == d && vector.dtype() == d;
+  if (!isFloat || matrix.numel() == 0)
+    return convertToKernel(call, "an argument is neither float32 nor float64, or empty");
+  const double beta = call.number(3), alpha = call.number(4);
+  IValue result = call.compute("aten::matmul", {matrix, vector});
+  if (alpha != 1) result = call.compute("aten::mul.Scalar", {result, alpha});
+  if (beta == 0) return call.setResult(0, result);
+  const IValue added = beta == 1 ? IValue(x) : call.compute("aten::mul.Scalar", {x, beta});
+  call.setResult(0, call.compute("aten::add.Tensor", {result, added, 1}));
+}
+
 // ---- _grouped_mm(self, mat2, offs, bias, out_dtype) ----
 
 // Products of as many groups as `offs` has ends: of rows of `self` and matrices of `mat2`, of matrices of `self` and
@@ -361,7 +376,7 @@ void registerMatmulOps(OpRegistry& ops) {
   };
   product("aten::mm(Tensor self, Tensor mat2) -> Tensor", inferProduct<mmSizes>, productKernel, convertMatmul);
   product("aten::bmm(Tensor self, Tensor mat2) -> Tensor", inferProduct<bmmSizes>, productKernel, convertMatmul);
-  product("aten::mv(Tensor self, Tensor vec) -> Tensor", inferProduct<mvSizes>, mvKernel);
+  product("aten::mv(Tensor self, Tensor vec) -> Tensor", inferProduct<mvSizes>, mvKernel, convertMatmul);
   product("aten::matmul(Tensor self, Tensor other) -> Tensor", inferMatmul, matmulKernel, convertMatmul);
   product("aten::linalg_matmul(Tensor self, Tensor other) -> Tensor", inferMatmul, matmulKernel, convertMatmul);
   product("aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", inferLinear, linearKernel,
@@ -383,7 +398,7 @@ void registerMatmulOps(OpRegistry& ops) {
   add("aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
       inferAddProduct<bmmSizes, true>, addProductKernel, convertBaddbmm);
   add("aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-      inferAddProduct<mvSizes, true>, addmvKernel);
+      inferAddProduct<mvSizes, true>, addmvKernel, convertAddmv);
   add("aten::addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
       inferAddProduct<addbmmSizes>, addbmmKernel, nullptr, InPlace::No);
   // Takes on the sizes of the sum.

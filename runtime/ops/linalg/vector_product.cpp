@@ -310,6 +310,27 @@ void traceKernel(KernelCall& call) {
   rowsTimesColumns(out, convertTensor(diagonal, out.dtype()), expandedTo(one, Dims{n}));
 }
 
+// ---- dot, vdot, vecdot in engines: sums of products of real numbers ----
+
+void convertDot(ConvertCall& call) {
+  const Tensor x = call.tensor(0), y = call.tensor(1);
+  const bool isFloat = x.dtype() == DType::Float32 || x.dtype() == DType::Float64;
+  if (!isFloat || y.dtype() != x.dtype() || x.numel() == 0)
+    return convertToKernel(call, "an argument is neither float32 nor float64, or empty");
+  call.setResult(0, call.compute("aten::matmul", {x, y}));
+}
+
+void convertVecdot(ConvertCall& call) {
+  const Tensor x = call.tensor(0), y = call.tensor(1);
+  const bool isFloat = x.dtype() == DType::Float32 || x.dtype() == DType::Float64;
+  const int rank = std::max(x.rank(), y.rank());
+  if (!isFloat || rank == 0 || checkedNumel(call.spec().sizes) == 0 || x.numel() == 0)
+    return convertToKernel(call, "an argument is neither float32 nor float64, or empty");
+  const IValue product = call.compute("aten::mul.Tensor", {x, y});
+  call.setResult(0,
+                 call.compute("aten::sum.dim_IntList", {product, intList(Dims{call.dim(2, rank)}), false, IValue()}));
+}
+
 }  // namespace
 
 void registerVectorProductOps(OpRegistry& ops) {
@@ -317,14 +338,17 @@ void registerVectorProductOps(OpRegistry& ops) {
   ops.add({.schema = "aten::dot(Tensor self, Tensor tensor) -> Tensor",
            .infer = inferDot,
            .kernel = dotKernel,
+           .convert = convertDot,
            .dtypes = kNumbers});
   ops.add({.schema = "aten::vdot(Tensor self, Tensor other) -> Tensor",
            .infer = inferDot,
            .kernel = vdotKernel,
+           .convert = convertDot,
            .dtypes = kNumbers});
   ops.add({.schema = "aten::linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor",
            .infer = inferVecdot,
            .kernel = vecdotKernel,
+           .convert = convertVecdot,
            .dtypes = kFloatingTypes | kComplexTypes});
   ops.add({.schema = "aten::inner(Tensor self, Tensor other) -> Tensor",
            .infer = inferInner,

@@ -86,6 +86,19 @@ void indexOfExtremeKernel(KernelCall& call) {
     argExtreme(in, call.dim(1, in.rank()), kLargest, Tensor(), out);
 }
 
+void convertAminmax(ConvertCall& call) {
+  const Tensor x = call.tensor(0);
+  if (x.numel() == 0 || x.rank() == 0) return convertToKernel(call, "a tensor has no elements, or no dimensions");
+  const size_t dim = argumentIndex(call.op(), "dim");
+  const bool isAlong = dim < call.size() && !call.isNone(dim);
+  const IValue dims = intList(isAlong ? Dims{call.dim(dim, x.rank())} : Dims());
+  const std::string_view names[] = {"aten::amin", "aten::amax"};
+  for (size_t i = 0; i < 2; ++i) {
+    const IValue made = call.compute(names[i], {x, dims, false});
+    call.setResult(i, call.compute("aten::reshape", {made, intList(call.spec(i).sizes)}));
+  }
+}
+
 }  // namespace
 
 void registerReductionExtremaOps(OpRegistry& ops) {
@@ -104,7 +117,11 @@ void registerReductionExtremaOps(OpRegistry& ops) {
              .traits = {Trait::RoundsOnce},
              .cost = Cost::Reduction});
   for (auto schema : {"aten::aminmax", "aten::_aminmax", "aten::_aminmax.dim"})
-    ops.add({.schema = schema, .infer = inferExtremes, .kernel = aminmaxKernel, .cost = Cost::Reduction});
+    ops.add({.schema = schema,
+             .infer = inferExtremes,
+             .kernel = aminmaxKernel,
+             .convert = convertAminmax,
+             .cost = Cost::Reduction});
   ops.add({.schema = "aten::max.dim",
            .infer = inferExtremeWithIndex,
            .kernel = extremeWithIndexKernel<true>,
