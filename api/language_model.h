@@ -64,6 +64,8 @@ class LanguageModel : public StepModel {
   Result<std::vector<IValue>> outputs(const StepBatch& batch, Diagnostics& diagnostics);
   // How often the graph ran in steps: of a model that keeps states, texts of some sizes run together and others do not.
   int64_t runs() const { return runs_; }
+  // Stops steps from now on when it is set.
+  void interruptBy(const std::atomic<bool>* flag) { run_.interrupt = flag; }
   // Of the last step, [tokens, vocabulary]; undefined unless it was built with gather_context_logits.
   const Tensor& allLogits() const { return allLogits_; }
 

@@ -12,7 +12,8 @@ install(EXPORT tscompileTargets NAMESPACE tscompile:: DESTINATION ${CMAKE_INSTAL
 # The public headers: what programs, rewriters and authors of plugins are told to include, and what these include. They
 # keep their folders below include/tscompile; users include <tscompile/compiler.h>.
 file(GLOB public_headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/api/*.h)
-list(APPEND public_headers ir/graph/expression.h passes/rewrite/managers.h runtime/plugin/plugin_sdk.h)
+list(APPEND public_headers ir/graph/expression.h passes/rewrite/managers.h runtime/plugin/plugin_sdk.h
+  api/texts/text_server.h)
 set(unread ${public_headers})
 while(unread)
   list(POP_FRONT unread header)

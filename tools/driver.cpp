@@ -49,8 +49,8 @@ int reportOne(std::span<const std::string> args, std::istream& in, std::ostream&
 // Libraries of the command line and of the environment. What they log goes to the session for as long as this lives.
 class Plugins {
  public:
-  // Those that come with the tool are told of where plugins play a part.
-  Plugins(const Options& options, Session& session) : isTelling_(usesPlugins(options)) {
+  // Those that come with the tool are told of by the command that is about plugins.
+  Plugins(const Options& options, Session& session) : isTelling_(options.verb->name == "plugins") {
     auto tell = [this, &session](int level, std::string_view message) {
       constexpr int kWarning = 3;
       if ((session.common.verbose && isTelling_) || level >= kWarning) session.note(std::string(message));
@@ -74,11 +74,6 @@ class Plugins {
   }
 
  private:
-  static bool usesPlugins(const Options& options) {
-    const std::string_view verb = options.verb->name;
-    return verb == "plugins" || verb == "build" || verb == "generate" || !options.common.plugins.empty();
-  }
-
   bool isTelling_;
 };
 

@@ -128,6 +128,9 @@ int fill(T* out, const T& from) {
   return 1;
 }
 
+// A list of texts of the caller; NULL in it is a failure.
+std::vector<std::string> textsOf(const char* const* texts, size_t count);
+
 // Owned by the caller, who frees it with tscompile_string_free.
 char* copied(const std::string& text);
 

@@ -11,14 +11,14 @@
 using namespace tscompile;
 using namespace tscompile::c;
 
-namespace {
-
-std::vector<std::string> textsOf(const char* const* texts, size_t count) {
+std::vector<std::string> tscompile::c::textsOf(const char* const* texts, size_t count) {
   if (count > 0) given(texts, "a list of texts");
   std::vector<std::string> out;
   for (size_t i = 0; i < count; ++i) out.emplace_back(&given(texts[i], "a text"));
   return out;
 }
+
+namespace {
 
 void setLimit(const std::string& text, Limits& limits) {
   const size_t equal = text.find('=');

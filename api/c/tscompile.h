@@ -25,7 +25,7 @@ extern "C" {
 #define TSCOMPILE_API __attribute__((visibility("default")))
 
 /* Grows with each addition. */
-#define TSCOMPILE_C_VERSION 4
+#define TSCOMPILE_C_VERSION 5
 /* The TSCOMPILE_C_VERSION of the library that is loaded, and the version of tscompile ("0.1.0"). */
 TSCOMPILE_API uint32_t tscompile_c_version(void);
 TSCOMPILE_API const char* tscompile_version(void);
@@ -316,6 +316,55 @@ TSCOMPILE_API tscompile_state* tscompile_state_new(void);
 /* As it was new. */
 TSCOMPILE_API void tscompile_state_clear(tscompile_state* state);
 TSCOMPILE_API void tscompile_state_free(tscompile_state* state);
+
+/* ---- language models (docs/language_models.md), since version 5 ---- */
+
+typedef struct tscompile_build_options {
+  size_t size;
+  const char* config;          /* a file of settings as JSON; NULL: none */
+  const char* const* settings; /* "max_seq_len=512" */
+  size_t setting_count;
+} tscompile_build_options;
+
+/* Makes a folder that serves a decoder, as "tscompile build" does. `options` may be NULL. */
+TSCOMPILE_API tscompile_status tscompile_language_model_build(const tscompile_module* module, const char* folder,
+                                                              const tscompile_build_options* options,
+                                                              tscompile_error** error);
+
+/* A folder at work; for one thread at a time. */
+typedef struct tscompile_language_model tscompile_language_model;
+
+typedef struct tscompile_serve_options {
+  size_t size;
+  const char* tokenizer;      /* a file; NULL: that of the folder, else bytes where there are 256 tokens */
+  const char* const* plugins; /* libraries */
+  size_t plugin_count;
+  uint64_t memory_limit, time_limit_ns; /* of each step; 0: none */
+  int32_t threads;                      /* 0: as many as the process may use */
+  const tscompile_interrupt* interrupt; /* stops steps; all texts end as cancelled. NULL: none */
+} tscompile_serve_options;
+
+TSCOMPILE_API tscompile_status tscompile_language_model_load(const char* folder, const tscompile_serve_options* options,
+                                                             tscompile_language_model** out, tscompile_error** error);
+TSCOMPILE_API void tscompile_language_model_free(tscompile_language_model* model);
+
+/* Asks for a text by a request as "tscompile generate" reads it from a line: {"prompt": "The", "max_new_tokens": 20,
+ * "top_k": 5}, or with "prompt_ids". Texts that are asked for run together and hurt each other in nothing. `number`,
+ * which is never used again, tells them apart: it is "prompt" of events. */
+TSCOMPILE_API tscompile_status tscompile_language_model_add(tscompile_language_model* model, const char* request,
+                                                            size_t* number, tscompile_error** error);
+/* Ends it with what it has; nothing happens if it has ended. */
+TSCOMPILE_API void tscompile_language_model_cancel(tscompile_language_model* model, size_t number);
+/* Runs the model once. `events` gets what came of it, lines of JSON ("tscompile.generate_event/1"): each token, and
+ * each text that has ended, whose line has "finished". `more` is false once there is nothing to do. */
+TSCOMPILE_API tscompile_status tscompile_language_model_step(tscompile_language_model* model, char** events, int* more,
+                                                             tscompile_error** error);
+/* Tokens of a text, as a list of ints, and the text of tokens. */
+TSCOMPILE_API tscompile_status tscompile_language_model_encode(const tscompile_language_model* model, const char* text,
+                                                               tscompile_value** out, tscompile_error** error);
+TSCOMPILE_API tscompile_status tscompile_language_model_decode(const tscompile_language_model* model,
+                                                               const int32_t* tokens, size_t count, char** out,
+                                                               tscompile_error** error);
 
 #ifdef __cplusplus
 }

@@ -1,5 +1,6 @@
 // tscompile._core: what Python's tscompile is made of.
 #include "api/binding/foreign_operators.h"
+#include "api/binding/foreign_texts.h"
 #include "api/binding/load_bytes.h"
 #include "api/binding/reports.h"
 #include "api/call_inputs.h"
@@ -9,20 +10,20 @@
 #include "ir/support/quantities.h"
 #include "ir/values/error.h"
 #include "python/core/operators.h"
+#include "python/core/run_settings.h"
 #include "python/core/tensors.h"
+#include "python/core/texts.h"
 #include "python/core/values.h"
 #include "runtime/registry.h"
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <csignal>
 #include <mutex>
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
-#include <pthread.h>
 
 namespace nb = nanobind;
 
@@ -30,54 +31,6 @@ namespace tscompile::python {
 namespace {
 
 using Texts = std::vector<std::string>;
-
-// ---- interrupts ----
-
-pthread_t mainThread;
-std::atomic<bool> interrupted{false};
-struct sigaction pythons;  // what Python does on SIGINT, while some run of the main thread listens
-
-extern "C" void onInterrupt(int signal) {
-  interrupted = true;
-  pythons.sa_handler(signal);  // remembers it for when Python runs again
-}
-
-// Lets Ctrl-C stop runs of the main thread, the only one that Python hands it to, where Python listens to it at all.
-// What a run prints may start another in it: that one stops by the same flag, and the handler stays the outer one's.
-class InterruptScope {
- public:
-  InterruptScope() {
-    if (!pthread_equal(pthread_self(), mainThread)) return;
-    struct sigaction now {};
-    sigaction(SIGINT, nullptr, &now);
-    if (now.sa_handler == SIG_DFL || now.sa_handler == SIG_IGN) return;
-    listens_ = true;
-    if (now.sa_handler == onInterrupt) return;
-    listen(now);
-  }
-  ~InterruptScope() {
-    if (!installed_) return;
-    struct sigaction now {};
-    sigaction(SIGINT, nullptr, &now);
-    if (now.sa_handler == onInterrupt) sigaction(SIGINT, &pythons, nullptr);  // else Python has set another since
-  }
-  InterruptScope(const InterruptScope&) = delete;
-  InterruptScope& operator=(const InterruptScope&) = delete;
-  const std::atomic<bool>* flag() const { return listens_ ? &interrupted : nullptr; }
-
- private:
-  void listen(const struct sigaction& now) {
-    installed_ = true;
-    pythons = now;
-    interrupted = false;
-    struct sigaction ours {};
-    ours.sa_handler = onInterrupt;
-    sigemptyset(&ours.sa_mask);
-    sigaction(SIGINT, &ours, nullptr);
-  }
-
-  bool listens_ = false, installed_ = false;
-};
 
 // ---- methods ----
 
@@ -110,44 +63,6 @@ void writeOut(std::string_view text) {
 void warn(std::string_view text) {
   nb::gil_scoped_acquire lock;
   if (PyErr_WarnEx(PyExc_UserWarning, std::string(text).c_str(), 1) != 0) PyErr_WriteUnraisable(nullptr);
-}
-
-// What a limit is given as: a number, or a text as the command line takes it; throws TypeError and ValueError.
-template <class Limit, class OfText>
-std::optional<Limit> limitOfText(const char* name, const char* what, nb::handle given, OfText&& ofText) {
-  PyErr_Clear();
-  if (!nb::isinstance<nb::str>(given))
-    throw nb::type_error(
-        (std::string(name) + " takes " + what + ", not " + nb::cast<std::string>(given.type().attr("__name__")))
-            .c_str());
-  const std::string text = nb::cast<std::string>(given);
-  std::optional<Limit> limit = ofText(text);
-  if (!limit) throw nb::value_error((std::string(name) + " takes " + what + ", not '" + text + "'").c_str());
-  return limit;
-}
-
-// None for what is as good as none: infinity, and more than nanoseconds can count from now.
-std::optional<std::chrono::nanoseconds> timeLimitOf(nb::handle given) {
-  constexpr double kCentury = 100 * 365.25 * 24 * 3600;
-  if (given.is_none()) return std::nullopt;
-  const double seconds = nb::isinstance<nb::str>(given) ? -1 : PyFloat_AsDouble(given.ptr());
-  if (nb::isinstance<nb::str>(given) || PyErr_Occurred())
-    return limitOfText<std::chrono::nanoseconds>("time_limit", "seconds, or a text such as '500ms'", given,
-                                                 parseDuration);
-  if (!(seconds <= kCentury)) return std::nullopt;
-  return std::chrono::nanoseconds(static_cast<int64_t>(std::max(seconds, 0.0) * 1e9));
-}
-
-std::optional<uint64_t> memoryLimitOf(nb::handle given) {
-  if (given.is_none()) return std::nullopt;
-  if (PyIndex_Check(given.ptr())) {
-    nb::object number = nb::steal(PyNumber_Index(given.ptr()));
-    const unsigned long long bytes = number.is_valid() ? PyLong_AsUnsignedLongLong(number.ptr()) : 0;
-    if (!PyErr_Occurred()) return bytes;
-    PyErr_Clear();
-    throw nb::value_error("memory_limit takes bytes from 0 up to 2**64 - 1");
-  }
-  return limitOfText<uint64_t>("memory_limit", "bytes, or a text such as '512M'", given, parseSize);
 }
 
 RunOptions optionsOf(const RunSettings& s) {
@@ -367,6 +282,12 @@ void save(const PyModule& m, const std::string& path) {
   if (!alone(m, [&] { return m.module.save(path, diagnostics); })) raise(diagnostics, m.name);
 }
 
+void build(const PyModule& m, const std::string& folder, const std::string& config, const Texts& settings) {
+  Diagnostics diagnostics;
+  if (!alone(m, [&] { return buildFolder(m.module, m.path, folder, config, settings, diagnostics); }))
+    raise(diagnostics, m.name);
+}
+
 std::string partitionOf(const PyModule& m, const std::string& method, const Texts& inputs, const Texts& settings) {
   const CompileSpec spec = specOf(method, inputs, settings);
   Diagnostics diagnostics;
@@ -460,6 +381,7 @@ void addModules(nb::module_& m) {
       .def("prepare", prepared, nb::arg("method") = "forward")
       .def("compile", compiled)
       .def("save", save)
+      .def("build", build)
       .def("partition", partitionOf)
       .def("explain", explain);
   m.def("load_path", loadPath);
@@ -471,7 +393,7 @@ void addModules(nb::module_& m) {
 }  // namespace
 
 NB_MODULE(_core, m) {
-  mainThread = pthread_self();
+  rememberMainThread();
   // PyTorch keeps what it has compiled until the process ends.
   nb::set_leak_warnings(false);
   // What reaches us as an exception: sizes that cannot be, memory that is not there.
@@ -486,6 +408,7 @@ NB_MODULE(_core, m) {
   addOperators(m);
   addMethods(m);
   addModules(m);
+  addTexts(m);
 }
 
 }  // namespace tscompile::python

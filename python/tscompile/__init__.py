@@ -35,6 +35,7 @@ from tscompile._errors import (  # noqa: E402
     ModelError,
     UnsupportedError,
 )
+from tscompile._language import LanguageModel  # noqa: E402
 
 __version__ = _core.version()
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "InputError",
     "Interrupted",
     "IoError",
+    "LanguageModel",
     "LimitError",
     "Method",
     "ModelError",
@@ -227,6 +229,17 @@ class Module:
         """Runs it on these inputs, as often as fits in a second or `runs` times, and tells where the time goes."""
         return json.loads(self.method(method)._profile(*args, runs=runs, threads=threads, **named))
 
+    def build(
+        self, folder: str | os.PathLike[str], *, config: str | os.PathLike[str] = "", **settings: Any
+    ) -> LanguageModel:
+        """Makes a folder that serves a decoder, as `tscompile build` does, and loads it.
+
+        `settings` are those of docs/language_models.md, max_seq_len=512; `config` is a file of them.
+        """
+        texts = [f"{k}={str(v).lower() if isinstance(v, bool) else v}" for k, v in settings.items() if v is not None]
+        self._core.build(os.fspath(folder), os.fspath(config), texts)
+        return LanguageModel(folder)
+
     @property
     def unused_weights(self) -> list[str]:
         return self._core.unused_weights
@@ -302,8 +315,11 @@ def load(
         core = _core.load_memory(bytes(path_or_text), name, *rest)
     elif isinstance(path_or_text, str) and "\n" in path_or_text:
         core = _core.load_memory(path_or_text.encode("utf-8", "surrogateescape"), name, *rest)
-    else:
+    elif isinstance(path_or_text, (str, os.PathLike)):
         core = _core.load_path(os.fspath(path_or_text), *rest)
+    else:
+        given = type(path_or_text).__name__
+        raise TypeError(f"load() takes a path, a text or bytes, not {given}; compile() takes modules of PyTorch")
     return Engine(core) if core.is_compiled else Module(core)
 
 

@@ -502,7 +502,7 @@ class Tracer : private OperatorTracer {
       sizes(infer);
     } catch (const ExecutionError& e) {
       if (!op.def().session || e.kind() != ErrorKind::Unsupported) throw;
-      refuse(Reason::DataDependent, e.message());
+      refuse(Reason::DataDependent, fmt::format("{} says: {}", op.fullName(), e.message()));
     }
   }
 

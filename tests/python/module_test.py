@@ -3,7 +3,9 @@
 
     module_test.py [-v]       prints "skipped: ..." and exits 0 where the module is not there
 """
+import contextlib
 import gc
+import io
 import json
 import os
 import pickle
@@ -306,6 +308,10 @@ class Models(unittest.TestCase):
         self.assertGreater(profile["engines"][0]["layers"][0]["us"], 0)
         self.assertEqual(model.inputs[1], {"name": "scale", "type": "float", "dtype": None, "shape": None, "optional": False})
 
+    def test_live_modules_are_for_compile(self):
+        with self.assertRaisesRegex(TypeError, "compile.. takes modules of PyTorch"):
+            tscompile.load(Models())
+
     def test_errors_have_their_place(self):
         text = "graph(%x : Tensor):\n  %y : Tensor = aten::rleu(%x)\n  return (%y)\n"
         with self.assertRaises(tscompile.UnsupportedError) as caught:
@@ -456,6 +462,63 @@ class Rules(unittest.TestCase):
         self.assertEqual((caught.exception.file, caught.exception.line), ("<rules>", 1))
 
 
+class LanguageModels(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.work = tempfile.TemporaryDirectory()
+        sample = os.path.join(ROOT, "samples/language/byte_gpt/model")
+        cls.folder = os.path.join(cls.work.name, "built")
+        cls.model = tscompile.load(sample + ".ir", sample + ".weights").build(cls.folder, max_seq_len=200)
+
+    @classmethod
+    def tearDownClass(cls):
+        del cls.model
+        cls.work.cleanup()
+
+    def test_texts_run_together_and_alone(self):
+        self.assertEqual(self.model.settings["max_seq_len"], "200")
+        alone = self.model.generate("ab", max_new_tokens=5)
+        self.assertEqual((len(alone["tokens"]), alone["finished"]), (5, "length"))
+        self.assertLessEqual(alone["first_token_ms"], alone["ms"])
+        both = tscompile.LanguageModel(self.folder, threads=1).generate(["ab", [99]], max_new_tokens=5)
+        self.assertEqual([len(r["tokens"]) for r in both], [5, 5])
+        self.assertEqual(both[0]["tokens"], alone["tokens"])
+        self.assertEqual(self.model.decode(self.model.encode("ab")), "ab")
+
+    def test_streams_end_when_nobody_asks(self):
+        whole = self.model.generate("ab", max_new_tokens=5)
+        events = list(self.model.stream("ab", max_new_tokens=5))
+        self.assertEqual([e["token"] for e in events[:-1]], whole["tokens"])
+        self.assertEqual(events[-1]["tokens"], whole["tokens"])
+        stream = self.model.stream("ab", max_new_tokens=150)
+        next(stream)
+        stream.close()
+        self.assertEqual(self.model.generate("ab", max_new_tokens=5)["tokens"], whole["tokens"])
+
+    def test_threads_share_steps(self):
+        expected, got = self.model.generate("ab", max_new_tokens=20)["tokens"], []
+        in_threads(6, lambda: got.append(self.model.generate("ab", max_new_tokens=20)["tokens"]))
+        self.assertEqual(got, [expected] * 6)
+
+    def test_what_is_wrong_is_told(self):
+        with self.assertRaisesRegex(tscompile.InputError, "max_new_tokens"):
+            self.model.generate("ab", max_new_tokenz=5)
+        with self.assertRaisesRegex(tscompile.InputError, "999, which is no token"):
+            self.model.generate(["ab", [999]])
+        with self.assertRaisesRegex(tscompile.InputError, "max_seq_len"):
+            tscompile.load(GRAPH).build(self.folder + "2", max_seq_lenn=3)
+        with self.assertRaises(tscompile.Error):
+            tscompile.LanguageModel(self.work.name)
+        self.assertEqual(len(self.model.generate([1], max_new_tokens=2)["tokens"]), 2)
+
+    def test_interrupt(self):
+        threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        with self.assertRaises(KeyboardInterrupt):
+            while True:
+                self.model.generate("ab", max_new_tokens=150)
+        self.assertEqual(len(self.model.generate([1], max_new_tokens=2)["tokens"]), 2)
+
+
 class Document(unittest.TestCase):
     def test_what_it_shows_works(self):
         """All but what needs PyTorch."""
@@ -464,19 +527,21 @@ class Document(unittest.TestCase):
         models, here = os.path.join(ROOT, "samples", "models"), os.getcwd()
         with tempfile.TemporaryDirectory() as folder:
             for source, name in (("lenet_archive/model.pt", "model.pt"), ("lenet_scripted/model.ir", "model.ir"),
-                                 ("lenet_scripted/weights.safetensors", "model.safetensors")):
+                                 ("lenet_scripted/weights.safetensors", "model.safetensors"),
+                                 ("../language/documentation_gpt/model.ir", "decoder.ir"),
+                                 ("../language/documentation_gpt/weights.safetensors", "decoder.safetensors")):
                 os.symlink(os.path.join(models, source), os.path.join(folder, name))
             os.chdir(folder)
             try:
                 names = {"x": np.sin(0.1 * np.arange(1024, dtype=np.float32)).reshape(1, 1, 32, 32)}
                 blocks = re.findall(r"```python\n(.*?)```", text, re.S)
-                with warnings.catch_warnings():
+                with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
                     warnings.simplefilter("ignore", ResourceWarning)
                     for block in blocks:
                         exec(block, names)
             finally:
                 os.chdir(here)
-        self.assertEqual(len(blocks), 5)
+        self.assertEqual(len(blocks), 6)
         self.assertEqual(np.asarray(names["engine"](names["x"])).argmax(), 7)
         self.assertIn(str(names["model"].inputs).replace("'", '"'), text)
 

@@ -1,6 +1,7 @@
 // `tscompile compile`: a graph with its engines and its weights becomes an engine file.
 #include "api/compile.h"
 #include "api/forgotten_weights.h"
+#include "api/profile/run_profile.h"
 #include "frontend/files/file_io.h"
 #include "ir/support/json_fields.h"
 #include "ir/support/quantities.h"
@@ -8,6 +9,7 @@
 #include "partition/report.h"
 #include "passes/rewrite/profile.h"
 #include "runtime/engine/network/tactics.h"
+#include "runtime/engine/refusal_watch.h"
 #include "tools/commands/commands.h"
 #include "tools/options/option_parts.h"
 #include "tools/session/process.h"
@@ -16,6 +18,7 @@
 #include "tools/tasks/execution.h"
 #include "tools/tasks/inputs.h"
 #include "tools/tasks/partitioning.h"
+#include "tools/tasks/refusals.h"
 
 #include <fmt/core.h>
 
@@ -84,8 +87,16 @@ bool addTactics(const std::string& path, TacticCache& cache, Session& session) {
   return readTactics(path, cache, session) && writeFile(path, cache.text(), session.diagnostics);
 }
 
-// Runs the method once on random numbers of the usual sizes, whereupon its engines time what they may take.
-bool measureTactics(const Module& compiled, const CompileSpec& spec, Session& session) {
+// Tells of what was not timed, if something was not.
+void noteUntimed(const RefusalWatch& refusals, const RunProfile& ran, size_t engines, Session& session) {
+  for (const std::string& text : refusalTexts(refusals)) session.note("not timed: " + text);
+  if (ran.engines.empty())
+    session.note(engines == 0 ? "no kernels were timed: nothing is in an engine"
+                              : "no kernels were timed: no engine ran on inputs of these sizes");
+}
+
+// Runs the method once on random numbers of the usual sizes, whereupon its `engines` time what they may take.
+bool measureTactics(const Module& compiled, const CompileSpec& spec, size_t engines, Session& session) {
   Result<Method> method = compiled.prepare(session.diagnostics);
   if (!method) return false;
   Result<std::vector<IValue>> inputs =
@@ -96,7 +107,16 @@ bool measureTactics(const Module& compiled, const CompileSpec& spec, Session& se
   run.threads = spec.engine.threads;
   run.interrupt = &interrupts.interrupted();
   Diagnostics failures;
-  if (method->run(*inputs, failures, run)) return true;
+  RefusalWatch refusals;
+  RunProfile ran;
+  const bool isDone = [&] {
+    ObserverScope observing(ran);
+    return static_cast<bool>(method->run(*inputs, failures, run));
+  }();
+  if (isDone) {
+    noteUntimed(refusals, ran, engines, session);
+    return true;
+  }
   if (failures.firstErrorKind() == ErrorKind::Interrupted) {
     for (const Diagnostic& d : failures.list()) session.diagnostics.add(d);
     return false;
@@ -198,7 +218,7 @@ static int runCompile(const Options& options, Session& session) {
   if (spec.engine.measureTactics) {
     std::string known = spec.engine.tactics->text();
     session.progress.step("timing kernels");
-    if (!measureTactics(*compiled, spec, session)) return session.finish();
+    if (!measureTactics(*compiled, spec, summary.cut.engines, session)) return session.finish();
     std::error_code ignored;
     const bool isNew = spec.engine.tactics->text() != known || !std::filesystem::exists(command.timingCache, ignored);
     if (!command.timingCache.empty() && isNew && !addTactics(command.timingCache, *spec.engine.tactics, session))

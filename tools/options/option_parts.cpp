@@ -191,14 +191,18 @@ static std::string asSizes(const std::string& text) {
   return out != text && (isNamed || out.find('=') == std::string::npos) && isRange(out) ? out : "";
 }
 
+std::string withOptions(std::string_view text) {
+  std::string out;
+  for (char c : text) out += c == '{' ? "--" : c == '}' ? "" : std::string(1, c);
+  return out;
+}
+
 OptionSpec settingOption(std::string_view name, const std::string& aliases) {
   const CompileSetting& s = *findCompileSetting(name);
   const std::string option = "--" + std::string(name);
-  std::string help;
-  for (char c : s.text) help += c == '{' ? "--" : c == '}' ? "" : std::string(1, c);
   return {aliases + option,
           s.value,
-          help,
+          withOptions(s.text),
           [&s, option](Options& o, const std::string& v) {
             // Sizes without a name are those of the first input.
             const bool unnamed = option.ends_with("shape") && v.find('=') == std::string::npos;

@@ -32,6 +32,9 @@ std::vector<int> countList(std::string_view option, const std::string& text, uin
 // Throws UsageError if one of these was said, which has no effect beside `with`.
 void refuseBeside(const Options& options, std::initializer_list<std::string_view> names, std::string_view with);
 
+// Texts of the libraries have other settings in braces: "{opt-shape}" is --opt-shape.
+std::string withOptions(std::string_view text);
+
 // The option of a setting of api/compile_settings.h, with other names that it has on the command line ("--mbs,").
 OptionSpec settingOption(std::string_view name, const std::string& aliases = "");
 OptionSpec requireFullOption();

@@ -4,7 +4,7 @@
 #include "ir/support/split.h"
 #include "ir/support/text.h"
 #include "ir/values/shape.h"
-#include "ir/values/size_expression.h"
+#include "ir/values/size_symbols.h"
 #include "tools/tasks/partitioning.h"
 
 #include <fmt/core.h>
@@ -48,21 +48,31 @@ std::string example(TypePtr type) {
   }
 }
 
-// Sizes that most models take where any are allowed, the same in all inputs for one symbol. A batch is of one.
+// Sizes that most models take where any are allowed, and those that follow from inputs that were given: one symbol is
+// one number in all inputs. A batch is of one.
 class LikelySizes {
  public:
+  void learn(const ValueInfo& input, const IValue& given) {
+    if (!input.type->isTensor() || !given.isTensor() || !given.tensorImpl()) return;
+    const DimSpan said = input.type->tensor().sizes, sizes = given.toTensor().sizes();
+    if (said.size() == sizes.size()) symbols_.bind(said, sizes);
+  }
   int64_t at(DimSpan sizes, size_t d) {
     if (isKnownSize(sizes[d])) return sizes[d];
-    const SizeRange range =
-        sizes[d] == kUnknownSize ? SizeRange{0, INT64_MAX} : SizeExpression::ofSize(sizes[d]).range();
+    const bool isTold = sizes[d] != kUnknownSize;
+    const SizeExpression told = SizeExpression::ofSize(sizes[d]);
+    if (std::optional<int64_t> follows = isTold ? symbols_.valueOf(told) : std::nullopt; follows && *follows >= 0)
+      return *follows;
+    const SizeRange range = isTold ? told.range() : SizeRange{0, INT64_MAX};
     const int64_t most = std::max<int64_t>(range.most, 1);
     const int64_t likely =
         std::clamp<int64_t>(d == 0 && sizes.size() > 1 ? 1 : 32, std::clamp<int64_t>(range.least, 1, most), most);
-    return sizes[d] == kUnknownSize ? likely : chosen_.try_emplace(sizes[d], likely).first->second;
+    if (isTold) symbols_.bind(sizes.subspan(d, 1), DimSpan(&likely, 1));
+    return likely;
   }
 
  private:
-  std::map<int64_t, int64_t> chosen_;  // by the size that stands for a symbol
+  SizeSymbols symbols_;
 };
 
 // ", or random numbers with --shape x=1x3x224x224"; where the type says nothing, some sizes.
@@ -172,6 +182,8 @@ std::vector<IValue> InputReader::complete() const {
   std::string none;
   UsageError missing;
   LikelySizes sizes;
+  for (size_t i = 0; i < wanted_.size(); ++i)
+    if (given_[i]) sizes.learn(wanted_[i], *given_[i]);
   for (size_t i = 0; i < wanted_.size(); ++i) {
     if (given_[i]) {
       out.push_back(*given_[i]);

@@ -418,6 +418,12 @@ TEST(Expect, TextsAndNumbersCountAsWell) {
   EXPECT_EQ(runCli({"run", text, "-i", "n=4", "--expect", folder / "out"}).code, 1);
 }
 
+TEST(Names, SizesThatAreProposedFollowFromTheInputsThatWereGiven) {
+  const std::string program = TSCOMPILE_TESTS_DIR "/data/exports/derived.pt2";  // %x : [4*n, 3], %y : [4*n + 1]
+  const std::string err = runCli({"run", program, "-i", "x=8x3:f32:ones"}).err;
+  EXPECT_NE(err.find("--shape y=9\n"), std::string::npos) << err;
+}
+
 TEST(Names, SizesMayBeSaidByPosition) {
   const std::vector<std::string> base = {"partition", kArchive, "--format", "json", "--shape"};
   std::string first;

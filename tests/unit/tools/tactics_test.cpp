@@ -102,11 +102,34 @@ TEST_F(TacticOptions, CompileTellsWhatItCost) {
 
 TEST_F(TacticOptions, AFileIsMadeThoughThereWasNothingToMeasure) {
   const std::string cache = folder_ / "none", net = folder_.write("y.ir", "graph(%x : Tensor):\n  return (%x)\n");
-  ASSERT_EQ(runCli({"compile", net, "--shape", "x=2", "--tactics", "measure", "--timing-cache", cache, "-o",
-                    folder_ / "y.tse"})
-                .code,
-            0);
+  CliResult r = runCli(
+      {"compile", net, "--shape", "x=2", "--tactics", "measure", "--timing-cache", cache, "-o", folder_ / "y.tse"});
+  ASSERT_EQ(r.code, 0) << r.err;
   EXPECT_EQ(readText(cache), "tscompile tactics 1\n");
+  EXPECT_NE(r.err.find("no kernels were timed: nothing is in an engine"), std::string::npos) << r.err;
+}
+
+TEST_F(TacticOptions, EnginesThatDoNotRunAreTold) {
+  const std::string net = folder_.write("y.ir", R"(graph(%x : Tensor):
+  %most : int = prim::Constant[value=1000000]()
+  %dim : int = prim::Constant[value=-1]()
+  %none : NoneType = prim::Constant()
+  %sum : Tensor = aten::sum(%x, %none)
+  %large : Tensor = aten::gt(%sum, %most)
+  %isLarge : bool = aten::Bool(%large)
+  %y : Tensor = prim::If(%isLarge)
+    block0():
+      %a : Tensor = aten::exp(%x)
+      %b : Tensor = aten::softmax(%a, %dim, %none)
+      %c : Tensor = aten::tanh(%b)
+      -> (%c)
+    block1():
+      -> (%x)
+  return (%y)
+)");
+  CliResult r = runCli({"compile", net, "--shape", "x=2x3", "--tactics", "measure", "-o", folder_ / "y.tse"});
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_NE(r.err.find("no kernels were timed: no engine ran"), std::string::npos) << r.err;
 }
 
 TEST_F(TacticOptions, WhatIsNotACacheIsRefused) {
