@@ -88,6 +88,7 @@ class Tensors {
   Tensor input(size_t i) const { return Tensor(tensors_[i]); }
   Tensor output(size_t i) const { return Tensor(tensors_[inputs_ + i]); }
   Tensor operator[](size_t i) const { return Tensor(tensors_[i]); }
+  bool has(size_t input) const { return this->input(input).present(); }
   size_t inputs() const { return inputs_; }
   size_t outputs() const { return outputs_; }
 

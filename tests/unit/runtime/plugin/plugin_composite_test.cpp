@@ -37,7 +37,7 @@ struct Scaled {
     if (fault == "unsupported") tsc::unsupported("numbers that are not there");
     if (fault == "empty") return "";
     if (fault == "text") return "graph(%x : Tensor:\n";
-    bool z = t.input(1).present();
+    bool z = t.has(1);
     std::string text = std::string("graph(%x : Tensor") + (z ? ", %z : Tensor):\n" : "):\n");
     text += "  %by : float = prim::Constant[value=" + std::to_string(by) + "]()\n";
     text += "  %zero : int = prim::Constant[value=0]()\n  %one : int = prim::Constant[value=1]()\n";

@@ -29,7 +29,7 @@ struct Told {
     std::string line = "configure";
     for (const tsc::Tensors* t : {&least, &usual, &most})
       line += " " + std::to_string(t->input(0).size(0)) + "x" + std::to_string(t->output(0).size(1));
-    lifeTrace().push_back(line + (usual.input(1).present() ? " more" : ""));
+    lifeTrace().push_back(line + (usual.has(1) ? " more" : ""));
     if (most.input(0).size(0) > 100) tsc::unsupported("more than 100 rows");
   }
   void shapes(tsc::Shapes& s) const { s.output(0, s.input(0)); }
