@@ -93,7 +93,8 @@ void addTexts(nb::module_& m) {
       .def("decode", decode)
       .def_prop_ro("settings", settings)
       .def_prop_ro("vocabulary_size", [](const PyTexts& self) { return self.texts->vocabularySize(); });
-  m.def("load_texts", load);
+  m.def("load_texts", load, nb::arg("folder"), nb::arg("tokenizer"), nb::arg("plugins"), nb::arg("threads"),
+        nb::arg("time_limit").none(), nb::arg("memory_limit").none());
 }
 
 }  // namespace tscompile::python
