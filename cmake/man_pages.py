@@ -62,7 +62,11 @@ def page(help_text, name, summary, version, others):
                 for left, right in entries(lines[1:]):
                     out.item(left, right)
         else:
-            out.text("")
+            if lines[0].startswith("Exit codes: "):
+                out.section("exit status")
+                lines[0] = lines[0].removeprefix("Exit codes: ")
+            else:
+                out.text("")
             for line in lines:
                 out.text(line)
     out.section("see also")

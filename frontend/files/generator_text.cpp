@@ -63,7 +63,7 @@ bool GeneratorReader::readRule() {
   auto found = std::find_if(std::begin(kRules), std::end(kRules), [&](const RuleName& r) { return r.name == name; });
   if (found == std::end(kRules)) {
     c_.error(begin_, fmt::format("unknown generator '{}'", abbreviate(name, 40)))
-        .note("there are randn, uniform, randint, zeros, ones and arange");
+        .note("there are randn, uniform (PyTorch's rand), randint, zeros, ones and arange");
     return false;
   }
   g_.rule = found->rule;

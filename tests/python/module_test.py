@@ -512,6 +512,7 @@ class LanguageModels(unittest.TestCase):
         self.assertEqual(len(self.model.generate([1], max_new_tokens=2)["tokens"]), 2)
 
     def test_interrupt(self):
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # not there in jobs of the background
         threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
         with self.assertRaises(KeyboardInterrupt):
             while True:

@@ -165,6 +165,12 @@ std::string generalHelp() {
       "text.\n\nCommands:\n";
   for (const VerbSpec& verb : verbSpecs()) entry(std::string(verb.name), verb.summary, form, out);
   options("Options of every command", commonOptionSpecs(), form, out);
+  prose("\n@FILE in place of an argument stands for the words of that file.\n", form, out);
+  out += "\nEnvironment:\n";
+  entry("TSCOMPILE_NAME", "what --name says, of each option: TSCOMPILE_LIMIT_MEM=8G is --limit-mem 8G", form, out);
+  entry("TSCOMPILE_DEFAULTS", "the file of --defaults", form, out);
+  entry("TSCOMPILE_LOAD_PLUGINS", "libraries with plugins, absolute paths with colons between them", form, out);
+  entry("NO_COLOR, CLICOLOR_FORCE", "no colours, colours everywhere", form, out);
   prose(
       "\nExit codes: 0 done, 1 a negative result, 2 the command line is at fault, 3 an input was\n"
       "rejected, 4 not supported, 5 input or output failed, 6 a limit was hit, 7 an engine file of\n"

@@ -338,7 +338,7 @@ Options readCommandLine(std::span<const std::string> args) {
     options.verb = findVerb("help");
     return options;
   }
-  if (first == "--version") {
+  if (first == "-V" || first == "--version") {
     options.verb = findVerb("version");
     return options;
   }
