@@ -1,6 +1,7 @@
 #include "runtime/engine/interpreter_strides.h"
 
 #include "ir/values/aten.h"
+#include "ir/values/quantization.h"
 #include "runtime/call/kernel_call.h"
 #include "runtime/call/quantized_arguments.h"
 #include "runtime/engine/network/convert_call.h"
@@ -64,6 +65,7 @@ IValue zerosLike(const Tensor& t) {
   for (int d = 0; d < t.rank(); ++d) last += std::max<int64_t>(t.size(d) - 1, 0) * t.stride(d);
   const auto bytes = static_cast<int64_t>(t.storage()->bytes()), item = static_cast<int64_t>(itemSize(t.dtype()));
   Tensor memory = Tensor::zeros(DType::UInt8, Dims{std::max(bytes, (last + 1) * item)});
+  if (const Quantization* q = t.storage()->quantization()) memory.storage()->setQuantization(*q);
   return Tensor::view(t.dtype(), memory.storage(), t.sizes(), t.strides(), t.offset());
 }
 

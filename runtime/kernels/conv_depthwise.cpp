@@ -294,7 +294,7 @@ void copyChannels(const ConvShape& s, const float* input, float* to, int threads
 }
 
 bool onLines(const ConvShape& s, WeightStorage storage, DType dtype) {
-  return s.roundsInputs && !copies(s) && !s.inByPixels && !s.outByPixels && hasLineProducts(WeightStorage::BF16) &&
+  return s.roundsInputs && !copies(s) && !s.inByPixels && !s.outByPixels && hasLineProducts(storage) &&
          storage == (dtype == DType::BFloat16 ? WeightStorage::BF16 : WeightStorage::I8);
 }
 

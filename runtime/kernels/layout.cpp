@@ -3,6 +3,9 @@
 #include "runtime/call/thread_pool.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -79,6 +82,18 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace tscompile {
+
+float wordOf(const ElementType& type, float number) {
+  if (type.dtype == DType::BFloat16) {
+    const BFloat16 half(number);
+    return std::bit_cast<float>(std::array{half, half});
+  }
+  if (type.dtype != DType::UInt8) return number;
+  // The number comes first, so that a NaN is none.
+  const float byte = std::min(std::max(std::nearbyint(number / type.scale + type.zero), 0.0f), 255.0f);
+  return std::bit_cast<float>(static_cast<uint32_t>(byte) * 0x01010101u);
+}
+
 namespace {
 
 // Calls body(image, block, channels of the block, begin, end) over the whole activation.
@@ -95,40 +110,68 @@ void overBlocks(int64_t batch, int64_t channels, int64_t area, int threads, Body
   });
 }
 
-// Neighbouring lanes of some pixels; their number is known as it is compiled, so that each copy is a few moves.
-template <int kCount>
-void copyLanes(const float* in, int64_t pixels, float* out) {
-  for (int64_t p = 0; p < pixels; ++p) std::memcpy(out + p * kBlock, in + p * kBlock, kCount * sizeof(float));
-}
-using LaneCopy = void (*)(const float*, int64_t, float*);
-template <int... kCount>
-LaneCopy laneCopyOf(int64_t count, std::integer_sequence<int, kCount...>) {
-  static constexpr LaneCopy kCopies[] = {copyLanes<kCount + 1>...};
-  return kCopies[count - 1];
-}
+constexpr int64_t kPixelBytes = kBlock * static_cast<int64_t>(sizeof(float));
 
-// Pixels of one image.
-void moveLanes(const ChannelMove& m, const float* in, int64_t area, Piece pixels, float* out) {
-  auto at = [&](int64_t channel) { return (channel / kBlock * area + pixels.begin) * kBlock + channel % kBlock; };
-  for (int64_t c = 0, run = 0; c < m.count; c += run) {
-    run = std::min({kBlock - (m.from + c) % kBlock, kBlock - (m.to + c) % kBlock, m.count - c});
-    laneCopyOf(run, std::make_integer_sequence<int, kBlock>())(in + at(m.from + c), pixels.end - pixels.begin,
-                                                               out + at(m.to + c));
-  }
+// Bytes of neighbouring lanes of some pixels; their number is known as it is compiled, so that each copy is a few
+// moves.
+template <int kWords>
+void copyLanes(const std::byte* in, int64_t inStep, int64_t pixels, std::byte* out, int64_t outStep) {
+  for (int64_t p = 0; p < pixels; ++p) std::memcpy(out + p * outStep, in + p * inStep, kWords * sizeof(float));
+}
+using LaneCopy = void (*)(const std::byte*, int64_t, int64_t, std::byte*, int64_t);
+template <int... kCount>
+LaneCopy laneCopyOf(int64_t words, std::integer_sequence<int, kCount...>) {
+  static constexpr LaneCopy kCopies[] = {copyLanes<kCount + 1>...};
+  return kCopies[words - 1];
 }
 
 }  // namespace
 
-void moveChannels(std::span<const ChannelMove> moves, int64_t batch, int64_t outChannels, int64_t area, float* out,
-                  int threads) {
-  const int64_t all = blockedSize(1, outChannels, area);
+void moveLanes(const BlockedPixels<const float>& in, int64_t from, const BlockedPixels<float>& out, int64_t to,
+               int64_t count, int64_t pixels, const ElementType& type) {
+  constexpr int64_t kWord = sizeof(float);
+  const int64_t channels = type.channels(), lane = kPixelBytes / channels;
+  auto at = [&](auto* image, const auto& of, int64_t channel) {
+    return image + (channel / channels * of.area + of.first) * kPixelBytes + channel % channels * lane;
+  };
+  const auto* source = reinterpret_cast<const std::byte*>(in.image);
+  auto* target = reinterpret_cast<std::byte*>(out.image);
+  for (int64_t c = 0, run = 0; c < count; c += run) {
+    run = std::min({channels - (from + c) % channels, channels - (to + c) % channels, count - c});
+    const std::byte* read = at(source, in, from + c);
+    std::byte* write = at(target, out, to + c);
+    const int64_t bytes = run * lane, inStep = in.step * kPixelBytes, outStep = out.step * kPixelBytes;
+    if (bytes % kWord == 0) {
+      laneCopyOf(bytes / kWord, std::make_integer_sequence<int, kBlock>())(read, inStep, pixels, write, outStep);
+      continue;
+    }
+    for (int64_t p = 0; p < pixels; ++p)
+      std::memcpy(write + p * outStep, read + p * inStep, static_cast<size_t>(bytes));
+  }
+}
+
+void fillLanes(const BlockedPixels<float>& out, int64_t channels, int64_t pixels, const ElementType& type) {
+  const int64_t used = channels % type.channels() * (kPixelBytes / type.channels());
+  if (used == 0 || type.dtype != DType::BFloat16) return;
+  auto* lanes = reinterpret_cast<std::byte*>(out.image + (channels / type.channels() * out.area + out.first) * kBlock);
+  for (int64_t p = 0; p < pixels; ++p)
+    std::memset(lanes + p * out.step * kPixelBytes + used, 0, static_cast<size_t>(kPixelBytes - used));
+}
+
+void moveChannels(std::span<const ChannelMove> moves, int64_t batch, int64_t outChannels, int64_t area,
+                  const ElementType& type, float* out, int threads) {
+  const int64_t all = blockedSize(1, outChannels, area, type);
   const int64_t pieces = std::clamp<int64_t>(all / (16 * 1024), 1, area);
   if (batch * all < 32 * 1024) threads = 1;
   parallelFor(batch * pieces, threads, [&](int64_t i) {
     const int64_t image = i / pieces;
+    const Piece piece = pieceOf(area, pieces, i % pieces);
+    const int64_t pixels = piece.end - piece.begin;
+    const BlockedPixels<float> to{out + image * all, area, piece.begin};
     for (const ChannelMove& m : moves)
-      moveLanes(m, m.in + blockedSize(image, m.inChannels, area), area, pieceOf(area, pieces, i % pieces),
-                out + image * all);
+      moveLanes({m.in + blockedSize(image, m.inChannels, area, type), area, piece.begin}, m.from, to, m.to, m.count,
+                pixels, type);
+    fillLanes(to, outChannels, pixels, type);
   });
 }
 

@@ -24,6 +24,9 @@ struct ElementType {
   bool operator==(const ElementType&) const = default;
 };
 
+// A float's bytes that are elements of this type, each the one that stands for the number.
+float wordOf(const ElementType& type, float number);
+
 inline int64_t channelBlocks(int64_t channels, int64_t unit = kBlock) { return (channels + unit - 1) / unit; }
 // Of so many floats a blocked activation takes the memory; `area` is H * W.
 inline int64_t blockedSize(int64_t batch, int64_t channels, int64_t area, const ElementType& type = {}) {
@@ -42,12 +45,25 @@ void blockedToChannelsLast(int64_t batch, int64_t channels, int64_t area, const 
 // A row of each of some channels, `distance` apart, becomes a row of pixels: [count][channels].
 void interleaveRows(const float* rows, int64_t distance, int64_t channels, int64_t count, float* out);
 
-// Channels [from, from + count) of one blocked activation become channels [to, to + count) of another.
+// Channels [from, from + count) of one blocked activation become channels [to, to + count) of another of its type; of
+// which all channels are moved to.
 struct ChannelMove {
   const float* in;
   int64_t inChannels, from, count, to;
 };
-void moveChannels(std::span<const ChannelMove> moves, int64_t batch, int64_t outChannels, int64_t area, float* out,
-                  int threads);
+void moveChannels(std::span<const ChannelMove> moves, int64_t batch, int64_t outChannels, int64_t area,
+                  const ElementType& type, float* out, int threads);
+
+// Some pixels of a blocked image of `area` pixels, `step` pixels apart.
+template <class T>
+struct BlockedPixels {
+  T* image;
+  int64_t area, first, step = 1;
+};
+// Channels [from, from + count) of so many pixels become channels [to, to + count) of others.
+void moveLanes(const BlockedPixels<const float>& in, int64_t from, const BlockedPixels<float>& out, int64_t to,
+               int64_t count, int64_t pixels, const ElementType& type);
+// The lanes of so many pixels behind the last channel become finite.
+void fillLanes(const BlockedPixels<float>& out, int64_t channels, int64_t pixels, const ElementType& type);
 
 }  // namespace tscompile

@@ -131,18 +131,26 @@ void transposeWords(__m512i (&rows)[kBlock]) {
 
 // ---- dot products of vectors ----
 
+// Some of a product's steps; the first ones begin the sums.
+struct StepSpan {
+  int64_t begin, end;
+};
+
 // Of the first kRows rows of a tile and panels that are `distance` bytes apart.
 template <bool kBytes, int kRows, int kCount>
-void multiplyVectors(const Product& p, const RowTile& tile, const char* b, int64_t distance, Sums* sums) {
+void multiplyVectors(const Product& p, const RowTile& tile, const char* b, int64_t distance, StepSpan steps,
+                     Sums* sums) {
   __m512i sum[kRows][kCount];
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 16
-    for (int i = 0; i < kCount; ++i) sum[r][i] = _mm512_setzero_si512();
+    for (int i = 0; i < kCount; ++i)
+      sum[r][i] = steps.begin == 0 ? _mm512_setzero_si512() : _mm512_load_si512(sums[i].values + r * kBlock);
+  b += steps.begin * kBlockBytes;
   const int64_t full = p.stepCount - p.tailSteps, together = rowsTogether(p.storage);
   const int64_t stride = p.rowStride * static_cast<int64_t>(sizeof(CacheLine));
   const int64_t words = (p.depth + together - 1) / together, tailWords = (p.tailDepth + together - 1) / together;
-  for (int64_t step = 0; step < p.stepCount; ++step, b += kBlockBytes) {
+  for (int64_t step = steps.begin; step < steps.end; ++step, b += kBlockBytes) {
     const auto* a = reinterpret_cast<const char*>(p.lines + tile.a + p.steps[step]);
     const char* row = b;
     for (int64_t left = step < full ? words : tailWords; left > 0; --left, a += 4, row += sizeof(CacheLine)) {
@@ -172,7 +180,7 @@ void multiplyVectors(const Product& p, const RowTile& tile, const char* b, int64
     for (int i = 0; i < kCount; ++i) _mm512_store_si512(sums[i].values + r * kBlock, sum[r][i]);
 }
 
-using VectorFunction = void (*)(const Product&, const RowTile&, const char*, int64_t, Sums*);
+using VectorFunction = void (*)(const Product&, const RowTile&, const char*, int64_t, StepSpan, Sums*);
 
 template <bool kBytes, int kCount, int... kRow>
 VectorFunction vectorsOf(int rows, std::integer_sequence<int, kRow...>) {
@@ -411,22 +419,25 @@ void finishBytes(const Product& p, const RowTile& tile, int64_t panel, const Sum
   const __m512i raised = _mm512_mullo_epi32(_mm512_loadu_si512(p.sums + column), _mm512_set1_epi32(p.inputZero));
   const __m512 factor = _mm512_mul_ps(_mm512_loadu_ps(p.scales + column), _mm512_set1_ps(p.inputScale * steps));
   const __m512 bias = e.bias ? _mm512_maskz_loadu_ps(mask, e.bias + column) : _mm512_setzero_ps();
-  const __m512 start =
-      _mm512_fmadd_ps(bias, _mm512_set1_ps(steps), _mm512_set1_ps(zero - (kAdds ? e.residualType.zero * added : 0)));
+  const __m512 start = _mm512_fnmadd_ps(
+      _mm512_cvtepi32_ps(raised), factor,
+      _mm512_fmadd_ps(bias, _mm512_set1_ps(steps), _mm512_set1_ps(zero - (kAdds ? e.residualType.zero * added : 0))));
   const bool clamps = isClamp(e.activation);
   const __m512 low = _mm512_set1_ps(clamps ? std::max(0.0f, clampLow(e) * steps + zero) : 0);
   const __m512 high = _mm512_set1_ps(clamps ? std::min(255.0f, clampHigh(e) * steps + zero) : 255);
+  const bool isBounded = _mm512_cvtss_f32(high) < 255;  // else converting does it
   const __m512 addend = _mm512_set1_ps(added);
   auto* out = reinterpret_cast<__m128i*>(p.c) + at;
   const auto* residual = reinterpret_cast<const __m128i*>(e.residual) + at;
   const int rows = tile.rows;
   for (int r = 0; r < rows; ++r, out += stride, residual += stride) {
-    const __m512 sum = _mm512_cvtepi32_ps(_mm512_sub_epi32(_mm512_load_si512(sums.values + r * kBlock), raised));
+    const __m512 sum = _mm512_cvtepi32_ps(_mm512_load_si512(sums.values + r * kBlock));
     __m512 v = start;
     if constexpr (kAdds)
       v = _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(residual))), addend, v);
     // The number comes first, so that a NaN is none.
-    v = _mm512_min_ps(_mm512_max_ps(_mm512_fmadd_ps(sum, factor, v), low), high);
+    v = _mm512_max_ps(_mm512_fmadd_ps(sum, factor, v), low);
+    if (isBounded) v = _mm512_min_ps(v, high);
     _mm_storeu_si128(out, _mm512_maskz_cvtusepi32_epi8(mask, _mm512_cvtps_epi32(v)));
   }
 }
@@ -518,15 +529,24 @@ template <bool kBytes>
 void byVectors(const Product& p, const RowTile* tiles, int64_t tileCount, int64_t firstPanel, int64_t endPanel,
                int64_t) {
   constexpr auto kRows = std::make_integer_sequence<int, kVectorRows>();
+  constexpr int64_t kChunk = 8, kGroup = 8;  // steps, tiles
   const int64_t distance = p.stepCount * kBlockBytes;
-  Sums sums[kPanels];
+  // Few steps stay in the first level of cache all of them; of more, a chunk.
+  const bool chunks = p.stepCount > 2 * kChunk && tileCount > 1;
+  const int64_t chunk = chunks ? kChunk : p.stepCount, group = chunks ? kGroup : 1;
+  Sums sums[kGroup * kPanels];
   for (int64_t panel = firstPanel; panel < endPanel; panel += kPanels) {
     const char* b = static_cast<const char*>(p.b) + panel * distance;
     const int panels = static_cast<int>(std::min<int64_t>(kPanels, endPanel - panel));
-    for (int64_t i = 0; i < tileCount; ++i) {
-      (panels == 2 ? vectorsOf<kBytes, 2>(tiles[i].rows, kRows) : vectorsOf<kBytes, 1>(tiles[i].rows, kRows))(
-          p, tiles[i], b, distance, sums);
-      for (int j = 0; j < panels; ++j) finish<kBytes>(p, tiles[i], panel + j, sums[j]);
+    for (int64_t first = 0; first < tileCount; first += group) {
+      const RowTile* some = tiles + first;
+      const int64_t count = std::min(group, tileCount - first);
+      for (int64_t step = 0; step < p.stepCount; step += chunk)
+        for (int64_t i = 0; i < count; ++i)
+          (panels == 2 ? vectorsOf<kBytes, 2>(some[i].rows, kRows) : vectorsOf<kBytes, 1>(some[i].rows, kRows))(
+              p, some[i], b, distance, {step, std::min(step + chunk, p.stepCount)}, sums + i * kPanels);
+      for (int64_t i = 0; i < count; ++i)
+        for (int j = 0; j < panels; ++j) finish<kBytes>(p, some[i], panel + j, sums[i * kPanels + j]);
     }
   }
 }
@@ -622,8 +642,7 @@ bool hasLineProducts(WeightStorage storage) {
   return brains && (level == SimdLevel::Amx || !isSlow || takesSlowProducts);
 }
 double lineSpeed(WeightStorage storage) {
-  if (simdLevel() == SimdLevel::Amx) return 4;
-  return storage == WeightStorage::BF16 ? 1.5 : 3;
+  return storage == WeightStorage::BF16 && simdLevel() != SimdLevel::Amx ? 1.5 : 4;
 }
 int maxLineRows() { return simdLevel() == SimdLevel::Amx ? 16 : 14; }
 

@@ -297,7 +297,7 @@ class BrainPlane {
 
 // Some rows of a plane of bytes, by dot products: up to four rows of a column of inputs lie together for each channel,
 // [lane of 128 bits][vector][4 channels]. So they are put for all columns that an output row sees, which any number of
-// outputs then multiply.
+// outputs then multiply; those of the row below too, where a kernel of three rows is one of the four short.
 class BytePlane {
  public:
   static constexpr int64_t kVectors = 4, kChannels = 64, kTogether = 4;
@@ -312,20 +312,37 @@ class BytePlane {
         put_(static_cast<size_t>(columns_ * groups_ * kVectors)) {
     for (int64_t part = 0; part < kVectors && weights.has(part); ++part) spread(weights, part);
     for (int64_t c = 0; bias && c < channels; ++c) biases_[placeOf(c)] = bias[c];
+    if (s.kernelHeight < kTogether && s.strideHeight == 1 && s.dilationHeight == 1) {
+      below_ = weights_;
+      for (CacheLine& line : below_)
+        _mm512_storeu_si512(&line, _mm512_slli_epi32(_mm512_loadu_si512(&line), 8));
+    }
+    countInSteps();
   }
 
   void run(const float* in, const float* residual, float* out, Piece rows) {
-    const int64_t width = s_.outWidth();
-    for (int64_t y = rows.begin; y < rows.end; ++y) {
+    for (int64_t y = rows.begin; y < rows.end; y += below_.empty() ? 1 : 2) {
       putRow(in, y * s_.strideHeight - s_.padTop);
-      for (int64_t x = 0; x < width; ++x) {
-        const int64_t at = (y * width + x) * kBlock;
-        output(x * s_.strideWidth, residual ? residual + at : nullptr, out + at);
-      }
+      outputRow(y, weights_, residual, out);
+      if (!below_.empty() && y + 1 < rows.end) outputRow(y + 1, below_, residual, out);
     }
   }
 
  private:
+  // Sums become bytes by one product and sum, unless something else happens to them.
+  void countInSteps() {
+    const float inverse = 1 / e_.resultType.scale, zero = e_.resultType.zero;
+    const bool clamps = isClamp(e_.activation);
+    counts_ = !e_.residual && (clamps || e_.activation == Activation::None);
+    low_ = clamps ? std::max(0.0f, clampLow(e_) * inverse + zero) : 0;
+    high_ = clamps ? std::min(255.0f, clampHigh(e_) * inverse + zero) : 255;
+    for (int64_t i = 0; i < kChannels && counts_; ++i) {
+      biases_[i] = (biases_[i] + static_cast<float>(starts_[i]) * scales_[i]) * inverse + zero;
+      scales_[i] *= inverse;
+      starts_[i] = 0;
+    }
+  }
+
   // Where a channel lies among the words of the vectors.
   static int64_t placeOf(int64_t channel) { return channel % 16 / 4 * kBlock + channel / 16 * 4 + channel % 4; }
 
@@ -377,7 +394,8 @@ class BytePlane {
       const float* rows[kTogether];
       for (int64_t i = 0; i < kTogether; ++i) {
         const int64_t kernelRow = group * kTogether + i, y = top + kernelRow * s_.dilationHeight;
-        const bool isThere = kernelRow < s_.kernelHeight && y >= 0 && y < s_.inHeight;
+        const bool isSeen = kernelRow < s_.kernelHeight || !below_.empty();
+        const bool isThere = isSeen && y >= 0 && y < s_.inHeight;
         rows[i] = isThere ? in + y * s_.inWidth * kBlock : nullptr;
       }
       for (int64_t column = 0; column < columns_; ++column) {
@@ -390,25 +408,67 @@ class BytePlane {
     }
   }
 
-  void output(int64_t column, const float* residual, float* out) const {
-    __m512i sums[kVectors];
+  void outputRow(int64_t y, const std::vector<CacheLine>& weights, const float* residual, float* out) const {
+    constexpr int kAtOnce = 4;  // so that a weight is loaded for several
+    const int64_t width = s_.outWidth();
+    int64_t x = 0;
+    auto some = [&]<int kCount>(std::integral_constant<int, kCount>) {
+      for (; x + kCount <= width; x += kCount) {
+        const int64_t at = (y * width + x) * kBlock;
+        outputs<kCount>(x * s_.strideWidth, weights, residual ? residual + at : nullptr, out + at);
+      }
+    };
+    some(std::integral_constant<int, kAtOnce>());
+    some(std::integral_constant<int, 1>());
+  }
+
+  template <int kCount>
+  void outputs(int64_t column, const std::vector<CacheLine>& weights, const float* residual, float* out) const {
+    __m512i sums[kCount][kVectors];
 #pragma GCC unroll 4
-    for (int i = 0; i < kVectors; ++i) sums[i] = _mm512_load_si512(starts_ + i * kBlock);
+    for (int n = 0; n < kCount; ++n)
+#pragma GCC unroll 4
+      for (int i = 0; i < kVectors; ++i) sums[n][i] = _mm512_load_si512(starts_ + i * kBlock);
+    const int64_t next = s_.strideWidth * groups_ * kVectors;
     for (int64_t k = 0; k < s_.kernelWidth; ++k) {
       const CacheLine* in = put_.data() + (column + k * s_.dilationWidth) * groups_ * kVectors;
-      const CacheLine* weights = weights_.data() + k * groups_ * kVectors;
-      for (int64_t group = 0; group < groups_; ++group, in += kVectors, weights += kVectors)
+      const CacheLine* row = weights.data() + k * groups_ * kVectors;
+      for (int64_t group = 0; group < groups_; ++group, in += kVectors, row += kVectors)
 #pragma GCC unroll 4
-        for (int i = 0; i < kVectors; ++i)
-          sums[i] = _mm512_dpbusd_epi32(sums[i], _mm512_load_si512(in + i), _mm512_load_si512(weights + i));
+        for (int i = 0; i < kVectors; ++i) {
+          const __m512i weight = _mm512_load_si512(row + i);
+#pragma GCC unroll 4
+          for (int n = 0; n < kCount; ++n)
+            sums[n][i] = _mm512_dpbusd_epi32(sums[n][i], _mm512_load_si512(in + n * next + i), weight);
+        }
     }
-    __m512 v[kVectors];
 #pragma GCC unroll 4
-    for (int i = 0; i < kVectors; ++i)
-      v[i] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums[i]), _mm512_load_ps(scales_ + i * kBlock),
-                             _mm512_load_ps(biases_ + i * kBlock));
-    if (residual) addResidual(residual, v);
-    finish(v, out);
+    for (int n = 0; n < kCount; ++n) {
+      __m512 v[kVectors];
+#pragma GCC unroll 4
+      for (int i = 0; i < kVectors; ++i)
+        v[i] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums[n][i]), _mm512_load_ps(scales_ + i * kBlock),
+                               _mm512_load_ps(biases_ + i * kBlock));
+      if (counts_) {
+        store(v, out + n * kBlock);
+      } else {
+        if (residual) addResidual(residual + n * kBlock, v);
+        finish(v, out + n * kBlock);
+      }
+    }
+  }
+
+  // Numbers counted in steps of the result. Packing makes 0 of what is below, but not the greatest of what is far above.
+  void store(__m512 (&v)[kVectors], float* out) const {
+    const __m512 low = _mm512_set1_ps(low_), high = _mm512_set1_ps(high_);
+    __m512i words[kVectors];
+#pragma GCC unroll 4
+    for (int i = 0; i < kVectors; ++i) {
+      const __m512 above = low_ > 0 ? _mm512_max_ps(v[i], low) : v[i];
+      words[i] = _mm512_cvtps_epi32(_mm512_min_ps(above, high));
+    }
+    _mm512_storeu_si512(
+        out, _mm512_packus_epi16(_mm512_packs_epi32(words[0], words[1]), _mm512_packs_epi32(words[2], words[3])));
   }
 
   void addResidual(const float* residual, __m512 (&v)[kVectors]) const {
@@ -428,21 +488,17 @@ class BytePlane {
     else if (e_.activation != Activation::None)
       activateVectors(e_, v, kVectors);
     const __m512 inverse = _mm512_set1_ps(1 / e_.resultType.scale), zero = _mm512_set1_ps(e_.resultType.zero);
-    __m512i words[kVectors];
 #pragma GCC unroll 4
-    for (int i = 0; i < kVectors; ++i) {
-      // The number comes first, so that a NaN is none.
-      const __m512 byte = _mm512_max_ps(_mm512_fmadd_ps(v[i], inverse, zero), _mm512_setzero_ps());
-      words[i] = _mm512_cvtps_epi32(_mm512_min_ps(byte, _mm512_set1_ps(255)));
-    }
-    _mm512_storeu_si512(
-        out, _mm512_packus_epi16(_mm512_packs_epi32(words[0], words[1]), _mm512_packs_epi32(words[2], words[3])));
+    for (__m512& x : v) x = _mm512_fmadd_ps(x, inverse, zero);
+    store(v, out);
   }
 
   const ConvShape& s_;
   const Epilogue& e_;
   const int64_t groups_, columns_;
-  std::vector<CacheLine> weights_, put_;
+  std::vector<CacheLine> weights_, below_, put_;  // below_: weights of the output row below; empty: none
+  bool counts_ = false;
+  float low_ = 0, high_ = 255;
   alignas(64) int32_t starts_[kChannels] = {};
   alignas(64) float scales_[kChannels] = {}, biases_[kChannels] = {};
 };
@@ -512,6 +568,25 @@ void maxRows(const PoolShape& s, const ElementType& type, const float* in, float
         return _mm512_mask_blend_ps(takes & ~_mm512_cmp_ps_mask(best, best, _CMP_UNORD_Q), best, value);
       },
       [](auto&, int64_t, int64_t, Piece, Piece) {});
+}
+
+// The larger byte stands for the larger number.
+void maxRowsOfBytes(const PoolShape& s, const float* in, float* out, Piece rows) {
+  for (int64_t y = rows.begin; y < rows.end; ++y) {
+    const int64_t top = y * s.strideHeight - s.padTop;
+    const Piece ky = inside(top, s.kernelHeight, s.dilationHeight, s.inHeight);
+    for (int64_t x = 0; x < s.outWidth; ++x) {
+      const int64_t left = x * s.strideWidth - s.padLeft;
+      const Piece kx = inside(left, s.kernelWidth, s.dilationWidth, s.inWidth);
+      __m512i best = _mm512_setzero_si512();
+      for (int64_t j = ky.begin; j < ky.end; ++j) {
+        const float* row = in + ((top + j * s.dilationHeight) * s.inWidth + left) * kBlock;
+        for (int64_t i = kx.begin; i < kx.end; ++i)
+          best = _mm512_max_epu8(best, _mm512_loadu_si512(row + i * s.dilationWidth * kBlock));
+      }
+      _mm512_storeu_si512(out + (y * s.outWidth + x) * kBlock, best);
+    }
+  }
 }
 
 template <DType kType>
@@ -590,6 +665,41 @@ void openLines(int64_t batch, int64_t channels, int64_t area, const ElementType&
 
 }  // namespace
 
+void openPart(const float* lines, int64_t part, int64_t pixels, const ElementType& type, float* to) {
+  if (type.dtype == DType::BFloat16) {
+    const auto* from = reinterpret_cast<const __m256i*>(lines) + part;
+    for (int64_t i = 0; i < pixels; ++i)
+      _mm512_storeu_ps(to + i * kBlock, _mm512_castsi512_ps(_mm512_slli_epi32(
+                                            _mm512_cvtepu16_epi32(_mm256_loadu_si256(from + 2 * i)), 16)));
+    return;
+  }
+  const auto* from = reinterpret_cast<const __m128i*>(lines) + part;
+  const __m512 scale = _mm512_set1_ps(type.scale), zero = _mm512_set1_ps(type.zero);
+  for (int64_t i = 0; i < pixels; ++i) {
+    const __m512 byte = _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(from + 4 * i)));
+    _mm512_storeu_ps(to + i * kBlock, _mm512_mul_ps(_mm512_sub_ps(byte, zero), scale));
+  }
+}
+
+void closePart(const float* from, int64_t pixels, const ElementType& type, float* lines, int64_t part) {
+  if (type.dtype == DType::BFloat16) {
+    auto* to = reinterpret_cast<__m256i*>(lines) + part;
+    for (int64_t i = 0; i < pixels; ++i) {
+      const __m256bh brains = _mm512_cvtneps_pbh(_mm512_loadu_ps(from + i * kBlock));
+      __builtin_memcpy(to + 2 * i, &brains, sizeof(brains));
+    }
+    return;
+  }
+  auto* to = reinterpret_cast<__m128i*>(lines) + part;
+  const __m512 inverse = _mm512_set1_ps(1 / type.scale), zero = _mm512_set1_ps(type.zero);
+  for (int64_t i = 0; i < pixels; ++i) {
+    // The number comes first, so that a NaN is none.
+    const __m512 byte = _mm512_max_ps(_mm512_fmadd_ps(_mm512_loadu_ps(from + i * kBlock), inverse, zero),
+                                      _mm512_setzero_ps());
+    _mm_storeu_si128(to + 4 * i, _mm512_cvtusepi32_epi8(_mm512_cvtps_epi32(_mm512_min_ps(byte, _mm512_set1_ps(255)))));
+  }
+}
+
 void depthwiseOfLines(const ConvShape& s, const float* input, const PackedWeights& weights, const void* packed,
                       float* output, const Epilogue& epilogue, int threads) {
   (s.input.dtype == DType::BFloat16 ? depthwise<DType::BFloat16> : depthwise<DType::UInt8>)(s, input, weights, packed,
@@ -597,9 +707,10 @@ void depthwiseOfLines(const ConvShape& s, const float* input, const PackedWeight
 }
 
 void maxPoolOfLines(const PoolShape& s, const ElementType& type, const float* input, float* output, int threads) {
-  const auto rowsOf = type.dtype == DType::BFloat16 ? maxRows<DType::BFloat16> : maxRows<DType::UInt8>;
-  overPool(s, type, input, output, threads,
-           [&](const float* in, float* out, Piece rows) { rowsOf(s, type, in, out, rows); });
+  overPool(s, type, input, output, threads, [&](const float* in, float* out, Piece rows) {
+    type.dtype == DType::BFloat16 ? maxRows<DType::BFloat16>(s, type, in, out, rows)
+                                  : maxRowsOfBytes(s, in, out, rows);
+  });
 }
 
 void averagePoolOfLines(const PoolShape& s, const ElementType& type, bool countPadding, int64_t divisor,
@@ -639,6 +750,8 @@ void depthwiseOfLines(const ConvShape&, const float*, const PackedWeights&, cons
 void maxPoolOfLines(const PoolShape&, const ElementType&, const float*, float*, int) {}
 void averagePoolOfLines(const PoolShape&, const ElementType&, bool, int64_t, const float*, float*, int) {}
 void globalAveragePoolOfLines(int64_t, int64_t, int64_t, const ElementType&, const float*, float*, int) {}
+void openPart(const float*, int64_t, int64_t, const ElementType&, float*) {}
+void closePart(const float*, int64_t, const ElementType&, float*, int64_t) {}
 void fromLines(int64_t, int64_t, int64_t, const ElementType&, const float*, float*, int) {}
 
 }  // namespace tscompile

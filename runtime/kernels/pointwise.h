@@ -1,6 +1,6 @@
 // Chains of element-wise operations as one loop over tiles that stay in the first level of cache. Computes in f32,
-// where operands may be stored as f16, bf16 or bool; or in int64_t or f64 (wide_ops.h), where they may be integers
-// or bool.
+// where operands may be stored as f16, bf16, bool or bytes; or in int64_t or f64 (wide_ops.h), where they may be
+// integers or bool.
 #pragma once
 
 #include "ir/values/dtype.h"

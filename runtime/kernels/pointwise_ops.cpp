@@ -397,6 +397,33 @@ void storeHalf(const float* from, int64_t count, void* to) {
   for (; i + lanes <= count; i += lanes) hn::StoreU(hn::DemoteTo(d16, hn::LoadU(d, from + i)), d16, values + i);
   for (; i < count; ++i) static_cast<Half*>(to)[i] = Half(from[i]);
 }
+void loadBytes(const void* from, int64_t count, float* to) {
+  const hn::ScalableTag<float> d;
+  const hn::RebindToSigned<decltype(d)> d32;
+  const hn::Rebind<uint8_t, decltype(d)> d8;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto* bytes = static_cast<const uint8_t*>(from);
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes)
+    hn::StoreU(hn::ConvertTo(d, hn::PromoteTo(d32, hn::LoadU(d8, bytes + i))), d, to + i);
+  for (; i < count; ++i) to[i] = bytes[i];
+}
+// The nearest; of a NaN 0.
+void storeBytes(const float* from, int64_t count, void* to) {
+  const hn::ScalableTag<float> d;
+  const hn::Rebind<uint8_t, decltype(d)> d8;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto most = hn::Set(d, 255.0f);
+  auto* bytes = static_cast<uint8_t*>(to);
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    const auto v = hn::LoadU(d, from + i);
+    const auto inside = hn::Min(hn::IfThenElseZero(hn::Gt(v, hn::Zero(d)), v), most);
+    hn::StoreU(hn::DemoteTo(d8, hn::NearestInt(inside)), d8, bytes + i);
+  }
+  for (; i < count; ++i)
+    bytes[i] = static_cast<uint8_t>(std::nearbyint(from[i] > 0 ? std::min(from[i], 255.0f) : 0.0f));
+}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace tscompile
@@ -451,6 +478,8 @@ void loadPointwise(DType type, const void* from, int64_t count, float* to) {
       return;
     case DType::Float16:
       return TS_SIMD(loadHalf)(from, count, to);
+    case DType::UInt8:
+      return TS_SIMD(loadBytes)(from, count, to);
     case DType::BFloat16:
       for (int64_t i = 0; i < count; ++i) to[i] = static_cast<float>(static_cast<const BFloat16*>(from)[i]);
       return;
@@ -469,6 +498,8 @@ void storePointwise(DType type, const float* from, int64_t count, void* to) {
       return;
     case DType::Float16:
       return TS_SIMD(storeHalf)(from, count, to);
+    case DType::UInt8:
+      return TS_SIMD(storeBytes)(from, count, to);
     case DType::BFloat16:
       for (int64_t i = 0; i < count; ++i) static_cast<BFloat16*>(to)[i] = BFloat16(from[i]);
       return;

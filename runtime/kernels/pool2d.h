@@ -43,6 +43,9 @@ void averagePoolOfLines(const PoolShape& s, const ElementType& type, bool countP
 // To floats, [N][C].
 void globalAveragePoolOfLines(int64_t batch, int64_t channels, int64_t area, const ElementType& type,
                               const float* input, float* output, int threads);
+// Sixteen channels, from 16 * part on, of some pixels of lines: as rows of floats, and back.
+void openPart(const float* lines, int64_t part, int64_t pixels, const ElementType& type, float* to);
+void closePart(const float* from, int64_t pixels, const ElementType& type, float* lines, int64_t part);
 // To floats, [N][C][area].
 void fromLines(int64_t batch, int64_t channels, int64_t area, const ElementType& type, const float* lines, float* plain,
                int threads);

@@ -171,13 +171,16 @@ inline bool runStored(const Product& p, const RowTile& tile, int64_t panel) {
   return true;
 }
 
-// A whole tile times weights in bf16, which become f32 in registers: while tiles are not many, that takes less than to
-// convert the weights for all of them.
-inline constexpr bool kHasBrainTiles = HWY_TARGET == HWY_AVX3;
+// A whole tile times weights in 16 bits, which become f32 in registers: while tiles are not many, that takes less than
+// to convert the weights for all of them.
+inline constexpr bool kHasHalfTiles = HWY_TARGET == HWY_AVX3;
 template <int kStride>
-inline void runBrainTile(int rows, const Tile& t) {
-  if constexpr (kHasBrainTiles)
-    tileOf<kTilePanels, kStride, false, LoadBF16>(rows, std::make_integer_sequence<int, kTileRows>())(t);
+inline void runHalfTile(WeightStorage storage, int rows, const Tile& t) {
+  if constexpr (kHasHalfTiles) {
+    constexpr auto kRows = std::make_integer_sequence<int, kTileRows>();
+    (storage == WeightStorage::F16 ? tileOf<kTilePanels, kStride, false, LoadF16>(rows, kRows)
+                                   : tileOf<kTilePanels, kStride, false, LoadBF16>(rows, kRows))(t);
+  }
 }
 
 // Whether results still have to be changed where they lie.
@@ -220,7 +223,7 @@ struct ProductPart {
   const float* b;
   int64_t panelStride;
   bool first, last;   // chunk of the depth
-  bool stored;        // b are pairs of bf16, that become f32 in registers
+  bool stored;        // b are in 16 bits, and become f32 in registers
   const float* next;  // lines of B that are needed after this part, and as many of each panel, so many floats apart
   int64_t nextLines, nextStride;
 };
@@ -263,9 +266,9 @@ inline void runPart(const Product& p, const ProductPart& part, const RowTile* ti
     t.c = p.c + at;
     t.residual = part.first && e.residual ? e.residual + at : nullptr;
     if (part.stored)
-      p.rowStride == 1 ? runBrainTile<1>(tile.rows, t)
-      : strided        ? runBrainTile<0>(tile.rows, t)
-                       : runBrainTile<kBlock>(tile.rows, t);
+      p.rowStride == 1 ? runHalfTile<1>(p.storage, tile.rows, t)
+      : strided        ? runHalfTile<0>(p.storage, tile.rows, t)
+                       : runHalfTile<kBlock>(p.storage, tile.rows, t);
     else if (part.lanes < kBlock)
       p.rowStride == 1 ? runPartialTile<1>(tile.rows, t) : runPartialTile<0>(tile.rows, t);
     else if (p.rowStride == 1)
@@ -292,10 +295,10 @@ inline void runProduct(const Product& p, const RowTile* tiles, int64_t tileCount
   const int64_t panelRows = p.panelDepth ? p.panelDepth : p.depthOf();
   const int64_t panelFloats = panelRows * kBlock, fullSteps = p.stepCount - p.tailSteps;
   const int64_t distance = panelBytes(panelRows, p.storage);
-  constexpr int64_t kMostBrainRows = 192;  // of more it is worth it to convert weights for all
-  const bool brains = kHasBrainTiles && p.storage == WeightStorage::BF16 && group == kTilePanels &&
-                      allRows <= kMostBrainRows && p.depth % LoadBF16::kGroup == 0 &&
-                      p.tailDepth % LoadBF16::kGroup == 0;
+  constexpr int64_t kMostHalfRows = 192;  // of more it is worth it to convert weights for all
+  const bool wholeGroups = p.depth % LoadBF16::kGroup == 0 && p.tailDepth % LoadBF16::kGroup == 0;
+  const bool halves = kHasHalfTiles && group == kTilePanels && allRows <= kMostHalfRows &&
+                      (p.storage == WeightStorage::F16 || (p.storage == WeightStorage::BF16 && wholeGroups));
   const int64_t convertChunk = p.storage == WeightStorage::F32 ? kDepthChunk : kConvertChunk;
   for (int64_t panel = firstPanel; panel < endPanel;) {
     ProductPart part{};
@@ -314,7 +317,7 @@ inline void runProduct(const Product& p, const RowTile* tiles, int64_t tileCount
       panel += part.panels;
       continue;
     }
-    part.stored = brains && part.panels == kTilePanels && part.lanes == kBlock;
+    part.stored = halves && part.panels == kTilePanels && part.lanes == kBlock;
     const int64_t depthChunk = part.stored ? kDepthChunk : convertChunk;
     const int64_t chunkRows = std::min(std::max(depthChunk, p.depth), panelRows);
     int64_t row = 0;  // of the panel of B

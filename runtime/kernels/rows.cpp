@@ -2,6 +2,7 @@
 
 #include "runtime/call/thread_pool.h"
 #include "runtime/kernels/layout.h"
+#include "runtime/kernels/pool2d.h"
 #include "runtime/kernels/simd.h"
 
 #include <algorithm>
@@ -366,16 +367,34 @@ constexpr int64_t kPixelPiece = 256;  // whose block of channels stays in the ne
 }  // namespace
 
 void groupNormOfBlocks(int64_t batch, int64_t channels, int64_t area, int64_t groups, const float* input,
-                       const float* weight, const float* bias, double epsilon, float* output, int threads) {
-  const int64_t blocks = channelBlocks(channels), pieces = (area + kPixelPiece - 1) / kPixelPiece;
+                       const ElementType& inputType, const float* weight, const float* bias, double epsilon,
+                       float* output, const ElementType& outputType, int threads) {
+  // Of lines, a block is a part of one; all parts of bf16, so that those behind the last channel are finite.
+  const int64_t unit = inputType.channels(), parts = unit / kBlock, lines = channelBlocks(channels, unit);
+  const int64_t blocks = inputType.dtype == DType::UInt8 ? channelBlocks(channels) : lines * parts;
+  const int64_t pieces = (area + kPixelPiece - 1) / kPixelPiece;
   const int64_t perGroup = channels / groups, planes = batch * blocks, row = planes * kBlock;
+  // Body(number of the piece, pixels, where they are), for each block.
+  auto overPieces = [&](auto&& body) {
+    overRows(planes * pieces, kPixelPiece * kBlock, 0.1, threads, [&](int64_t i) {
+      const Piece pixels = pieceOf(area, pieces, i / planes);
+      const int64_t plane = i % planes, line = plane / blocks * lines + plane % blocks / parts;
+      body(i, pixels.end - pixels.begin, (line * area + pixels.begin) * kBlock);
+    });
+  };
+  // The floats of a piece, `memory` where they have to be made.
+  auto floatsAt = [&](int64_t plane, int64_t pixels, int64_t at, float* memory) {
+    if (!inputType.isLines()) return input + at;
+    openPart(input + at, plane % blocks % parts, pixels, inputType, memory);
+    return static_cast<const float*>(memory);
+  };
   // [pieces][images][channels in whole blocks]
   std::vector<float> means(static_cast<size_t>(pieces * row)), squares(means.size());
   auto moments = TS_SIMD(momentsOfLanes);
-  overRows(planes * pieces, kPixelPiece * kBlock, 0.1, threads, [&](int64_t i) {
-    const Piece pixels = pieceOf(area, pieces, i / planes);
-    const auto at = static_cast<size_t>(i * kBlock);
-    moments(input + (i % planes * area + pixels.begin) * kBlock, pixels.end - pixels.begin, &means[at], &squares[at]);
+  overPieces([&](int64_t i, int64_t pixels, int64_t at) {
+    alignas(64) float memory[kPixelPiece * kBlock];
+    const auto lanes = static_cast<size_t>(i * kBlock);
+    moments(floatsAt(i % planes, pixels, at, memory), pixels, &means[lanes], &squares[lanes]);
   });
   std::vector<float> scales(static_cast<size_t>(row)), shifts(scales.size());
   for (int64_t g = 0; g < batch * groups; ++g) {
@@ -398,11 +417,13 @@ void groupNormOfBlocks(int64_t batch, int64_t channels, int64_t area, int64_t gr
     }
   }
   auto scale = TS_SIMD(scaleLanes);
-  overRows(planes * pieces, kPixelPiece * kBlock, 0.1, threads, [&](int64_t i) {
-    const Piece pixels = pieceOf(area, pieces, i / planes);
-    const int64_t plane = i % planes, at = (plane * area + pixels.begin) * kBlock;
-    scale(input + at, output + at, pixels.end - pixels.begin, &scales[static_cast<size_t>(plane * kBlock)],
-          &shifts[static_cast<size_t>(plane * kBlock)]);
+  overPieces([&](int64_t i, int64_t pixels, int64_t at) {
+    alignas(64) float memory[kPixelPiece * kBlock];
+    const int64_t plane = i % planes;
+    const auto lanes = static_cast<size_t>(plane * kBlock);
+    float* made = outputType.isLines() ? memory : output + at;
+    scale(floatsAt(plane, pixels, at, memory), made, pixels, &scales[lanes], &shifts[lanes]);
+    if (outputType.isLines()) closePart(made, pixels, outputType, output + at, plane % blocks % parts);
   });
 }
 

@@ -1,6 +1,8 @@
 // Softmax and normalisation over rows of f32. Input and output may be the same memory.
 #pragma once
 
+#include "runtime/kernels/layout.h"
+
 #include <cstdint>
 
 namespace tscompile {
@@ -22,8 +24,9 @@ void rmsNormRows(int64_t rows, int64_t count, const float* input, const float* w
 // null. With groups = channels this is instance normalisation.
 void groupNorm(int64_t batch, int64_t channels, int64_t area, int64_t groups, const float* input, const float* weight,
                const float* bias, double epsilon, float* output, int threads);
-// The same on blocked activations (layout.h).
+// The same on blocked activations (layout.h), both floats or both lines of one kind.
 void groupNormOfBlocks(int64_t batch, int64_t channels, int64_t area, int64_t groups, const float* input,
-                       const float* weight, const float* bias, double epsilon, float* output, int threads);
+                       const ElementType& inputType, const float* weight, const float* bias, double epsilon,
+                       float* output, const ElementType& outputType, int threads);
 
 }  // namespace tscompile

@@ -72,8 +72,8 @@ class ConvLayer : public ProductLayer, public IntegerWeights, public LineLayer {
 };
 
 // A transposed convolution computes each channel for each place that a pixel can have among `places`: whether its
-// columns are [place][channel], whose blocks become pixels as they are, or [channel][place].
-inline bool columnsArePlacesFirst(int64_t groups, int64_t channels) { return groups == 1 && channels % kBlock == 0; }
+// columns are [place][channel], whose neighbours become pixels as they are, or [channel][place].
+inline bool columnsArePlacesFirst(int64_t groups, int64_t channels) { return groups == 1 && channels >= kBlock; }
 
 // How the arguments stand: aten::conv2d and its like; aten::_convolution, which may be transposed; conv_transpose2d.
 enum class ConvForm : uint8_t { Forward, General, Transposed };

@@ -1,23 +1,29 @@
 // Normalisation of groups of channels.
 #pragma once
 
+#include "runtime/engine/layers/line_layer.h"
 #include "runtime/engine/layers/operands.h"
 #include "runtime/engine/network/frame.h"
 #include "runtime/kernels/rows.h"
 
 namespace tscompile {
 
-class GroupNormLayer : public Layer {
+class GroupNormLayer : public Layer, public LineLayer {
  public:
   using Layer::Layer;
   std::string name() const override { return "group_norm"; }
   void run(Frame& frame) const override {
-    const NetTensor& t = frame.network()[inputs[0]];
-    const int64_t batch = t.sizes[0], channels = t.sizes[1];
-    (blocked ? groupNormOfBlocks : groupNorm)(batch, channels, t.numel / (batch * channels), groups,
-                                              frame.data<float>(inputs[0]), dataOrNull(weight), dataOrNull(bias),
-                                              epsilon, frame.data<float>(outputs[0]), frame.threads());
+    const NetTensor &t = frame.network()[inputs[0]], &made = frame.network()[outputs[0]];
+    const int64_t batch = t.sizes[0], channels = t.sizes[1], area = t.numel / (batch * channels);
+    if (blocked)
+      return groupNormOfBlocks(batch, channels, area, groups, frame.blocks(inputs[0]), t.elements, dataOrNull(weight),
+                               dataOrNull(bias), epsilon, frame.blocks(outputs[0]), made.elements, frame.threads());
+    groupNorm(batch, channels, area, groups, frame.data<float>(inputs[0]), dataOrNull(weight), dataOrNull(bias),
+              epsilon, frame.data<float>(outputs[0]), frame.threads());
   }
+  bool takesLines(const Network&, const ProductPrecision&, TensorId, DType) const override { return blocked; }
+  bool sharesKind(const Network&, TensorId) const override { return true; }
+  void settle(const Network&) override {}
   bool blocked = false;  // input and output are
   int64_t groups = 1;
   Tensor weight, bias;  // per channel; may be undefined

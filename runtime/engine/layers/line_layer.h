@@ -16,6 +16,8 @@ class LineLayer {
   virtual bool sharesKind(const Network&, TensorId) const { return false; }
   // Whether elements go through as they are, so that bytes have one grid.
   virtual bool sharesGrid() const { return false; }
+  // Whether all that it writes are elements that it reads.
+  virtual bool movesElements() const { return false; }
   // The types of its tensors are known now.
   virtual void settle(const Network& network) = 0;
 };

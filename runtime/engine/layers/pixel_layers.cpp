@@ -41,22 +41,29 @@ void FramesLayer::run(Frame& frame) const {
 }
 
 void ChannelsToPixelsLayer::runOnBlocks(Frame& frame) const {
-  const Dims& outSizes = frame.network()[outputs[0]].sizes;
-  const Space in = spaceOf(frame.network()[inputs[0]].sizes), out = spaceOf(outSizes);
-  const int64_t blocks = outSizes[1] / kBlock, planes = outSizes[0] * blocks, places = stepZ * stepY * stepX;
+  const NetTensor &source = frame.network()[inputs[0]], &made = frame.network()[outputs[0]];
+  const ElementType& type = made.elements;
+  const Space in = spaceOf(source.sizes), out = spaceOf(made.sizes);
+  const int64_t channels = made.sizes[1], inArea = in.depth * in.height * in.width,
+                outArea = out.depth * out.height * out.width, rows = made.sizes[0] * out.depth * out.height;
   const float* from = frame.blocks(inputs[0]);
   float* to = frame.blocks(outputs[0]);
-  const int64_t rows = planes * out.depth * out.height;
-  parallelFor(rows, rows * out.width * kBlock < kParallelPixels ? 1 : frame.threads(), [&](int64_t i) {
-    const int64_t plane = i / out.height / out.depth, z = i / out.height % out.depth + front, y = i % out.height + top;
-    // Those of all channels that are before those of this row.
-    const int64_t before = plane / blocks * places + (z % stepZ * stepY + y % stepY) * stepX;
-    float* line = to + i * out.width * kBlock;
-    for (int64_t x = left; x < out.width + left; ++x, line += kBlock) {
-      const int64_t block = (before + x % stepX) * blocks + plane % blocks;
-      const int64_t row = (block * in.depth + z / stepZ) * in.height + y / stepY;
-      std::copy_n(from + (row * in.width + x / stepX) * kBlock, kBlock, line);
+  const bool few = rows * out.width * channelBlocks(channels, type.channels()) * kBlock < kParallelPixels;
+  parallelFor(rows, few ? 1 : frame.threads(), [&](int64_t i) {
+    const int64_t image = i / out.height / out.depth, z = i / out.height % out.depth + front,
+                  y = i % out.height + top;
+    const float* inImage = from + blockedSize(image, source.sizes[1], inArea, type);
+    float* outImage = to + blockedSize(image, channels, outArea, type);
+    const int64_t row = (z / stepZ * in.height + y / stepY) * in.width,
+                  outRow = i % (out.depth * out.height) * out.width;
+    for (int64_t p = 0; p < stepX; ++p) {
+      // The first pixel of this phase.
+      const int64_t first = (p - left % stepX + stepX) % stepX, pixels = (out.width - first + stepX - 1) / stepX;
+      const int64_t place = (z % stepZ * stepY + y % stepY) * stepX + p;
+      moveLanes({inImage, inArea, row + (first + left) / stepX}, place * channels,
+                {outImage, outArea, outRow + first, stepX}, 0, channels, pixels, type);
     }
+    fillLanes({outImage, outArea, outRow}, channels, out.width, type);
   });
 }
 

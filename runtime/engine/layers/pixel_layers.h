@@ -1,6 +1,7 @@
 // Layers before and after convolutions that move elements between channels, frames and pixels.
 #pragma once
 
+#include "runtime/engine/layers/line_layer.h"
 #include "runtime/engine/network/convert_call.h"
 #include "runtime/engine/network/frame.h"
 #include "runtime/kernels/layout.h"
@@ -22,15 +23,19 @@ class FramesLayer : public Layer {
 // Channels -> pixels: [N][C * stepZ * stepY * stepX][D][H][W] -> [N][C][outDepth][outHeight][outWidth], where pixel
 // (z, y, x) is that of place ((z + front) % stepZ, (y + top) % stepY, (x + left) % stepX) at ((z + front) / stepZ,
 // (y + top) / stepY, (x + left) / stepX). Channels are [C][place], or [place][C]. Images have no depth.
-class ChannelsToPixelsLayer : public Layer {
+class ChannelsToPixelsLayer : public Layer, public LineLayer {
  public:
   using Layer::Layer;
   std::string name() const override { return "channels_to_pixels"; }
   void run(Frame& frame) const override;
-  bool canBeBlocked(const Network& network) const { return placesFirst && network[outputs[0]].sizes[1] % kBlock == 0; }
+  bool takesLines(const Network&, const ProductPrecision&, TensorId, DType) const override { return blocked; }
+  bool sharesKind(const Network&, TensorId) const override { return true; }
+  bool sharesGrid() const override { return true; }
+  bool movesElements() const override { return true; }
+  void settle(const Network&) override {}
   int64_t stepZ = 1, stepY = 1, stepX = 1, front = 0, top = 0, left = 0;
   bool placesFirst = false;
-  bool blocked = false;  // input and output are
+  bool blocked = false;  // input and output are; then placesFirst is set
 
  private:
   void runOnBlocks(Frame& frame) const;

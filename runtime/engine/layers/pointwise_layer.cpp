@@ -142,15 +142,31 @@ std::string PointwiseLayer::name() const {
 
 bool PointwiseLayer::takesLines(const Network& network, const ProductPrecision&, TensorId tensor, DType dtype) const {
   const NetTensor& t = network[tensor];
-  return blocked && dtype == DType::BFloat16 && t.sizes[1] % ElementType{dtype}.channels() == 0 &&
-         t.numel == network[outputs[0]].numel;
+  if (!blocked || t.numel != network[outputs[0]].numel) return false;
+  const int64_t channels = t.sizes[1], unit = ElementType{dtype}.channels();
+  if (channels % unit == 0) return true;
+  // What is computed of lanes that are no channels is finite as bytes alone, and should be little. Operands of one
+  // number a channel have whole lines if they are constants.
+  return dtype == DType::UInt8 && channels * 8 >= channelBlocks(channels, unit) * unit * 3 &&
+         std::ranges::all_of(inputs, [&](TensorId id) {
+           return network[id].numel == t.numel || network.isConstant(id);
+         });
 }
 
 void PointwiseLayer::settle(const Network& network) {
-  auto typeOf = [&](TensorId id) { return network[id].elements.dtype; };
-  if (!blocked || typeOf(outputs[0]) != DType::BFloat16) return;
-  for (size_t i = 0; i < inputs.size(); ++i) program.retype(static_cast<int>(i), typeOf(inputs[i]));
-  program.retypeOutput(DType::BFloat16);
+  const ElementType& type = network[outputs[0]].elements;
+  if (!blocked || !type.isLines()) return;
+  PointwiseProgram typed;
+  std::vector<int> values;
+  for (TensorId id : inputs) values.push_back(typed.input(network[id].elements.dtype));
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (const ElementType& from = network[inputs[i]].elements; from.dtype == DType::UInt8)
+      values[i] = typed.step(PointwiseOp::Scale, values[i], -1, -1, from.scale, -from.zero * from.scale);
+  int result = appendProgram(typed, program, values);
+  if (type.dtype == DType::UInt8)
+    result = typed.step(PointwiseOp::Scale, result, -1, -1, 1 / type.scale, type.zero);
+  typed.output(result, type.dtype);
+  program = std::move(typed);
 }
 
 std::string WideLoopLayer::name() const { return loopName(program); }

@@ -5,6 +5,7 @@
 #include "runtime/kernels/layout.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <numeric>
 
@@ -13,19 +14,26 @@ namespace tscompile {
 RearrangeLayer::RearrangeLayer(const Node* node, std::string name, const Dims& inSizes,
                                std::vector<std::vector<int64_t>> sources, float filling)
     : Layer(node), name_(std::move(name)), inSizes_(inSizes), sources_(std::move(sources)), filling_(filling) {
+  findRuns();
+}
+
+void RearrangeLayer::findRuns() {
+  unit_ = 1;
+  runs_.clear();
   size_t last = sources_.size() - 1;
-  for (; last > 0 && keeps(last); --last) unit_ *= inSizes[last];
+  for (; last > 0 && keeps(last); --last) unit_ *= inSizes_[last];
   const std::vector<int64_t>& line = sources_[last];
   for (size_t i = 0; i < line.size(); ++i)
     if (runs_.empty() || !runs_.back().take(line[i])) runs_.push_back({static_cast<int64_t>(i), line[i], 1});
-  rowFrom_ = inSizes[last];
+  rowFrom_ = inSizes_[last];
   rowTo_ = static_cast<int64_t>(line.size());
   isScattered_ = runs_.size() > line.size() / 4 && std::find(line.begin(), line.end(), kFilling) == line.end();
   last_ = last;
+  keepsRows_ = true;
   for (size_t d = 0; d < last; ++d) keepsRows_ &= keeps(d);
   strides_.resize(last);
   int64_t stride = 1;
-  for (size_t d = last; d-- > 0; stride *= inSizes[d]) strides_[d] = stride;
+  for (size_t d = last; d-- > 0; stride *= inSizes_[d]) strides_[d] = stride;
 }
 
 bool RearrangeLayer::Run::take(int64_t source) {
@@ -57,9 +65,25 @@ std::unique_ptr<RearrangeLayer> RearrangeLayer::onBlocks() const {
   std::vector<int64_t>& lanes = sources.emplace_back(static_cast<size_t>(kBlock));
   std::iota(lanes.begin(), lanes.end(), 0);
   auto layer = std::make_unique<RearrangeLayer>(node, name_, sizes, std::move(sources), filling_);
+  layer->blocked_ = true;
   layer->inputs = inputs;
   layer->outputs = outputs;
   return layer;
+}
+
+// Bytes have what they are filled up with if that is 0, or become the last of their range.
+bool RearrangeLayer::takesLines(const Network&, const ProductPrecision&, TensorId, DType dtype) const {
+  return blocked_ && (dtype == DType::BFloat16 || filling_ == 0 || std::isinf(filling_));
+}
+
+void RearrangeLayer::settle(const Network& network) {
+  const NetTensor& in = network[inputs[0]];
+  if (!in.elements.isLines()) return;
+  // A pixel of a block has its bytes whatever its elements are; there are fewer blocks.
+  inSizes_[1] = channelBlocks(in.sizes[1], in.elements.channels());
+  sources_[1].resize(static_cast<size_t>(inSizes_[1]));
+  findRuns();
+  filling_ = wordOf(in.elements, filling_);
 }
 
 namespace {
@@ -106,7 +130,8 @@ void RearrangeLayer::copyRow(const std::byte* from, std::byte* to, size_t unitBy
 }
 
 void RearrangeLayer::run(Frame& frame) const {
-  const size_t unitBytes = static_cast<size_t>(unit_) * itemSize(frame.network()[inputs[0]].dtype);
+  const size_t item = blocked_ ? sizeof(float) : itemSize(frame.network()[inputs[0]].dtype);
+  const size_t unitBytes = static_cast<size_t>(unit_) * item;
   const std::byte* from = frame.raw(inputs[0]);
   std::byte* to = frame.raw(outputs[0]);
   int64_t rows = 1;

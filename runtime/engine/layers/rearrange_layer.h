@@ -1,6 +1,7 @@
 // Elements at other places: padding in all modes, roll, flip.
 #pragma once
 
+#include "runtime/engine/layers/line_layer.h"
 #include "runtime/engine/network/convert_call.h"
 #include "runtime/engine/network/frame.h"
 
@@ -10,7 +11,7 @@
 namespace tscompile {
 
 // Each index of the result comes from one of the input, dimension by dimension; both are contiguous.
-class RearrangeLayer : public Layer {
+class RearrangeLayer : public Layer, public LineLayer {
  public:
   static constexpr int64_t kFilling = -1;
   // sources[d][i]: which index of the input's dimension d index i of the result has; kFilling: none. Fillings are f32.
@@ -22,12 +23,18 @@ class RearrangeLayer : public Layer {
   // Whether each channel of each image is rearranged by itself; and the same layer on blocks of channels.
   bool keepsChannels() const;
   std::unique_ptr<RearrangeLayer> onBlocks() const;
+  bool takesLines(const Network&, const ProductPrecision&, TensorId, DType dtype) const override;
+  bool sharesKind(const Network&, TensorId) const override { return true; }
+  bool sharesGrid() const override { return true; }
+  bool movesElements() const override { return true; }
+  void settle(const Network& network) override;
 
   // A margin of zeros around the input, in each dimension; empty if it is something else.
   Dims before, behind;
 
  private:
   bool keeps(size_t d) const;
+  void findRuns();
   // Neighbours in the result that are neighbours in the input, in the same or the other order, along the last dimension
   // that is changed.
   struct Run {
@@ -47,7 +54,8 @@ class RearrangeLayer : public Layer {
   int64_t unit_ = 1;                 // elements behind that dimension
   int64_t rowFrom_ = 0, rowTo_ = 0;  // units of a row
   std::vector<int64_t> strides_;     // of the input's rows, in rows
-  float filling_;
+  float filling_;                    // of lines, elements of them
+  bool blocked_ = false;
 };
 
 // aten::constant_pad_nd, aten::pad, reflection_pad and replication_pad.

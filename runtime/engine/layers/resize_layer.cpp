@@ -5,6 +5,7 @@
 #include "runtime/engine/layers/operands.h"
 #include "runtime/engine/layers/rearrange_layer.h"
 #include "runtime/kernels/layout.h"
+#include "runtime/kernels/pool2d.h"
 
 #include <algorithm>
 #include <limits>
@@ -62,7 +63,7 @@ void resizeDimension(const ResizeTaps& taps, int64_t outer, int64_t size, int64_
 }
 
 // Rows of the input that some rows of the output see.
-Piece seenBy(const ResizeTaps& taps, Piece rows) {
+Piece rowsOf(const ResizeTaps& taps, Piece rows) {
   Piece seen{std::numeric_limits<int64_t>::max(), 0};
   for (int64_t i = rows.begin * taps.width; i < rows.end * taps.width; ++i) {
     const int64_t at = taps.index[static_cast<size_t>(i)];
@@ -82,14 +83,17 @@ int64_t piecesOfPlane(int64_t planes, int64_t rows, int64_t rowSize) {
 
 }  // namespace
 
+Piece ResizeLayer::seenBy(Piece rows, const Dims& inSizes, const Dims& outSizes) const {
+  return product(outSizes, 1, taps.size()) * (blocked ? kBlock : 1) == 1 ? Piece{0, inSizes[0]} : rowsOf(taps[0], rows);
+}
+
 void ResizeLayer::resizeRows(const float* in, const Dims& inSizes, float* out, const Dims& outSizes, Piece rows) const {
   const size_t spatial = taps.size();
   const int64_t lanes = blocked ? kBlock : 1;
   const int64_t outRow = lanes * product(outSizes, 1, spatial);
-  const Piece seen = outRow == 1 ? Piece{0, inSizes[0]} : seenBy(taps[0], rows);
+  const Piece seen = seenBy(rows, inSizes, outSizes);
   Dims sizes = inSizes;
   sizes[0] = seen.end - seen.begin;
-  in += seen.begin * lanes * product(inSizes, 1, spatial);
   int64_t most = 0;
   for (size_t d = spatial; d-- > 1;) {
     sizes[d] = outSizes[d];
@@ -105,7 +109,7 @@ void ResizeLayer::resizeRows(const float* in, const Dims& inSizes, float* out, c
     in = to;
   }
   if (outRow == 1) return sumElements(taps[0], 1, inSizes[0], outSizes[0], in, out);
-  for (int64_t o = rows.begin; o < rows.end; ++o) sumRows(taps[0], o, in, seen.begin, outRow, out + o * outRow);
+  for (int64_t o = rows.begin; o < rows.end; ++o, out += outRow) sumRows(taps[0], o, in, seen.begin, outRow, out);
 }
 
 void ResizeLayer::run(Frame& frame) const {
@@ -115,14 +119,36 @@ void ResizeLayer::run(Frame& frame) const {
   };
   const Dims in = spatial(inputs[0]), out = spatial(outputs[0]);
   const int64_t inPlane = product(in, 0, in.size()), outPlane = product(out, 0, out.size());
+  const ElementType &inType = frame.network()[inputs[0]].elements, &outType = frame.network()[outputs[0]].elements;
+  const Dims& sizes = frame.network()[outputs[0]].sizes;
+  const int64_t inRow = inPlane / in[0], outRow = outPlane / out[0];
+  if (inType.isLines()) {
+    const int64_t unit = inType.channels(), parts = unit / kBlock, lines = sizes[0] * channelBlocks(sizes[1], unit);
+    const int64_t pieces = piecesOfPlane(lines * parts, out[0], outRow * kBlock);
+    const float* from = frame.blocks(inputs[0]);
+    float* to = frame.blocks(outputs[0]);
+    parallelFor(lines * pieces, lines * outPlane * kBlock < (16 << 10) ? 1 : frame.threads(), [&](int64_t i) {
+      const Piece rows = pieceOf(out[0], pieces, i % pieces), seen = seenBy(rows, in, out);
+      const int64_t line = i / pieces, seenPixels = (seen.end - seen.begin) * inRow,
+                    pixels = (rows.end - rows.begin) * outRow;
+      std::vector<float> opened(static_cast<size_t>(seenPixels * kBlock)), made(static_cast<size_t>(pixels * kBlock));
+      for (int64_t part = 0; part < parts; ++part) {
+        openPart(from + (line * inPlane + seen.begin * inRow) * kBlock, part, seenPixels, inType, opened.data());
+        resizeRows(opened.data(), in, made.data(), out, rows);
+        closePart(made.data(), pixels, outType, to + (line * outPlane + rows.begin * outRow) * kBlock, part);
+      }
+    });
+    return;
+  }
   const float* from = frame.data<float>(inputs[0]);
   auto* to = frame.data<float>(outputs[0]);
-  const Dims& sizes = frame.network()[outputs[0]].sizes;
   const int64_t lanes = blocked ? kBlock : 1, planes = sizes[0] * (blocked ? channelBlocks(sizes[1]) : sizes[1]);
-  const int64_t pieces = piecesOfPlane(planes, out[0], outPlane / out[0] * lanes);
+  const int64_t pieces = piecesOfPlane(planes, out[0], outRow * lanes);
   parallelFor(planes * pieces, planes * outPlane * lanes < (16 << 10) ? 1 : frame.threads(), [&](int64_t i) {
     const int64_t p = i / pieces;
-    resizeRows(from + p * inPlane * lanes, in, to + p * outPlane * lanes, out, pieceOf(out[0], pieces, i % pieces));
+    const Piece rows = pieceOf(out[0], pieces, i % pieces);
+    resizeRows(from + (p * inPlane + seenBy(rows, in, out).begin * inRow) * lanes, in,
+               to + (p * outPlane + rows.begin * outRow) * lanes, out, rows);
   });
 }
 

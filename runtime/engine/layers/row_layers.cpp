@@ -351,7 +351,33 @@ void copyPieces(std::byte* to, int64_t step, const std::byte* from, int64_t byte
 
 }  // namespace
 
+namespace {
+
+// Channels of blocked inputs one behind the other; first(i), count(i): those of input i.
+template <class First, class Count>
+void joinChannels(Frame& frame, const Layer& layer, First&& first, Count&& count) {
+  const Network& network = frame.network();
+  const NetTensor& out = network[layer.outputs[0]];
+  SmallVector<ChannelMove, 16> moves;
+  int64_t to = 0;
+  for (size_t i = 0; i < layer.inputs.size(); to += count(i++))
+    moves.push_back({frame.blocks(layer.inputs[i]), network[layer.inputs[i]].sizes[1], first(i), count(i), to});
+  moveChannels(moves, out.sizes[0], out.sizes[1], out.numel / (out.sizes[0] * out.sizes[1]), out.elements,
+               frame.blocks(layer.outputs[0]), frame.threads());
+}
+
+}  // namespace
+
+void CatLayer::settle(const Network& network) {
+  const ElementType& type = network[outputs[0]].elements;
+  for (TensorId id : inputs) splitsLines_ |= type.isLines() && network[id].sizes[1] % type.channels() != 0;
+}
+
 void CatLayer::run(Frame& frame) const {
+  if (splitsLines_)
+    return joinChannels(
+        frame, *this, [](size_t) { return int64_t{0}; },
+        [&](size_t i) { return frame.network()[inputs[i]].sizes[1]; });
   constexpr int64_t kBytesAtOnce = 1 << 15;
   const Network& network = frame.network();
   const auto item = static_cast<int64_t>(itemSize(network[outputs[0]].dtype));
@@ -440,14 +466,8 @@ void ReorderLayer::run(Frame& frame) const {
 }
 
 void ChannelsLayer::run(Frame& frame) const {
-  const NetTensor& out = frame.network()[outputs[0]];
-  SmallVector<ChannelMove, 16> moves;
-  int64_t to = 0;
-  for (size_t i = 0; i < inputs.size(); to += parts[i++].count)
-    moves.push_back(
-        {frame.data<float>(inputs[i]), frame.network()[inputs[i]].sizes[1], parts[i].first, parts[i].count, to});
-  moveChannels(moves, out.sizes[0], out.sizes[1], out.numel / (out.sizes[0] * out.sizes[1]),
-               frame.data<float>(outputs[0]), frame.threads());
+  joinChannels(
+      frame, *this, [&](size_t i) { return parts[i].first; }, [&](size_t i) { return parts[i].count; });
 }
 
 }  // namespace tscompile

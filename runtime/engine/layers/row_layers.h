@@ -59,16 +59,22 @@ class ReorderLayer : public Layer, public LineLayer {
   bool takesLines(const Network&, const ProductPrecision&, TensorId tensor, DType) const override {
     return tensor == inputs[0] && !byPixels;
   }
+  bool movesElements() const override { return true; }
   void settle(const Network&) override {}
   bool byPixels = false;  // what is not blocked is [N][pixels][C]
 };
 
 // Some channels of each input, one input behind the other: parts and joins of blocked activations that split blocks.
-class ChannelsLayer : public Layer {
+class ChannelsLayer : public Layer, public LineLayer {
  public:
   using Layer::Layer;
   std::string name() const override { return "channels"; }
   void run(Frame& frame) const override;
+  bool takesLines(const Network&, const ProductPrecision&, TensorId, DType) const override { return true; }
+  bool sharesKind(const Network&, TensorId) const override { return true; }
+  bool sharesGrid() const override { return true; }
+  bool movesElements() const override { return true; }
+  void settle(const Network&) override {}
   struct Part {
     int64_t first, count;
   };
@@ -82,15 +88,18 @@ class CatLayer : public Layer, public LineLayer {
   CatLayer(const Node* node, int64_t dim) : Layer(node), dim(dim) {}
   std::string name() const override { return "cat"; }
   void run(Frame& frame) const override;
-  bool takesLines(const Network& network, const ProductPrecision&, TensorId tensor, DType dtype) const override {
-    return network[tensor].sizes[1] % ElementType{dtype}.channels() == 0;
-  }
+  bool takesLines(const Network&, const ProductPrecision&, TensorId, DType) const override { return true; }
   bool sharesKind(const Network&, TensorId) const override { return true; }
   bool sharesGrid() const override { return true; }
-  void settle(const Network&) override {}
+  void settle(const Network& network) override;
   // In how many pieces each input is laid into the output.
   int64_t outer(const Network& network) const;
+  // Whether it joins lines within which one input ends and the next begins.
+  bool splitsLines() const { return splitsLines_; }
   const int64_t dim;
+
+ private:
+  bool splitsLines_ = false;
 };
 
 template <bool kLogarithm>

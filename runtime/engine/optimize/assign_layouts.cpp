@@ -440,12 +440,13 @@ class LayoutAssigner {
                             t.sizes[t.sizes.size() - fromEnd] == sizes[1] && t.numel == sizes[1]);
   }
 
-  // A constant per channel, with the last block filled up.
+  // A constant per channel, with the last block filled up, and the last line in other precisions.
   TensorId channelConstant(TensorId id) {
     auto [made, isNew] = padded_.try_emplace(id);
     if (!isNew) return made->second;
     const Tensor& c = n_.bufferOf(id).constant;
-    Tensor whole = Tensor::zeros(DType::Float32, Dims{channelBlocks(c.numel()) * kBlock});
+    const int64_t unit = options_.precision == DType::Float32 ? kBlock : ElementType{DType::UInt8}.channels();
+    Tensor whole = Tensor::zeros(DType::Float32, Dims{channelBlocks(c.numel(), unit) * unit});
     std::copy_n(c.data<float>(), c.numel(), whole.data<float>());
     return made->second = n_.addConstant(whole);
   }
@@ -528,7 +529,7 @@ class LayoutAssigner {
 
   void shuffling(ChannelsToPixelsLayer& layer) {
     current_ = layer.node;
-    layer.blocked = isBlockedItself(layer.inputs[0]) && layer.canBeBlocked(n_);
+    layer.blocked = isBlockedItself(layer.inputs[0]) && layer.placesFirst;
     if (!layer.blocked) return allPlain(layer);
     layer.inputs[0] = blocked(layer.inputs[0]);
     markBlocked(layer.outputs[0]);

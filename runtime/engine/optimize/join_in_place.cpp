@@ -20,7 +20,7 @@ class Joiner {
     std::vector<size_t> cats;
     for (size_t i = 0; i < n_.layers.size(); ++i) {
       auto* cat = dynamic_cast<CatLayer*>(n_.layers[i].get());
-      if (cat && cat->outer(n_) == 1 && uses_.isWhole(cat->outputs[0])) cats.push_back(i);
+      if (cat && !cat->splitsLines() && cat->outer(n_) == 1 && uses_.isWhole(cat->outputs[0])) cats.push_back(i);
     }
     // The last ones first: they have the inputs of those before them, and more.
     std::reverse(cats.begin(), cats.end());

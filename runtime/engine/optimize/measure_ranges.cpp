@@ -1,5 +1,4 @@
 #include "runtime/engine/layers/line_layer.h"
-#include "runtime/engine/layers/row_layers.h"
 #include "runtime/engine/network/calibration.h"
 #include "runtime/engine/network/frame.h"
 #include "runtime/engine/optimize/optimize.h"
@@ -44,9 +43,10 @@ std::vector<std::string> valueNames(const Network& network) {
   std::map<const Node*, int> known;
   for (const auto& layer : network.layers) {
     std::string name;
-    const bool isValue = dynamic_cast<const LineLayer*>(layer.get()) &&
-                         !dynamic_cast<const ReorderLayer*>(layer.get()) && layer->node &&
-                         !layer->node->outputs().empty() && network[layer->outputs[0]].blocked;
+    // What only moves has the ranges of what it moves, and another precision may do without it.
+    auto* lines = dynamic_cast<const LineLayer*>(layer.get());
+    const bool isValue = lines && !lines->movesElements() && layer->node && !layer->node->outputs().empty() &&
+                         network[layer->outputs[0]].blocked;
     if (isValue) name = fmt::format("%{} {}", layer->node->output()->name(), known[layer->node]++);
     names.push_back(std::move(name));
   }

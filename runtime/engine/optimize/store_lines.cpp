@@ -59,7 +59,7 @@ class LineStore {
     for (const auto& [buffer, range] : ranges) types_[buffer] = range.bytes();
   }
 
-  // Whether ranges had to grow, because elements go from one tensor to another as they are.
+  // Whether ranges had to grow, or were not known, because elements go from one tensor to another as they are.
   bool joinRanges(std::map<BufferId, ValueRange>& ranges) const {
     bool any = false;
     for (const auto& layer : n_.layers) {
@@ -73,6 +73,9 @@ class LineStore {
       };
       each([&](const ValueRange& range) { all.include(range); });
       each([&](ValueRange& range) { any |= range != all, range = all; });
+      const auto isKnown = [&](TensorId id) { return ranges.contains(n_[id].buffer); };
+      if (lines->movesElements() && std::ranges::all_of(layer->inputs, isKnown) && isCandidate(layer->outputs[0]))
+        any |= ranges.emplace(n_[layer->outputs[0]].buffer, all).second;
     }
     return any;
   }

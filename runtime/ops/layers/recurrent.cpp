@@ -74,7 +74,7 @@ void stepRelu(const Weights& w, const Tensor& x, const Tensor& h, const Tensor&)
       x.dtype(), [](auto v) { return v < 0 ? decltype(v)(0) : v; }, h, x);
 }
 
-struct Network {
+struct RecurrentNetwork {
   int64_t gates;
   bool hasCell;   // a second state
   bool addsBias;  // the hidden state's bias may be added to the input's part
@@ -85,13 +85,13 @@ struct Network {
   bool takesRows() const { return addsBias; }
   bool takesRowsAlone() const { return addsBias && !hasCell; }
 };
-constexpr Network kLstm{4, true, true, stepLstm};
-constexpr Network kGru{3, false, false, stepGru};
-constexpr Network kTanh{1, false, true, stepTanh};
-constexpr Network kRelu{1, false, true, stepRelu};
+constexpr RecurrentNetwork kLstm{4, true, true, stepLstm};
+constexpr RecurrentNetwork kGru{3, false, false, stepGru};
+constexpr RecurrentNetwork kTanh{1, false, true, stepTanh};
+constexpr RecurrentNetwork kRelu{1, false, true, stepRelu};
 
 // The input's part of the gates of all steps at once: [rows, gates * hidden].
-Tensor projectInput(const Network& network, const Weights& w, const Tensor& x) {
+Tensor projectInput(const RecurrentNetwork& network, const Weights& w, const Tensor& x) {
   Tensor out = Tensor::empty(x.dtype(), Dims{x.size(0), w.input.size(0)});
   bool both = network.addsBias && w.hiddenBias.defined();
   const Tensor& first = w.inputBias.defined() ? w.inputBias : both ? w.hiddenBias : Tensor();
@@ -111,7 +111,7 @@ Tensor projectInput(const Network& network, const Weights& w, const Tensor& x) {
 // ---- arguments ----
 
 // Sizes that fit each other are what the shared code below relies on.
-void checkWeights(const KernelCall& call, const Network& network, const Weights& w, int64_t inputSize,
+void checkWeights(const KernelCall& call, const RecurrentNetwork& network, const Weights& w, int64_t inputSize,
                   int64_t outputSize, int64_t cellSize) {
   auto check = [&](const char* name, const Tensor& t, Dims sizes) {
     if (!t.defined()) return;
@@ -139,7 +139,7 @@ Tensor weightTensor(const KernelCall& call, const Tensor& t, DType stored) {
 // A run of layers: arguments are the input (and the batch sizes if packed), the state, parameters, has_biases,
 // num_layers, dropout, train, bidirectional, and batch_first unless packed.
 struct Layers {
-  Layers(const KernelCall& call, const Network& network, bool packed);
+  Layers(const KernelCall& call, const RecurrentNetwork& network, bool packed);
   void readWeights(const KernelCall& call, size_t at, bool hasBiases, DType stored);
   void readBatches(const KernelCall& call, const Tensor& input);
   // The output of the last layer, [rows, directions * size]; the states become the final ones.
@@ -147,7 +147,7 @@ struct Layers {
   void runDirection(const Weights& w, const Tensor& gates, const Tensor& out, const Tensor& h, const Tensor& c,
                     bool backwards) const;
 
-  const Network& network;
+  const RecurrentNetwork& network;
   Tensor input;                  // [rows, features]: the steps' batches one after the other
   Tensor h, c;                   // copies of the state
   std::vector<Weights> weights;  // of each layer: forwards, backwards
@@ -198,7 +198,7 @@ void Layers::readBatches(const KernelCall& call, const Tensor& data) {
   input = narrowed(data, 0, 0, rows);
 }
 
-Layers::Layers(const KernelCall& call, const Network& network, bool packed) : network(network) {
+Layers::Layers(const KernelCall& call, const RecurrentNetwork& network, bool packed) : network(network) {
   size_t state = packed ? 2 : 1;
   Tensor data = call.tensor(0);
   std::vector<Tensor> states = network.hasCell ? call.tensors(state) : std::vector<Tensor>{call.tensor(state)};
@@ -274,7 +274,7 @@ void checkState(const InferCall& call, const TensorInfo& t, int64_t count, bool 
   call.require(!differ(t.sizes[0], count), "the state is of {} layers and directions, expected {}", t.sizes[0], count);
 }
 
-template <const Network& kNetwork, bool kPacked>
+template <const RecurrentNetwork& kNetwork, bool kPacked>
 void inferLayers(InferCall& call) {
   constexpr size_t kState = kPacked ? 2 : 1, kRank = kPacked ? 2 : 3;
   TensorInfo x = call.tensor(0);
@@ -325,7 +325,7 @@ void inferLayers(InferCall& call) {
   for (const TensorInfo& t : states) call.result(t);
 }
 
-template <const Network& kNetwork, bool kPacked>
+template <const RecurrentNetwork& kNetwork, bool kPacked>
 void layersKernel(KernelCall& call) {
   Layers layers(call, kNetwork, kPacked);
   DType dtype = call.tensor(0).dtype();
@@ -343,7 +343,7 @@ void layersKernel(KernelCall& call) {
 
 // ---- cells: input, state, input weights, hidden weights, and their biases ----
 
-template <const Network& kNetwork>
+template <const RecurrentNetwork& kNetwork>
 void inferCell(InferCall& call) {
   TensorInfo x = call.tensor(0);
   std::vector<TensorInfo> states;
@@ -363,7 +363,7 @@ void inferCell(InferCall& call) {
   for (const TensorInfo& t : states) call.result(t);
 }
 
-template <const Network& kNetwork>
+template <const RecurrentNetwork& kNetwork>
 void cellKernel(KernelCall& call) {
   Tensor x = denseTensor(call.tensor(0));
   DType stored = call.tensor(0).dtype();
@@ -384,7 +384,7 @@ void cellKernel(KernelCall& call) {
   if (kNetwork.hasCell) call.setResult(1, convertTensor(c, stored));
 }
 
-template <const Network& kNetwork, RecurrentCell kCell>
+template <const RecurrentNetwork& kNetwork, RecurrentCell kCell>
 void addNetwork(OpRegistry& ops, std::string_view padded, std::string_view packed, std::string_view cell) {
   auto add = [&](std::string_view name, InferFunction infer, KernelFunction kernel, ConvertFunction convert,
                  TraitSet traits) {

@@ -277,12 +277,12 @@ void registerQuantizedProductsOps(OpRegistry& ops) {
   auto addProduct = [&](std::string_view schema, KernelFunction kernel, ConvertFunction convert) {
     bool isConv = schema.find("::conv") != std::string_view::npos;
     addInferred(schema, kernel, isConv ? inferProduct<DType::Undefined, true> : inferProduct<DType::Undefined, false>,
-                convert);
+                convert, {Trait::SetsStrides});
   };
   auto addDynamic = [&](std::string_view schema, KernelFunction kernel, ConvertFunction convert) {
     bool isConv = schema.find("::conv") != std::string_view::npos;
     addInferred(schema, kernel, isConv ? inferProduct<DType::Float32, true> : inferProduct<DType::Float32, false>,
-                convert);
+                convert, {Trait::SetsStrides});
   };
   for (const char* schema : {"quantized::conv2d.new", "quantized::conv3d.new", "quantized::conv_transpose2d",
                              "quantized::conv_transpose3d", "_quantized::conv2d", "_quantized::conv3d",

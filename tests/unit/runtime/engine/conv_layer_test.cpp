@@ -570,7 +570,9 @@ TEST(ConvLayer, TransposedOnesKeepBlocks) {
         std::tuple("3, 2", "1, 0", "24, 32, 5, 3")})
     expectLayersAfter(24, fmt::format(fmt::runtime(steps), step, padding, weight, 32),
                       "reorder, conv direct, conv direct, channels_to_pixels, pointwise, reorder");
-  expectLayersAfter(24, fmt::format(fmt::runtime(steps), "2, 2", "0, 0", "24, 20, 2, 2", 20),
+  expectLayersAfter(24, fmt::format(fmt::runtime(steps), "2, 2", "1, 1", "24, 20, 4, 4", 20),
+                    "reorder, conv direct, conv direct, channels_to_pixels, pointwise, reorder");
+  expectLayersAfter(24, fmt::format(fmt::runtime(steps), "2, 2", "0, 0", "24, 12, 2, 2", 12),
                     "reorder, conv direct, conv direct, reorder, channels_to_pixels, pointwise");
 }
 

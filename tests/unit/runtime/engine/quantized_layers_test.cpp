@@ -70,6 +70,19 @@ const Tensor kImage = randn({2, 32, 9, 7}, 1);
 
 }  // namespace
 
+// Views of what a quantised product gave: it lies in rows, whatever its input does.
+TEST(QuantizedLayers, ViewsOfProducts) {
+  const std::string body =
+      "  %sizes : int[] = prim::Constant[value=[2, 4, 8, 63]]()\n  %h : int = prim::Constant[value=64]()\n"
+      "  %c : Tensor = aten::slice(%q, %one, %zero, %h, %two)\n"
+      "  %k : Tensor = quantized::conv2d(%c, %p, %s3, %z2)\n  %y : Tensor = aten::view(%k, %sizes)\n";
+  const std::string graph = quantizedGraph(body);
+  const Tensor x = randn({2, 64, 9, 7}, 1);
+  EngineCase c(graph);
+  EXPECT_EQ(c.layers({x}).find("kernel"), std::string::npos) << c.layers({x}, true);
+  c.expectClose({x}, 0);
+}
+
 // The bias of each channel at each of its places, beside sums that floats hold, and those that they would round.
 TEST(QuantizedLayers, TransposedConvolutionsOfBlocks) {
   const std::string body =

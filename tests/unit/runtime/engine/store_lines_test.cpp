@@ -62,6 +62,56 @@ constexpr const char* kDepthwiseFirst = R"(
   %y : Tensor = aten::conv2d(%c1, %v2, %b, %s1, %p0, %s1, %g1)
 )";
 
+// Between convolutions: margins, an instance norm, a join within a line, a transposed convolution, pixels repeated and
+// interpolated, a part of the channels, and loops that no convolution takes.
+constexpr const char* kMoves = R"(
+  %b : Tensor? = prim::Constant()
+  %w1 : Float(24, 3, 3, 3) = prim::Constant[value={0}]()
+  %w2 : Float(24, 24, 3, 3) = prim::Constant[value={0}]()
+  %w3 : Float(24, 48, 2, 2) = prim::Constant[value={0}]()
+  %w4 : Float(48, 48, 1, 1) = prim::Constant[value={0}]()
+  %w5 : Float(40, 40, 1, 1) = prim::Constant[value={0}]()
+  %half : float = prim::Constant[value=0.55]()
+  %v1 : Tensor = aten::sub(%w1, %half, %one)
+  %v2 : Tensor = aten::sub(%w2, %half, %one)
+  %v3 : Tensor = aten::sub(%w3, %half, %one)
+  %v4 : Tensor = aten::sub(%w4, %half, %one)
+  %v5 : Tensor = aten::sub(%w5, %half, %one)
+  %g1 : int = prim::Constant[value=1]()
+  %eight : int = prim::Constant[value=8]()
+  %last : int = prim::Constant[value=48]()
+  %t : bool = prim::Constant[value=1]()
+  %tenth : float = prim::Constant[value=0.1]()
+  %eps : float = prim::Constant[value=1e-05]()
+  %s1 : int[] = prim::Constant[value=[1, 1]]()
+  %s2 : int[] = prim::Constant[value=[2, 2]]()
+  %p0 : int[] = prim::Constant[value=[0, 0]]()
+  %p4 : int[] = prim::Constant[value=[1, 1, 1, 1]]()
+  %none2 : float[]? = prim::Constant()
+  %sizes : int[] = prim::Constant[value=[36, 40]]()
+  %more : int[] = prim::Constant[value=[50, 44]]()
+  %d12 : int[] = prim::Constant[value=[-1, -2]]()
+  %c1 : Tensor = aten::conv2d(%x, %v1, %b, %s1, %s1, %s1, %g1)
+  %r1 : Tensor = aten::relu(%c1)
+  %m1 : Tensor = aten::max_pool2d(%r1, %s2, %s2, %p0, %s1, %f)
+  %e1 : Tensor = aten::reflection_pad2d(%m1, %p4)
+  %c2 : Tensor = aten::conv2d(%e1, %v2, %b, %s1, %p0, %s1, %g1)
+  %n2 : Tensor = aten::instance_norm(%c2, %b, %b, %b, %b, %t, %tenth, %eps, %f)
+  %r2 : Tensor = aten::relu(%n2)
+  %l : Tensor[] = prim::ListConstruct(%r2, %m1)
+  %j : Tensor = aten::cat(%l, %one)
+  %u0 : Tensor = aten::conv_transpose2d(%m1, %v3, %b, %s2, %p0, %p0, %g1, %s1)
+  %u : Tensor = aten::max_pool2d(%u0, %s2, %s2, %p0, %s1, %f)
+  %h : Tensor = aten::silu(%j)
+  %a : Tensor = aten::mul(%h, %u)
+  %c4 : Tensor = aten::conv2d(%a, %v4, %b, %s1, %p0, %s1, %g1)
+  %o1 : Tensor = aten::upsample_nearest2d(%c4, %sizes, %none2)
+  %o2 : Tensor = aten::upsample_bilinear2d(%o1, %more, %f, %none2)
+  %k : Tensor = aten::slice(%o2, %one, %eight, %last, %one)
+  %c5 : Tensor = aten::conv2d(%k, %v5, %b, %s1, %p0, %s1, %g1)
+  %y : Tensor = aten::mean(%c5, %d12, %f, %none)
+)";
+
 EngineOptions optionsOf(DType precision) {
   EngineOptions options;
   options.precision = precision;
@@ -100,7 +150,7 @@ TEST(StoreLines, DepthwiseConvolutionsOfFloatsGiveFloats) {
 }
 
 TEST(StoreLines, BytesAreOfGridsThatCalibrationFound) {
-  if (!hasLineProducts(WeightStorage::BF16)) GTEST_SKIP();
+  if (!hasLineProducts(WeightStorage::I8)) GTEST_SKIP();
   const Tensor x = randn({2, 3, 33, 35}, 7);
   for (Calibration::Method method : {Calibration::Method::MinMax, Calibration::Method::Entropy}) {
     EngineOptions measured = optionsOf(DType::Float32);
@@ -119,6 +169,27 @@ TEST(StoreLines, BytesAreOfGridsThatCalibrationFound) {
     EXPECT_GE(linesIn(c, x, DType::UInt8), 4u) << c.layers({x});
     EXPECT_GT(signalToNoise(c, x), 20);
     EXPECT_EQ(linesIn(EngineCase(graphText(), optionsOf(DType::Int8)), x, DType::UInt8), 0u);
+  }
+}
+
+EngineOptions calibratedOn(const std::string& text, const Tensor& x) {
+  EngineOptions measured = optionsOf(DType::Float32), options = optionsOf(DType::Int8);
+  auto calibration = measured.tactics->calibration = std::make_shared<Calibration>();
+  EngineCase(text, measured).run({x});
+  calibration->tell(*options.tactics);
+  return options;
+}
+
+TEST(StoreLines, LinesGoThroughLayersThatMoveThem) {
+  const std::string text = graphWithConstants("%x : Tensor", kMoves, "%y");
+  const Tensor x = randn({2, 3, 34, 38}, 7);
+  EXPECT_EQ(EngineCase(text).layers({x}).find("kernel"), std::string::npos);
+  for (DType lines : {DType::UInt8, DType::BFloat16}) {
+    const bool bytes = lines == DType::UInt8;
+    if (!hasLineProducts(bytes ? WeightStorage::I8 : WeightStorage::BF16)) continue;
+    const EngineCase c(text, bytes ? calibratedOn(text, x) : optionsOf(DType::BFloat16));
+    EXPECT_GE(linesIn(c, x, lines), bytes ? 12u : 5u) << c.layers({x});
+    EXPECT_GT(signalToNoise(c, x), bytes ? 20 : 35);
   }
 }
 

@@ -3,6 +3,7 @@
 #include "runtime/kernels/layout.h"
 #include "runtime/kernels/line_product.h"
 #include "runtime/kernels/pool2d.h"
+#include "runtime/kernels/rows.h"
 #include "tests/support/engine_reference.h"
 
 #include <gtest/gtest.h>
@@ -250,13 +251,14 @@ TEST(ConvLines, Depthwise) {
 }
 
 TEST(ConvLines, Pools) {
-  if (!hasLineProducts(WeightStorage::BF16)) GTEST_SKIP();
+  if (!hasLineProducts(WeightStorage::I8)) GTEST_SKIP();
   PoolShape s{.batch = 2, .channels = 40, .inHeight = 9, .inWidth = 10, .outHeight = 5, .outWidth = 5};
   s.kernelHeight = s.kernelWidth = 3;
   s.strideHeight = s.strideWidth = 2;
   s.padTop = s.padLeft = s.padBottom = s.padRight = 1;
   const std::vector<float> x = randomFloats(2 * 40 * 90, 5);
   for (ElementType type : {kBrains, kBytes}) {
+    if (type.dtype == DType::BFloat16 && !hasLineProducts(WeightStorage::BF16)) continue;
     Blocks in(2, 40, 90, type), out(2, 40, 25, type);
     in.fill(x);
     std::vector<float> seen = in.numbers(), want(2 * 40 * 25), means(2 * 40), plain(seen.size());
@@ -272,6 +274,42 @@ TEST(ConvLines, Pools) {
     fromLines(2, 40, 90, type, in.get(), plain.data(), 2);
     EXPECT_EQ(plain, seen);
   }
+}
+
+// Numbers that are on a grid go to other places as they are.
+TEST(ConvLines, ChannelsMove) {
+  constexpr int64_t kArea = 21;
+  const std::vector<float> a = randomFloats(2 * 40 * kArea, 1), b = randomFloats(2 * 67 * kArea, 2);
+  for (ElementType type : {kFloats, kBrains, kBytes}) {
+    Blocks first(2, 40, kArea, type), second(2, 67, kArea, type), out(2, 100, kArea, type);
+    first.fill(a);
+    second.fill(b);
+    const std::vector<float> from = first.numbers(), more = second.numbers();
+    const ChannelMove moves[] = {{first.get(), 40, 3, 35, 0}, {second.get(), 67, 2, 65, 35}};
+    moveChannels(moves, 2, 100, kArea, type, out.get(), 2);
+    std::vector<float> want;
+    for (int64_t n = 0; n < 2; ++n) {
+      want.insert(want.end(), from.begin() + (n * 40 + 3) * kArea, from.begin() + (n * 40 + 38) * kArea);
+      want.insert(want.end(), more.begin() + (n * 67 + 2) * kArea, more.begin() + (n + 1) * 67 * kArea);
+    }
+    EXPECT_EQ(out.numbers(), want);
+  }
+}
+
+TEST(ConvLines, GroupNorms) {
+  if (!hasLineProducts(WeightStorage::I8)) GTEST_SKIP();
+  constexpr int64_t kArea = 300, kChannels = 72;
+  const std::vector<float> x = randomFloats(2 * kChannels * kArea, 1), w = randomFloats(kChannels, 2);
+  for (auto [type, result] : {std::pair(kBrains, kBrains), {kBytes, kMore}})
+    for (int64_t groups : {3, 72}) {
+      if (type.dtype == DType::BFloat16 && !hasLineProducts(WeightStorage::BF16)) continue;
+      Blocks in(2, kChannels, kArea, type), out(2, kChannels, kArea, result);
+      in.fill(x);
+      std::vector<float> seen = in.numbers(), want(seen.size());
+      groupNorm(2, kChannels, kArea, groups, seen.data(), w.data(), w.data(), 1e-5, want.data(), 1);
+      groupNormOfBlocks(2, kChannels, kArea, groups, in.get(), type, w.data(), w.data(), 1e-5, out.get(), result, 2);
+      expectRounded(out.numbers(), {want.begin(), want.end()}, result);
+    }
 }
 
 }  // namespace

@@ -170,7 +170,7 @@ std::vector<float> groupNormInBlocks(int64_t batch, int64_t channels, int64_t ar
     const int64_t plane = static_cast<int64_t>(i) / kBlock / area % channelBlocks(channels);
     if (plane * kBlock + static_cast<int64_t>(i) % kBlock >= channels) blocked[i] = NAN;
   }
-  groupNormOfBlocks(batch, channels, area, groups, blocked.data(), w, b, 1e-5, blocked.data(), threads);
+  groupNormOfBlocks(batch, channels, area, groups, blocked.data(), {}, w, b, 1e-5, blocked.data(), {}, threads);
   fromBlocked(batch, channels, area, blocked.data(), out.data(), 1);
   return out;
 }
