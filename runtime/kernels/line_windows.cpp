@@ -314,8 +314,7 @@ class BytePlane {
     for (int64_t c = 0; bias && c < channels; ++c) biases_[placeOf(c)] = bias[c];
     if (s.kernelHeight < kTogether && s.strideHeight == 1 && s.dilationHeight == 1) {
       below_ = weights_;
-      for (CacheLine& line : below_)
-        _mm512_storeu_si512(&line, _mm512_slli_epi32(_mm512_loadu_si512(&line), 8));
+      for (CacheLine& line : below_) _mm512_storeu_si512(&line, _mm512_slli_epi32(_mm512_loadu_si512(&line), 8));
     }
     countInSteps();
   }
@@ -458,7 +457,8 @@ class BytePlane {
     }
   }
 
-  // Numbers counted in steps of the result. Packing makes 0 of what is below, but not the greatest of what is far above.
+  // Numbers counted in steps of the result. Packing makes 0 of what is below, but not the greatest of what is far
+  // above.
   void store(__m512 (&v)[kVectors], float* out) const {
     const __m512 low = _mm512_set1_ps(low_), high = _mm512_set1_ps(high_);
     __m512i words[kVectors];
@@ -694,8 +694,8 @@ void closePart(const float* from, int64_t pixels, const ElementType& type, float
   const __m512 inverse = _mm512_set1_ps(1 / type.scale), zero = _mm512_set1_ps(type.zero);
   for (int64_t i = 0; i < pixels; ++i) {
     // The number comes first, so that a NaN is none.
-    const __m512 byte = _mm512_max_ps(_mm512_fmadd_ps(_mm512_loadu_ps(from + i * kBlock), inverse, zero),
-                                      _mm512_setzero_ps());
+    const __m512 byte =
+        _mm512_max_ps(_mm512_fmadd_ps(_mm512_loadu_ps(from + i * kBlock), inverse, zero), _mm512_setzero_ps());
     _mm_storeu_si128(to + 4 * i, _mm512_cvtusepi32_epi8(_mm512_cvtps_epi32(_mm512_min_ps(byte, _mm512_set1_ps(255)))));
   }
 }
@@ -708,8 +708,7 @@ void depthwiseOfLines(const ConvShape& s, const float* input, const PackedWeight
 
 void maxPoolOfLines(const PoolShape& s, const ElementType& type, const float* input, float* output, int threads) {
   overPool(s, type, input, output, threads, [&](const float* in, float* out, Piece rows) {
-    type.dtype == DType::BFloat16 ? maxRows<DType::BFloat16>(s, type, in, out, rows)
-                                  : maxRowsOfBytes(s, in, out, rows);
+    type.dtype == DType::BFloat16 ? maxRows<DType::BFloat16>(s, type, in, out, rows) : maxRowsOfBytes(s, in, out, rows);
   });
 }
 

@@ -50,8 +50,7 @@ void ChannelsToPixelsLayer::runOnBlocks(Frame& frame) const {
   float* to = frame.blocks(outputs[0]);
   const bool few = rows * out.width * channelBlocks(channels, type.channels()) * kBlock < kParallelPixels;
   parallelFor(rows, few ? 1 : frame.threads(), [&](int64_t i) {
-    const int64_t image = i / out.height / out.depth, z = i / out.height % out.depth + front,
-                  y = i % out.height + top;
+    const int64_t image = i / out.height / out.depth, z = i / out.height % out.depth + front, y = i % out.height + top;
     const float* inImage = from + blockedSize(image, source.sizes[1], inArea, type);
     float* outImage = to + blockedSize(image, channels, outArea, type);
     const int64_t row = (z / stepZ * in.height + y / stepY) * in.width,

@@ -148,9 +148,8 @@ bool PointwiseLayer::takesLines(const Network& network, const ProductPrecision&,
   // What is computed of lanes that are no channels is finite as bytes alone, and should be little. Operands of one
   // number a channel have whole lines if they are constants.
   return dtype == DType::UInt8 && channels * 8 >= channelBlocks(channels, unit) * unit * 3 &&
-         std::ranges::all_of(inputs, [&](TensorId id) {
-           return network[id].numel == t.numel || network.isConstant(id);
-         });
+         std::ranges::all_of(inputs,
+                             [&](TensorId id) { return network[id].numel == t.numel || network.isConstant(id); });
 }
 
 void PointwiseLayer::settle(const Network& network) {
@@ -163,8 +162,7 @@ void PointwiseLayer::settle(const Network& network) {
     if (const ElementType& from = network[inputs[i]].elements; from.dtype == DType::UInt8)
       values[i] = typed.step(PointwiseOp::Scale, values[i], -1, -1, from.scale, -from.zero * from.scale);
   int result = appendProgram(typed, program, values);
-  if (type.dtype == DType::UInt8)
-    result = typed.step(PointwiseOp::Scale, result, -1, -1, 1 / type.scale, type.zero);
+  if (type.dtype == DType::UInt8) result = typed.step(PointwiseOp::Scale, result, -1, -1, 1 / type.scale, type.zero);
   typed.output(result, type.dtype);
   program = std::move(typed);
 }

@@ -376,8 +376,7 @@ void CatLayer::settle(const Network& network) {
 void CatLayer::run(Frame& frame) const {
   if (splitsLines_)
     return joinChannels(
-        frame, *this, [](size_t) { return int64_t{0}; },
-        [&](size_t i) { return frame.network()[inputs[i]].sizes[1]; });
+        frame, *this, [](size_t) { return int64_t{0}; }, [&](size_t i) { return frame.network()[inputs[i]].sizes[1]; });
   constexpr int64_t kBytesAtOnce = 1 << 15;
   const Network& network = frame.network();
   const auto item = static_cast<int64_t>(itemSize(network[outputs[0]].dtype));
