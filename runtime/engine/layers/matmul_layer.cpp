@@ -36,7 +36,9 @@ WeightStorage MatmulLayer::heldOr(WeightStorage wanted) const {
   const EncodedElements* held = weight_.storage()->encoding();
   if (wanted != WeightStorage::F32 || !held || scale_.defined()) return wanted;
   const DType dtype = held->values().dtype();
-  return dtype == DType::BFloat16 ? WeightStorage::BF16 : dtype == DType::Float16 ? WeightStorage::F16 : wanted;
+  if (dtype != DType::BFloat16 && dtype != DType::Float16) return wanted;
+  const WeightStorage storage = dtype == DType::BFloat16 ? WeightStorage::BF16 : WeightStorage::F16;
+  return onlyConverts(storage, weight_.numel()) ? wanted : storage;
 }
 
 void MatmulLayer::prepare(WeightStore& store, const ProductPrecision& precision) {

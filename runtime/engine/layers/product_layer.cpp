@@ -8,10 +8,16 @@
 
 namespace tscompile {
 
+bool PackedLayer::onlyConverts(WeightStorage storage, int64_t count) {
+  constexpr int64_t kSmall = 32 << 10;  // stays in the nearest caches whatever it is stored as
+  return count <= kSmall && !(storage == WeightStorage::BF16 && hasLineProducts(storage));
+}
+
 WeightStorage PackedLayer::fitting(WeightStorage wanted, FunctionRef<Tensor()> weights) {
   if (wanted != WeightStorage::F16 && wanted != WeightStorage::BF16) return wanted;
   const Tensor weight = weights();
-  if (weight.storage()->encoding()) return wanted;  // they were held before
+  // They were held before: f32 has the same numbers.
+  if (weight.storage()->encoding()) return onlyConverts(wanted, weight.numel()) ? WeightStorage::F32 : wanted;
   const DType dtype = wanted == WeightStorage::F16 ? DType::Float16 : DType::BFloat16;
   return keepsDigits(weight, dtype) ? wanted : WeightStorage::F32;
 }

@@ -22,7 +22,9 @@ class PackedLayer : public Layer {
   virtual ProductPrecision precisionFor(const ProductPrecision& wanted) const { return wanted; }
 
  protected:
-  // F32 if 16 bits do not hold the weights.
+  // Whether so many weights in 16 bits are no faster than f32, since each product converts them.
+  static bool onlyConverts(WeightStorage storage, int64_t count);
+  // F32 if 16 bits do not hold the weights, or are no faster.
   static WeightStorage fitting(WeightStorage wanted, FunctionRef<Tensor()> weights);
 };
 
