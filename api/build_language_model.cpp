@@ -14,7 +14,7 @@
 #include "passes/serving/attention_node.h"
 #include "passes/serving/drop_caches.h"
 #include "passes/serving/entrance.h"
-#include "passes/serving/example_sizes.h"
+#include "passes/serving/forms/example_sizes.h"
 #include "passes/serving/forms/pair_mask.h"
 #include "passes/serving/forms/returned_logits.h"
 #include "passes/serving/hide_later.h"
@@ -314,12 +314,16 @@ class LanguageModelBuild {
     Diagnostics ignored;
     const Result<ModuleValues> attributes = lowered_->values(ignored);
     if (&flat != &*lowered_ || !attributes) return graph;
-    auto runs = [this](const std::vector<IValue>& inputs) {
+    auto run = [&](const std::vector<IValue>& inputs, const Graph* changed) {
       Diagnostics failure;
-      return given_.forward(inputs, failure).ok();
+      const Result<std::vector<IValue>> out =
+          changed ? Module(flat).withGraph(cloneGraph(*changed)).forward(inputs, failure)
+                  : given_.forward(inputs, failure);
+      return out ? logitsOf(*out) : Tensor();
     };
-    return findExampleSizes(*graph, given_.registry(), attributes->tensors, runs) ? std::move(graph)
-                                                                                  : cloneGraph(*flat.graph());
+    const int64_t places = config_.maxSeqLen ? config_.maxSeqLen : kUsualTokens;
+    return findExampleSizes(*graph, given_.registry(), attributes->tensors, places, run) ? std::move(graph)
+                                                                                         : cloneGraph(*flat.graph());
   }
 
   // A graph for several texts may be one for one of them, and one for one token one for any number of them, as a cache
@@ -599,6 +603,15 @@ class LanguageModelBuild {
     Tensor logits = logitsOf(*out);
     if (!logits.defined() || !isFloating(logits.dtype()) || logits.rank() == 0 || logits.numel() == 0) {
       diagnostics.error("the model gives no logits for three tokens", ErrorKind::Unsupported);
+      return false;
+    }
+    if (constexpr int kMostRank = 3; logits.rank() > kMostRank) {
+      diagnostics
+          .error(fmt::format("the model gives {} numbers for one text of three tokens, and logits are [texts, tokens, "
+                             "words]",
+                             dimsText(logits.sizes())),
+                 ErrorKind::Unsupported)
+          .note("a model of several heads is served by one of them: a module around it can return that one's logits");
       return false;
     }
     shape_.vocabulary = logits.size(logits.rank() - 1);

@@ -69,10 +69,21 @@ class Trials {
                       first ? first->message : "it was interrupted"),
           failure.firstErrorKind());
       if (first) d.notes.insert(d.notes.end(), first->notes.begin(), first->notes.end());
-      d.note(kOpenSizes);
+      d.note(takesRows(count)
+                 ? "it runs with ids [tokens], and texts are [batch, tokens]: a module around the model can "
+                   "take these, and return model(ids[0]).unsqueeze(0)"
+                 : kOpenSizes);
       return false;
     }
     return true;
+  }
+  // Whether it runs with texts that have no dimension of texts.
+  bool takesRows(int64_t count) const {
+    std::vector<IValue> inputs;
+    const std::vector<int64_t> some = ids(count);
+    for (size_t i = 0; i < entrance_.inputs.size(); ++i) inputs.emplace_back(inputOf(entrance_, i, Dims{count}, some));
+    Diagnostics ignored;
+    return model_(inputs, ignored).ok();
   }
   Dims sizes(int64_t tokens) const { return entrance_.tokensFirst ? Dims{tokens, 1} : Dims{1, tokens}; }
 

@@ -137,6 +137,22 @@ class Uses {
   std::vector<std::pair<const Value*, bool>> todo_;
 };
 
+// What a module around the model can do with an input that its name tells, in place of kWrapper; empty if it tells
+// none.
+std::string helpFor(const Value* input) {
+  const std::string name = lowered(input->givenName());
+  auto has = [&](const char* part) { return name.find(part) != std::string::npos; };
+  if (has("len"))
+    return fmt::format(
+        "texts are served without padding, so that lengths follow from ids: a module around the model can give %{} as "
+        "torch.full((ids.shape[0],), ids.shape[1])",
+        input->name());
+  if (has("encoder") || has("memory"))
+    return "a decoder that is given what an encoder returns is called in a session: 'Encoders and decoders' in "
+           "docs/language_models.md";
+  return "";
+}
+
 std::string listOf(const std::vector<const Value*>& inputs) {
   return join(inputs, " and ", [](const Value* v) { return "%" + v->name(); });
 }
@@ -195,7 +211,13 @@ class Roles {
     for (size_t i = 0; i < inputs_.size() && with(ServingInput::Ids).empty(); ++i)
       if (isOpen(i)) roles_[i] = ServingInput::Ids;
     std::vector<const Value*> ids = with(ServingInput::Ids);
-    if (ids.size() == 1) return true;
+    if (ids.size() == 1) return areNumbers(ids.front());
+    if (std::ranges::any_of(ids, [](const Value* v) { return !helpFor(v).empty(); })) {
+      Diagnostic& d = error(fmt::format("{} are all taken for ids, and a language model takes one text", listOf(ids)));
+      for (const Value* v : ids)
+        if (const std::string help = helpFor(v); !help.empty()) d.note(help);
+      return false;
+    }
     if (ids.empty())
       error("expected one input of ids, found none")
           .note("its name has ids, idx or token, or rows of a table follow from it");
@@ -205,6 +227,19 @@ class Roles {
               "positions are to be called position_ids, what is 1 where tokens are attention_mask; ids of an encoder, "
               "types of tokens or speakers are none of these: " +
               std::string(kWrapper));
+    return false;
+  }
+
+  // Rows of a table in place of the numbers of these rows.
+  bool areNumbers(const Value* ids) {
+    const TensorFacts& f = ids->type()->tensor();
+    const bool areRows = f.hasRank ? f.sizes.size() == 3 && isFloating(f.dtype)
+                                   : lowered(ids->givenName()).find("embed") != std::string::npos;
+    if (!areRows) return true;
+    error(fmt::format("%{} has rows of a table of words, and a language model takes the numbers of these rows, its ids",
+                      ids->name()))
+        .note(fmt::format("a module around the model can look them up: forward(ids) with model({}=table(ids))",
+                          ids->givenName()));
     return false;
   }
 
@@ -219,10 +254,16 @@ class Roles {
 
   bool unknown(size_t i) {
     Diagnostic& d = error(fmt::format("what %{} stands for is not known", inputs_[i]->name()));
-    if (isFloating(inputs_[i]->type()->tensor().dtype))
+    const DType dtype = inputs_[i]->type()->tensor().dtype;
+    if (const std::string help = helpFor(inputs_[i]); !help.empty())
+      d.note(help);
+    else if (isFloating(dtype) || dtype == DType::Undefined)
       d.note(
-          "states are given back with the same sizes, which exports tell; a decoder that is given what an encoder "
-          "returns is called in a session: 'Encoders and decoders' in docs/language_models.md");
+          fmt::format("call it {}; a state is returned with the same sizes; a decoder that is given what an encoder "
+                      "returns is called in a session: 'Encoders and decoders' in docs/language_models.md; {}",
+                      uses_[i].asksIfZero ? "attention_mask if it is 1 where tokens are"
+                                          : "position_ids if it counts tokens from 0",
+                      kWrapper));
     else
       d.note(fmt::format("call it {}, or leave it out: {}",
                          uses_[i].asksIfZero ? "attention_mask if it is 1 where tokens are"
@@ -248,19 +289,14 @@ class Roles {
   std::vector<InputUse> uses_;
 };
 
-// A tensor of an input, which may be taken several times.
-struct Part {
-  std::string key;  // of the dict that held it
-  std::vector<Value*> taken;
-};
-
 class Parts {
  public:
+  const std::vector<InputPart>& all() const { return parts_; }
   bool find(const Value* input) { return lookInto(input, ""); }
 
   void replace(Graph& graph, const std::function<TypePtr(const Value*)>& formOf,
                std::map<const Value*, std::string>& keys) const {
-    for (const Part& part : parts_) {
+    for (const InputPart& part : parts_) {
       TypePtr type = formOf(part.taken.front());
       for (Value* v : part.taken)
         if (TypePtr form = formOf(v); form->tensor().hasRank) type = form;
@@ -316,7 +352,7 @@ class Parts {
     return true;
   }
 
-  std::vector<Part> parts_;
+  std::vector<InputPart> parts_;
   std::map<std::string, size_t> places_;  // of parts, by their paths
   std::vector<Node*> nodes_;
 };
@@ -327,7 +363,7 @@ std::optional<ServingInput> roleByName(const Value* input) {
   const std::string name = lowered(input->givenName());
   auto has = [&](std::string_view part) { return name.find(part) != std::string::npos; };
   if (has("mask")) return ServingInput::Mask;
-  if (has("pos")) return ServingInput::Positions;
+  if (has("pos") || name == "step" || name == "offset") return ServingInput::Positions;
   if (has("ids") || has("idx") || has("token")) return ServingInput::Ids;
   return std::nullopt;
 }
@@ -351,6 +387,11 @@ std::map<const Value*, std::string> takeInputsApart(Graph& graph, const std::fun
     graph.block()->removeParameter(i--);
   }
   return keys;
+}
+
+std::vector<InputPart> partsOfInput(const Value* input) {
+  Parts parts;
+  return parts.find(input) ? parts.all() : std::vector<InputPart>();
 }
 
 }  // namespace tscompile

@@ -31,4 +31,12 @@ std::optional<std::vector<ServingInput>> rolesOfInputs(const Graph& graph, Rewri
 // Returns the keys of those that dicts held.
 std::map<const Value*, std::string> takeInputsApart(Graph& graph, const std::function<TypePtr(const Value*)>& formOf);
 
+// A tensor of such an input, which may be taken several times, and its key if a dict holds it.
+struct InputPart {
+  std::string key;
+  std::vector<Value*> taken;
+};
+// In the order of the inputs that takeInputsApart() makes of them; empty if the input is used otherwise.
+std::vector<InputPart> partsOfInput(const Value* input);
+
 }  // namespace tscompile

@@ -199,6 +199,22 @@ class Shifted(Decoder):
         return self.head(torch.tanh(x + self.o(before) + state[1])), (x[:, -1:], state[1])
 
 
+class Gated(Decoder):
+    """Takes any number of tokens, and hidden states in a tuple."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(3)
+        self.lstm = nn.LSTM(8, 8, 2, batch_first=True)
+        with torch.no_grad():
+            for p in self.lstm.parameters():
+                p.mul_(4)
+
+    def forward(self, ids: Tensor, hidden: Tuple[Tensor, Tensor]):
+        y, hidden = self.lstm(3 * self.words(ids), hidden)
+        return self.head(y), hidden
+
+
 class First(Decoder):
     """[tokens, batch]"""
 
@@ -280,6 +296,9 @@ def main():
         export("forgetful_one.pt2", made(Replaced), (one,))
         export("state_one.pt2", made(State), (one, torch.zeros(1, 8)))
         export("state_bare.pt2", made(Bare), (one[0], torch.zeros(1, 8)))
+        trace("state_one.pt", made(State), (one, torch.zeros(1, 8)))
+        trace("static_given.pt", made(Given), (one, torch.arange(1), *caches))
+        trace("gated.pt", made(Gated), (three, (torch.zeros(2, 1, 8), torch.zeros(2, 1, 8))))
         texts = torch.export.Dim.AUTO
         some = {name: {0: texts, 2: texts} for name in ("keys", "values")}
         caches = {name: torch.zeros(2, 2, 4, 4) for name in some}
@@ -321,6 +340,8 @@ def main():
         greedy(recurrent)
         print("shifts")
         greedy(lambda: lambda ids: made(Shifted)(torch.tensor([ids]), (torch.zeros(1, 1, 8),) * 2)[0])
+        print("gates")
+        greedy(lambda: lambda ids: made(Gated)(torch.tensor([ids]), (torch.zeros(2, 1, 8),) * 2)[0])
         print("positions that count tokens that are no padding")
         greedy(lambda: lambda ids: made(Padded)(torch.tensor([ids])))
 

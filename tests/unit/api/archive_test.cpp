@@ -124,6 +124,16 @@ TEST(Archive, IsKnownWhateverItsFirstMember) {
   }
 }
 
+// Their conversions are in the graph, so that nothing is left of them that an engine file could not run.
+TEST(Archive, RegionsOfAutocastAreGoneWhenTheyAreLowered) {
+  Diagnostics d;
+  Result<Module> m = Module::load(kFolder / "source/autocast.pt", {}, d);
+  ASSERT_TRUE(m.ok()) << reports(d);
+  Result<Module> lowered = m->lowered({}, d);
+  ASSERT_TRUE(lowered.ok()) << reports(d);
+  for (Symbol kind : {sym::Enter, sym::Exit}) EXPECT_EQ(lowered->graph()->kinds().count(kind), 0u) << kind.text();
+}
+
 TEST(Archive, HooksThatNobodyRunsAreTold) {
   Diagnostics diagnostics;
   EXPECT_TRUE(Module::load(kFolder / "hooked.pt", {}, diagnostics).ok());

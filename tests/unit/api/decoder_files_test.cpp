@@ -202,12 +202,23 @@ TEST_F(DecoderFiles, WhatIsForOneTokenAndDoesNotSaySoIsRefused) {
 
 // Of a program that says only among its outputs what becomes of a buffer, PyTorch's module keeps that.
 TEST_F(DecoderFiles, WhatAProgramMakesOfItsBuffersGoesOn) {
-  for (const char* name : {"recurrent_one.pt2", "state_one.pt2", "state_bare.pt2"}) {
+  for (const char* name : {"recurrent_one.pt2", "state_one.pt2", "state_bare.pt2", "state_one.pt"}) {
     ASSERT_TRUE(buildsFile(std::string("language/") + name)) << messages();
     EXPECT_EQ(served(9), (std::vector<std::vector<TokenId>>{
                              {2, 1, 4, 3, 2, 5, 12, 2, 1}, {5, 12, 2, 1, 2, 1, 4, 3, 2}, {3, 2, 1, 6, 11, 1, 2, 1, 4}}))
         << name;
   }
+}
+
+// A trace has no sizes of what it is given: they follow from what is done to it, and from what is returned.
+TEST_F(DecoderFiles, StatesOfTracesHaveTheSizesThatFit) {
+  ASSERT_TRUE(buildsFile("language/gated.pt")) << messages();
+  EXPECT_EQ(served(9), (std::vector<std::vector<TokenId>>{
+                           {0, 0, 0, 0, 0, 0, 0, 0, 0}, {5, 5, 11, 5, 5, 5, 5, 5, 5}, {7, 7, 7, 0, 0, 0, 0, 0, 0}}));
+  ASSERT_TRUE(buildsFile("language/static_given.pt")) << messages();
+  EXPECT_EQ(readBuiltModel(folder_, diagnostics_)->config.maxSeqLen, 24);
+  EXPECT_EQ(served(9), (std::vector<std::vector<TokenId>>{
+                           {5, 6, 11, 0, 6, 0, 4, 6, 3}, {3, 6, 10, 5, 6, 3, 0, 6, 3}, {11, 0, 6, 11, 3, 5, 6, 4, 5}}));
 }
 
 // Ids that are padding take no row of the table of positions. A step has no more texts than the program takes.

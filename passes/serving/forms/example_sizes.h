@@ -15,11 +15,15 @@ namespace tscompile {
 // Writes the sizes of tensors, by their paths, into the types of the values that read them.
 void tellAttributeSizes(Graph& graph, const std::map<std::string, Tensor>& attributes);
 
+// The logits that the model, or the graph that it became if one is given, returns; undefined if it does not run.
+using RunExample = std::function<Tensor(const std::vector<IValue>& inputs, const Graph* changed)>;
+
 // Of a graph whose inputs have no sizes, and which does not run with one text of any number of tokens: looks for a
 // number of texts, of any number of tokens or of one, that it runs with, and writes these sizes into the types of its
-// values. Of one that does run, positions that must be a row are told to be one. `attributes` are tensors by their
-// paths. False if there is nothing to do, or nothing fits; inputs have no sizes then.
+// values. Of one that does run, positions that must be a row are told to be one. So are the sizes of states that are
+// given and returned; of caches that have any number of places it is `places`. `attributes` are tensors by their paths.
+// False if there is nothing to do, or nothing fits; inputs have no sizes then.
 bool findExampleSizes(Graph& graph, const OpRegistry& registry, const std::map<std::string, Tensor>& attributes,
-                      const std::function<bool(const std::vector<IValue>& inputs)>& runs);
+                      int64_t places, const RunExample& run);
 
 }  // namespace tscompile

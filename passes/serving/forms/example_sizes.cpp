@@ -1,0 +1,293 @@
+#include "passes/serving/forms/example_sizes.h"
+
+#include "ir/analysis/shape_propagation.h"
+#include "ir/graph/clone.h"
+#include "ir/values/aten.h"
+#include "passes/serving/drop_caches.h"
+#include "passes/serving/forms/state_sizes.h"
+#include "passes/serving/input_roles.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <vector>
+
+namespace tscompile {
+namespace {
+
+constexpr int64_t kMostTexts = 16;
+
+// "layers.0.keys"
+std::string pathOf(const Node* attribute) {
+  std::string path;
+  for (const Node* n = attribute; n && n->kind() == sym::GetAttr; n = n->input(0)->node()) {
+    const IValue* name = n->attributeValue(sym::name);
+    if (!name || !name->isString()) return "";
+    path = std::string(name->toString()) + (path.empty() ? "" : "." + path);
+  }
+  return path;
+}
+
+class Examples {
+ public:
+  Examples(Graph& graph, const OpRegistry& registry, int64_t places, const RunExample& run)
+      : graph_(graph), registry_(registry), mostPlaces_(places), run_(run) {}
+
+  bool run() {
+    if (!takeInputs()) return false;
+    if (hasStates_) return findStates();
+    for (int64_t texts = 1; texts <= kMostTexts; ++texts)
+      if (std::optional<Sizes> found = sizesFor(texts, {5, 3}))
+        return texts > 1 ? apply(*found, texts, kUnknownSize) : placeInRow(*found);
+    for (int64_t texts = 1; texts <= kMostTexts; ++texts)
+      if (std::optional<Sizes> found = sizesFor(texts, {1})) return apply(*found, texts, 1);
+    return false;
+  }
+
+ private:
+  // What an input is made for: texts and tokens, or places of a cache.
+  enum class Part : uint8_t { Text, One, Token, Place };
+  using Form = std::vector<Part>;
+  struct Sizes {
+    Form positions, mask;
+    int64_t places;
+    Form ids = {Part::Text, Part::Token};
+  };
+
+  bool takeInputs() {
+    for (const Value* v : graph_.inputs())
+      if (v->type()->isTensor() && roleByName(v) == ServingInput::Ids && !ids_) ids_ = v;
+    for (const Value* v : graph_.inputs()) {
+      if (v->type()->is(TypeKind::Class)) continue;
+      if (!v->type()->isTensor()) {
+        if (partsOfInput(v).empty()) return false;
+        hasStates_ = true;
+        continue;
+      }
+      if (v->type()->tensor().hasRank) return false;
+      const std::optional<ServingInput> role = roleByName(v);
+      if (!ids_ && !role) ids_ = v;
+      hasStates_ = hasStates_ || (!role && v != ids_);
+      hasPositions_ = hasPositions_ || role == ServingInput::Positions;
+      hasMask_ = hasMask_ || role == ServingInput::Mask;
+    }
+    if (hasMask_)
+      for (const Node* n : graph_.block()->nodes())
+        if (n->kind() == sym::GetAttr && n->output()->type()->isTensor())
+          for (int64_t size : n->output()->type()->tensor().sizes) places_.insert(size);
+    return ids_ != nullptr;
+  }
+
+  // The first forms of the other inputs that fit ids of so many texts and each of these numbers of tokens.
+  std::optional<Sizes> sizesFor(int64_t texts, std::initializer_list<int64_t> tokens) const {
+    std::vector<Form> positions{{}}, masks{{}};
+    if (hasPositions_)
+      positions = {{Part::Token}, {Part::Text, Part::Token}, {Part::One, Part::Token}, {Part::Text}, {}};
+    std::vector<int64_t> places{0};
+    if (hasMask_) {
+      masks = {{Part::Text, Part::Place}, {Part::One, Part::Place}, {Part::Place}, {Part::Text, Part::Token}};
+      places.insert(places.end(), places_.begin(), places_.end());
+    }
+    for (const Form& p : positions)
+      for (const Form& m : masks)
+        for (int64_t count : places) {
+          const Sizes sizes{p, m, count};
+          const bool hasPlaces = std::ranges::find(m, Part::Place) != m.end();
+          if (hasPlaces == (count > 1) && std::ranges::all_of(tokens, [&](int64_t t) { return fits(sizes, texts, t); }))
+            return sizes;
+        }
+    return std::nullopt;
+  }
+
+  Dims sizesOf(const Value* input, const Sizes& sizes, int64_t texts, int64_t tokens) const {
+    const std::optional<ServingInput> role = roleByName(input);
+    Form form = sizes.ids;
+    if (role == ServingInput::Positions) form = sizes.positions;
+    if (role == ServingInput::Mask) form = sizes.mask;
+    Dims own;
+    for (Part part : form)
+      own.push_back(part == Part::Text ? texts : part == Part::Token ? tokens : part == Part::Place ? sizes.places : 1);
+    return own;
+  }
+
+  // Each is a run of the model, so there is an end to trying.
+  bool fits(const Sizes& sizes, int64_t texts, int64_t tokens) const {
+    constexpr size_t kMostRuns = 500;
+    if (++tried_ > kMostRuns) return false;
+    std::vector<IValue> inputs;
+    for (const Value* v : graph_.inputs())
+      if (v->type()->isTensor()) inputs.emplace_back(roleInput(v, sizes, texts, tokens));
+    return run_(inputs, nullptr).defined();
+  }
+
+  // Zeros, or ones for a mask.
+  Tensor roleInput(const Value* input, const Sizes& sizes, int64_t texts, int64_t tokens) const {
+    Tensor t = Tensor::zeros(DType::Int64, sizesOf(input, sizes, texts, tokens));
+    const bool isMask = roleByName(input) == ServingInput::Mask;
+    for (int64_t i = 0; isMask && i < t.numel(); ++i) t.data<int64_t>()[i] = 1;
+    return t;
+  }
+
+  // Of a graph that runs with one text, where its positions are no more than a row.
+  bool placeInRow(Sizes sizes) {
+    if (!hasPositions_ || sizes.positions != Form{Part::Token}) return false;
+    sizes.positions = {Part::Text, Part::Token};
+    if (fits(sizes, 1, 5)) return false;
+    for (Value* v : graph_.inputs())
+      if (roleByName(v) == ServingInput::Positions) v->setType(symbolicTensor(DType::Int64, Dims{kUnknownSize}).type);
+    return true;
+  }
+
+  bool apply(const Sizes& sizes, int64_t texts, int64_t tokens) {
+    ShapePropagation(graph_, registry_, knownOf(graph_, sizes, texts, tokens)).applyTo(graph_);
+    return true;
+  }
+
+  // Ids, positions, masks and attributes.
+  ShapeOptions knownOf(const Graph& graph, const Sizes& sizes, int64_t texts, int64_t tokens) const {
+    ShapeOptions options;
+    for (const Value* v : graph.inputs()) {
+      std::optional<SymbolicValue>& known = options.inputs.emplace_back();
+      if (v->type()->isTensor()) known = symbolicTensor(DType::Int64, sizesOf(v, sizes, texts, tokens));
+    }
+    options.known = [](const Value* v) -> std::optional<SymbolicValue> {
+      const bool isAttribute = v->node() && v->node()->kind() == sym::GetAttr && v->type()->isTensor();
+      if (!isAttribute || !v->type()->tensor().hasRank) return std::nullopt;
+      return symbolicTensor(v->type()->tensor().dtype, v->type()->tensor().sizes);
+    };
+    return options;
+  }
+
+  // ---- states ----
+
+  // Many tokens a call are looked for first, then one.
+  bool findStates() {
+    constexpr int64_t kMany = 11;
+    if (areDropped()) return false;
+    apart_ = cloneGraph(graph_);
+    takeInputsApart(*apart_, [](const Value*) { return types().tensor; });
+    const Form row{Part::Token}, text{Part::Text, Part::Token};
+    if (findStates(text, kMany) || findStates(row, 1) || findStates(text, 1)) return true;
+    return false;
+  }
+
+  // Caches that grow need no sizes, if there is nothing else.
+  bool areDropped() const {
+    std::unique_ptr<Graph> graph = cloneGraph(graph_);
+    return dropCaches(*graph, registry_) && std::ranges::all_of(graph->inputs(), [&](const Value* v) {
+             return v->type()->is(TypeKind::Class) ||
+                    (v->type()->isTensor() && (v->name() == ids_->name() || roleByName(v)));
+           });
+  }
+
+  bool findStates(const Form& ids, int64_t tokens) {
+    std::vector<Form> positions{{}}, masks{{}};
+    if (hasPositions_) positions = {{Part::Token}, {Part::Text, Part::Token}, {}};
+    if (hasMask_) masks = {{Part::Text, Part::Token}, {Part::Token}};
+    for (const Form& p : positions)
+      for (const Form& m : masks)
+        if ((!p.empty() || tokens == 1 || !hasPositions_) && findStates({p, m, 0, ids}, tokens)) return true;
+    return false;
+  }
+
+  // Caches of which nothing tells how many places they have may be as long as a table or a mask is.
+  bool findStates(const Sizes& sizes, int64_t tokens) {
+    constexpr size_t kMostLengths = 12;
+    std::set<int64_t, std::greater<>> lengths;
+    for (const Node* n : graph_.block()->nodes())
+      if (n->outputCount() == 1 && n->output()->type()->isTensor() &&
+          (n->kind() == sym::Constant || n->kind() == sym::GetAttr))
+        for (int64_t size : n->output()->type()->tensor().sizes)
+          if (size > 1 && size < mostPlaces_) lengths.insert(size);
+    std::vector<int64_t> all{mostPlaces_};
+    all.insert(all.end(), lengths.begin(), lengths.end());
+    all.resize(std::min(all.size(), kMostLengths));
+    std::optional<std::vector<GivenState>> given = givenStates(*apart_, sameInput(*apart_, ids_));
+    auto counts = [&](const std::vector<GivenState>& states) { return lastCounts(sizes, tokens, states); };
+    std::optional<std::vector<GivenState>> states;
+    if (given)
+      states = findStateSizes(*apart_, registry_, knownOf(*apart_, sizes, 1, tokens), tokens, all, *given, counts);
+    if (!states) return false;
+    std::optional<std::vector<GivenState>> own = givenStates(graph_, ids_);
+    if (!own || own->size() != states->size()) return false;
+    for (size_t i = 0; i < own->size(); ++i) {
+      (*own)[i].dtype = (*states)[i].dtype;
+      (*own)[i].sizes = (*states)[i].sizes;
+    }
+    const ShapeOptions known = knownOf(graph_, sizes, 1, tokens == 1 ? 1 : kUnknownSize);
+    ShapePropagation(graph_, registry_, withStates(graph_, known, *own)).applyTo(graph_);
+    return true;
+  }
+
+  // Whether the last token of a text counts with these states. A model that is for one token does not show it others of
+  // the same call: what it is given beside them may be something else then, such as what an encoder returned.
+  bool lastCounts(const Sizes& sizes, int64_t tokens, const std::vector<GivenState>& states) const {
+    constexpr int64_t kFew = 3;
+    for (int64_t count : {tokens, std::min(tokens, kFew)})
+      if (!changesLast(sizes, states, count, count - 1)) return false;
+    return tokens != 1 || !changesLast(sizes, states, kFew, 0);
+  }
+
+  // Whether the last logits of a text are others if this token is.
+  bool changesLast(const Sizes& sizes, const std::vector<GivenState>& states, int64_t tokens, int64_t changed) const {
+    const Tensor usual = runWith(sizes, states, tokens, tokens), other = runWith(sizes, states, tokens, changed);
+    if (!usual.defined() || !other.defined() || usual.numel() != other.numel() || usual.rank() == 0) return false;
+    for (int64_t i = std::max<int64_t>(usual.numel() - usual.size(usual.rank() - 1), 0); i < usual.numel(); ++i)
+      if (usual.real(i) != other.real(i)) return true;
+    return false;
+  }
+
+  // Inputs that are tensors come before those that containers became, in the same order.
+  const Value* sameInput(const Graph& other, const Value* input) const {
+    for (const Value* v : other.inputs())
+      if (v->name() == input->name()) return v;
+    return nullptr;
+  }
+
+  // A text of zeros but for one token; its states are zeros, or nothing where they grow.
+  Tensor runWith(const Sizes& sizes, const std::vector<GivenState>& states, int64_t tokens, int64_t changed) const {
+    std::vector<IValue> inputs;
+    for (const Value* v : apart_->inputs()) {
+      if (v->type()->is(TypeKind::Class)) continue;
+      const auto state = std::ranges::find(states, v, [](const GivenState& s) { return s.taken.front(); });
+      if (state != states.end()) {
+        Dims own = state->sizes;
+        std::ranges::replace_if(
+            own, [](int64_t s) { return s < 0; }, 0);
+        inputs.emplace_back(Tensor::zeros(state->dtype, own));
+        continue;
+      }
+      Tensor t = roleInput(v, sizes, 1, tokens);
+      if (v->name() == ids_->name() && changed < tokens) t.data<int64_t>()[changed] = 1;
+      inputs.emplace_back(std::move(t));
+    }
+    return run_(inputs, apart_.get());
+  }
+
+  Graph& graph_;
+  const OpRegistry& registry_;
+  const int64_t mostPlaces_;
+  const RunExample& run_;
+  const Value* ids_ = nullptr;
+  std::unique_ptr<Graph> apart_;  // its containers of states are inputs
+  bool hasStates_ = false, hasPositions_ = false, hasMask_ = false;
+  std::set<int64_t> places_;  // sizes of attributes
+  mutable size_t tried_ = 0;
+};
+
+}  // namespace
+
+void tellAttributeSizes(Graph& graph, const std::map<std::string, Tensor>& attributes) {
+  for (const Node* n : graph.block()->nodes())
+    if (n->kind() == sym::GetAttr && n->output()->type()->isTensor())
+      if (auto found = attributes.find(pathOf(n)); found != attributes.end())
+        n->output()->setType(symbolicTensor(found->second.dtype(), found->second.sizes()).type);
+}
+
+bool findExampleSizes(Graph& graph, const OpRegistry& registry, const std::map<std::string, Tensor>& attributes,
+                      int64_t places, const RunExample& run) {
+  tellAttributeSizes(graph, attributes);
+  return Examples(graph, registry, places, run).run();
+}
+
+}  // namespace tscompile

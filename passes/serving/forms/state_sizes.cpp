@@ -1,0 +1,402 @@
+// Each size that is looked for begins as a prime that no tensor of the model has, so that sizes tell what they follow
+// from. The first node whose inputs do not fit says which of these primes is to be another number.
+#include "passes/serving/forms/state_sizes.h"
+
+#include "ir/values/aten.h"
+#include "passes/rewrite/facts.h"
+#include "passes/serving/entrance.h"
+#include "passes/serving/input_roles.h"
+
+#include <algorithm>
+#include <set>
+#include <unordered_map>
+
+namespace tscompile {
+namespace {
+
+constexpr size_t kMostStates = 200, kMostPropagations = 600;  // of each rank
+constexpr size_t kRanks = 7;
+constexpr int64_t kFirstPrime = 1009;
+
+struct ReturnedState {
+  const Value* value;
+  std::string key;
+};
+
+void addReturned(const Value* v, const std::string& key, std::vector<ReturnedState>& out) {
+  if (v->type()->isTensor()) return out.push_back({v, key});
+  const Node* n = v->node();
+  if (!n || (n->kind() != sym::TupleConstruct && n->kind() != sym::ListConstruct && n->kind() != sym::DictConstruct))
+    return;
+  for (const Use& u : n->inputs()) {
+    const bool isInDict = n->kind() == sym::DictConstruct && u.index() % 2 == 1;
+    const IValue* name = isInDict ? GraphFacts::constant(n->input(u.index() - 1)) : nullptr;
+    addReturned(u.value, name && name->isString() ? std::string(name->toString()) : "", out);
+  }
+}
+
+class StateSearch {
+ public:
+  StateSearch(const Graph& graph, const OpRegistry& registry, const ShapeOptions& others, int64_t tokens,
+              const std::vector<int64_t>& places, std::vector<GivenState> states,
+              const std::function<bool(const std::vector<GivenState>&)>& accepts)
+      : graph_(graph),
+        registry_(registry),
+        others_(others),
+        tokens_(tokens),
+        places_(places),
+        accepts_(accepts),
+        states_(std::move(states)) {
+    forEachNode(graph, [&](const Node* n) { orders_.emplace(n, orders_.size()); });
+    for (const Use& u : graph.outputs()) addReturned(u.value, "", returned_);
+    std::erase_if(returned_, [&](const ReturnedState& r) { return r.value == logitsOf(graph); });
+  }
+
+  bool run() {
+    if (states_.empty() || states_.size() > kMostStates) return false;
+    // The least first: what has more dimensions may fit by being repeated.
+    for (size_t rank = 0; rank < kRanks; ++rank)
+      if (tryRanks(std::vector<size_t>(states_.size(), rank))) return true;
+    constexpr size_t kFew = 3;
+    if (states_.size() == 1 || states_.size() > kFew) return false;
+    for (std::vector<size_t> ranks(states_.size(), 0);;) {
+      if (tryRanks(ranks)) return true;
+      size_t i = 0;
+      while (i < ranks.size() && ++ranks[i] == kRanks) ranks[i++] = 0;
+      if (i == ranks.size()) return false;
+    }
+  }
+
+  std::vector<GivenState>& states() { return states_; }
+
+ private:
+  // Where the first conflict is, by the order of nodes; the number of nodes if there is none.
+  struct Attempt {
+    size_t order;
+    const Node* node;
+  };
+  struct Change {
+    int64_t prime, size;
+  };
+
+  bool tryRanks(const std::vector<size_t>& ranks) {
+    open_.clear();
+    propagations_ = 0;
+    int64_t prime = kFirstPrime;
+    for (size_t i = 0; i < states_.size(); ++i) {
+      states_[i].sizes.clear();
+      for (size_t d = 0; d < ranks[i]; ++d) {
+        states_[i].sizes.push_back(prime);
+        open_.insert(prime);
+        prime = nextPrime(prime);
+      }
+    }
+    while (repair())
+      if (const std::optional<bool> changed = takeReturned(); !changed)
+        return false;
+      else if (!*changed)
+        return settleRest();
+    return false;
+  }
+
+  static int64_t nextPrime(int64_t after) {
+    auto isPrime = [](int64_t n) {
+      for (int64_t d = 2; d * d <= n; ++d)
+        if (n % d == 0) return false;
+      return true;
+    };
+    do ++after;
+    while (!isPrime(after));
+    return after;
+  }
+
+  ShapePropagation propagate() {
+    ++propagations_;
+    return {graph_, registry_, withStates(graph_, others_, states_)};
+  }
+
+  Attempt attemptOf(const ShapePropagation& shapes) const {
+    Attempt first{orders_.size(), nullptr};
+    for (const ShapeConflict& c : shapes.conflicts())
+      if (const size_t order = orders_.at(c.node); order < first.order) first = {order, c.node};
+    return first;
+  }
+
+  // Changes sizes until nothing conflicts.
+  bool repair() {
+    while (propagations_ < kMostPropagations) {
+      const ShapePropagation shapes = propagate();
+      const Attempt now = attemptOf(shapes);
+      if (!now.node) return true;
+      if (!improve(now, shapes)) return false;
+    }
+    return false;
+  }
+
+  bool improve(const Attempt& now, const ShapePropagation& shapes) {
+    const std::vector<Dims> given = sizesAt(now.node, shapes);
+    auto helps = [&](const std::vector<Change>& changes) {
+      const std::vector<GivenState> before = states_;
+      const std::set<int64_t> open = open_;
+      for (const Change& c : changes) replace(c);
+      if (!changes.empty() && attemptOf(propagate()).order > now.order) return true;
+      states_ = before;
+      open_ = open;
+      return false;
+    };
+    if (helps(recurrent(now.node, shapes))) return true;
+    for (const Change& c : merges(given))
+      if (helps({c})) return true;
+    const std::vector<Change> single = singles(given);
+    for (const Change& c : single)
+      if (c.size != 1 && helps({c})) return true;
+    for (const std::vector<Change>& changes : aligned(given))
+      if (helps(changes)) return true;
+    for (const Change& c : single)
+      if (c.size == 1 && helps({c})) return true;
+    for (size_t i = 0; i < single.size(); ++i)
+      for (size_t j = i + 1; j < single.size() && propagations_ < kMostPropagations; ++j)
+        if (single[i].prime != single[j].prime && helps({single[i], single[j]})) return true;
+    return false;
+  }
+
+  void replace(const Change& change) {
+    open_.erase(change.prime);
+    for (GivenState& s : states_) std::ranges::replace(s.sizes, change.prime, change.size);
+  }
+
+  // Of the tensors that a node takes, in lists as well.
+  static std::vector<Dims> sizesAt(const Node* n, const ShapePropagation& shapes) {
+    std::vector<Dims> all;
+    auto add = [&](const Value* v) {
+      const SymbolicValue* known = shapes.find(v);
+      if (known && known->type->isTensor() && known->type->tensor().hasRank) all.push_back(known->type->tensor().sizes);
+    };
+    for (const Use& u : n->inputs()) {
+      add(u.value);
+      const Node* list = u.value->node();
+      if (list && list->kind() == sym::ListConstruct)
+        for (const Use& e : list->inputs()) add(e.value);
+    }
+    return all;
+  }
+
+  // The hidden states of lstm(x, [h, c], parameters, ...) and its like are told by the parameters.
+  std::vector<Change> recurrent(const Node* n, const ShapePropagation& shapes) const {
+    constexpr size_t kLayers = 4, kBidirectional = 7, kBatchFirst = 8;
+    std::vector<Change> changes;
+    const IValue* weights = n->inputCount() > kBatchFirst ? GraphFacts::constant(n->input(2)) : nullptr;
+    if (!weights || !weights->isList() || weights->toList().items.size() < 2) return changes;
+    auto number = [&](size_t i) -> int64_t {
+      const IValue* v = GraphFacts::constant(n->input(i));
+      return !v ? 0 : v->isInt() ? v->toInt() : v->isBool() ? int64_t{v->toBool()} : 0;
+    };
+    const IValue& hidden = weights->toList().items[1];  // [gates, hidden]
+    const SymbolicValue* x = shapes.find(n->input(0));
+    if (!hidden.isTensor() || hidden.toTensor().rank() != 2 || !x || x->type->tensor().sizes.size() != 3)
+      return changes;
+    const Dims told{number(kLayers) * (number(kBidirectional) + 1),
+                    x->type->tensor().sizes[number(kBatchFirst) ? 0 : 1], hidden.toTensor().size(1)};
+    if (!isTold(told[1])) return changes;
+    for (const Dims& state : sizesAt(n, shapes))
+      if (state.size() == told.size())
+        for (size_t d = 0; d < told.size(); ++d)
+          if (open_.contains(state[d])) changes.push_back({state[d], told[d]});
+    return changes;
+  }
+
+  // Sizes of two states that are to be the same, whatever they are.
+  std::vector<Change> merges(const std::vector<Dims>& given) const {
+    std::set<int64_t> primes;
+    for (const Dims& d : given)
+      for (int64_t s : d)
+        if (open_.contains(s)) primes.insert(s);
+    std::vector<Change> all;
+    for (int64_t a : primes)
+      for (int64_t b : primes)
+        if (a < b) all.push_back({b, a});
+    return all;
+  }
+
+  // What another tensor has in the same dimensions, counted from the last one: in those that are not 1, in one of the
+  // others as well, where texts come before tokens, in all, in all but one.
+  std::vector<std::vector<Change>> aligned(const std::vector<Dims>& given) const {
+    std::vector<std::vector<Change>> all;
+    for (const Dims& state : given)
+      for (const Dims& other : given) {
+        std::vector<Change> ones, changes;
+        for (size_t i = std::min(state.size(), other.size()); i > 0; --i) {
+          const int64_t prime = state[state.size() - i], size = other[other.size() - i];
+          if (open_.contains(prime) && isTold(size)) (size == 1 ? ones : changes).push_back({prime, size});
+        }
+        if (!changes.empty()) all.push_back(changes);
+        for (const Change& one : ones) {
+          all.push_back(changes);
+          all.back().push_back(one);
+        }
+        changes.insert(changes.end(), ones.begin(), ones.end());
+        if (ones.size() > 1) all.push_back(changes);
+        for (size_t i = 0; i < changes.size() && changes.size() > 1; ++i) {
+          all.push_back(changes);
+          all.back().erase(all.back().begin() + static_cast<ptrdiff_t>(i));
+        }
+      }
+    return all;
+  }
+
+  // A prime, a multiple of it, or a sum with it, is to be a size that is there. 1 fits by chance, so it comes last.
+  std::vector<Change> singles(const std::vector<Dims>& given) const {
+    std::set<int64_t> sizes;
+    for (const Dims& d : given)
+      for (int64_t s : d) sizes.insert(s);
+    std::vector<Change> all, last;
+    auto add = [&](int64_t prime, int64_t size) {
+      if (size > 0 && isTold(size)) (size == 1 ? last : all).push_back({prime, size});
+    };
+    for (int64_t prime : open_)
+      for (int64_t s : sizes) {
+        if (s < prime) continue;
+        const bool isMultiple = s % prime == 0, isSum = !isMultiple && s < 2 * prime;
+        for (int64_t t : sizes) {
+          if (isMultiple && t % (s / prime) == 0) add(prime, t / (s / prime));
+          if (isSum) add(prime, t - (s - prime));
+        }
+        if (isMultiple || isSum) add(prime, 1);
+      }
+    all.insert(all.end(), last.begin(), last.end());
+    return all;
+  }
+
+  // A size of the model, which has nothing of a prime in it; tokens are no size of a state.
+  bool isTold(int64_t size) const { return size > 0 && size < kFirstPrime && (size != tokens_ || tokens_ == 1); }
+
+  const ReturnedState* returnedFor(size_t i) const {
+    if (!states_[i].key.empty())
+      for (const ReturnedState& r : returned_)
+        if (r.key == states_[i].key) return &r;
+    return returned_.size() < states_.size() ? nullptr : &returned_[returned_.size() - states_.size() + i];
+  }
+
+  // Whether what is returned told sizes; nothing if it has others.
+  std::optional<bool> takeReturned() {
+    const ShapePropagation shapes = propagate();
+    bool changed = false, areHandedOn = true;  // as what an encoder returned is
+    for (size_t i = 0; i < states_.size(); ++i) {
+      const ReturnedState* r = returnedFor(i);
+      areHandedOn = areHandedOn && r && r->value == states_[i].taken.front();
+    }
+    if (areHandedOn) return std::nullopt;
+    for (size_t i = 0; i < states_.size(); ++i) {
+      const ReturnedState* r = returnedFor(i);
+      const SymbolicValue* known = r ? shapes.find(r->value) : nullptr;
+      if (!known || !known->type->isTensor() || !known->type->tensor().hasRank) continue;
+      const TensorFacts& facts = known->type->tensor();
+      if (facts.sizes.size() != states_[i].sizes.size()) return std::nullopt;
+      if (facts.dtype != DType::Undefined) states_[i].dtype = facts.dtype;
+      for (size_t d = 0; d < facts.sizes.size(); ++d) {
+        const int64_t own = states_[i].sizes[d], back = facts.sizes[d];
+        if (own == back || back < 0 || (open_.contains(own) && back == own + tokens_)) continue;
+        // A 1 may have fitted by being repeated.
+        if ((!open_.contains(own) && own != 1) || (back < kFirstPrime && !isTold(back))) return std::nullopt;
+        if (open_.contains(own))
+          replace({own, back});
+        else
+          states_[i].sizes[d] = back;
+        changed = true;
+      }
+    }
+    return changed;
+  }
+
+  // What grows by the tokens of a call is open, what logits have is a text, and the rest are places.
+  bool settleRest() {
+    const ShapePropagation shapes = propagate();
+    const Value* logits = logitsOf(graph_);
+    const SymbolicValue* known = logits ? shapes.find(logits) : nullptr;
+    std::set<int64_t> growing, texts;
+    for (size_t i = 0; i < states_.size(); ++i) {
+      const ReturnedState* r = returnedFor(i);
+      const SymbolicValue* back = r ? shapes.find(r->value) : nullptr;
+      for (size_t d = 0; back && back->type->isTensor() && d < back->type->tensor().sizes.size(); ++d)
+        if (const int64_t own = states_[i].sizes[d]; back->type->tensor().sizes[d] == own + tokens_)
+          growing.insert(own);
+    }
+    if (known && known->type->isTensor() && known->type->tensor().hasRank)
+      for (int64_t s : known->type->tensor().sizes)
+        for (int64_t prime : open_)
+          if (s > 0 && s % prime == 0) texts.insert(prime);
+    const std::vector<GivenState> open = states_;
+    const std::set<int64_t> primes = open_;
+    for (int64_t places : places_) {
+      states_ = open;
+      bool hasPlaces = false;
+      for (int64_t prime : primes) {
+        const bool isPlace = !growing.contains(prime) && !texts.contains(prime);
+        hasPlaces |= isPlace;
+        replace({prime, isPlace ? places : growing.contains(prime) ? kUnknownSize : 1});
+      }
+      if (!attemptOf(propagate()).node && accepts_(states_)) return true;
+      if (!hasPlaces) return false;
+    }
+    return false;
+  }
+
+  const Graph& graph_;
+  const OpRegistry& registry_;
+  const ShapeOptions& others_;
+  const int64_t tokens_;
+  const std::vector<int64_t>& places_;
+  const std::function<bool(const std::vector<GivenState>&)>& accepts_;
+  std::vector<GivenState> states_;
+  std::vector<ReturnedState> returned_;
+  std::unordered_map<const Node*, size_t> orders_;
+  std::set<int64_t> open_;  // primes that are still to be sizes
+  size_t propagations_ = 0;
+};
+
+}  // namespace
+
+std::optional<std::vector<GivenState>> givenStates(const Graph& graph, const Value* ids) {
+  std::vector<GivenState> states;
+  for (const Value* v : graph.inputs()) {
+    if (v == ids || v->type()->is(TypeKind::Class)) continue;
+    if (v->type()->isTensor()) {
+      if (!roleByName(v)) states.push_back({{v}});
+      continue;
+    }
+    const std::vector<InputPart> parts = partsOfInput(v);
+    if (parts.empty()) return std::nullopt;
+    for (const InputPart& p : parts) states.push_back({{p.taken.begin(), p.taken.end()}, p.key});
+  }
+  return states;
+}
+
+ShapeOptions withStates(const Graph& graph, const ShapeOptions& others, const std::vector<GivenState>& states) {
+  ShapeOptions all = others;
+  std::unordered_map<const Value*, SymbolicValue> elements;
+  all.inputs.resize(graph.inputs().size());
+  for (const GivenState& s : states)
+    for (const Value* v : s.taken) {
+      const auto input = std::ranges::find(graph.inputs(), v);
+      if (input != graph.inputs().end())
+        all.inputs[static_cast<size_t>(input - graph.inputs().begin())] = symbolicTensor(s.dtype, s.sizes);
+      else
+        elements.emplace(v, symbolicTensor(s.dtype, s.sizes));
+    }
+  all.known = [elements = std::move(elements), rest = others.known](const Value* v) -> std::optional<SymbolicValue> {
+    if (auto found = elements.find(v); found != elements.end()) return found->second;
+    return rest ? rest(v) : std::nullopt;
+  };
+  return all;
+}
+
+std::optional<std::vector<GivenState>> findStateSizes(
+    const Graph& graph, const OpRegistry& registry, const ShapeOptions& others, int64_t tokens,
+    const std::vector<int64_t>& places, std::vector<GivenState> states,
+    const std::function<bool(const std::vector<GivenState>& states)>& accepts) {
+  StateSearch search(graph, registry, others, tokens, places, std::move(states), accepts);
+  if (!search.run()) return std::nullopt;
+  return std::move(search.states());
+}
+
+}  // namespace tscompile

@@ -1,0 +1,39 @@
+// Sizes of what a model is given beside its tokens, and gives back for the next ones: states and caches of a trace or a
+// script, whose sizes are in no file.
+#pragma once
+
+#include "ir/analysis/shape_propagation.h"
+#include "ir/graph/graph.h"
+#include "ir/operators/op_registry.h"
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tscompile {
+
+// A tensor that calls are given: an input, or what takes it out of a list, tuple or dict of them.
+struct GivenState {
+  std::vector<const Value*> taken;
+  std::string key = {};  // of the dict that held it
+  DType dtype = DType::Float32;
+  Dims sizes = {};  // kUnknownSize: it grows by the tokens of each call
+};
+
+// All inputs but ids, masks and positions, whose names say so or which are `ids`; nothing if some of them are no
+// tensors.
+std::optional<std::vector<GivenState>> givenStates(const Graph& graph, const Value* ids);
+
+// What is known of the graph's inputs and attributes, and of these states.
+ShapeOptions withStates(const Graph& graph, const ShapeOptions& others, const std::vector<GivenState>& states);
+
+// Looks for sizes with which nothing conflicts, which what is returned has as well, and which are accepted. `others`
+// knows ids of `tokens` tokens. Sizes that anything fits are one of `places`, the first that is accepted. Nothing if
+// there are none.
+std::optional<std::vector<GivenState>> findStateSizes(
+    const Graph& graph, const OpRegistry& registry, const ShapeOptions& others, int64_t tokens,
+    const std::vector<int64_t>& places, std::vector<GivenState> states,
+    const std::function<bool(const std::vector<GivenState>& states)>& accepts);
+
+}  // namespace tscompile
