@@ -357,7 +357,7 @@ class WholeTexts {
       returned_.push_back(found->value);
       all.erase(key != keys_.end() ? found : all.begin(), found + 1);
     }
-    return !std::ranges::equal(returned_, given_);  // what is only handed on knows nothing of the text
+    return given_.empty() || !std::ranges::equal(returned_, given_);  // what is handed on knows nothing of the text
   }
   // What is returned, and its name in the dict that holds it.
   struct Returned {
