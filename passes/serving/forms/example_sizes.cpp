@@ -232,7 +232,9 @@ class Examples {
   bool changesLast(const Sizes& sizes, const std::vector<GivenState>& states, int64_t tokens, int64_t changed) const {
     const Tensor usual = runWith(sizes, states, tokens, tokens), other = runWith(sizes, states, tokens, changed);
     if (!usual.defined() || !other.defined() || usual.numel() != other.numel() || usual.rank() == 0) return false;
-    for (int64_t i = std::max<int64_t>(usual.numel() - usual.size(usual.rank() - 1), 0); i < usual.numel(); ++i)
+    const int64_t words = usual.size(usual.rank() - 1);
+    if (words < 2 || (usual.numel() != words && usual.numel() != words * tokens)) return false;
+    for (int64_t i = usual.numel() - words; i < usual.numel(); ++i)
       if (usual.real(i) != other.real(i)) return true;
     return false;
   }
