@@ -134,14 +134,15 @@ void inferSpace(InferCall& call) {
 }
 
 // The numbers between two, counted from the nearer end, so that both are exact. `round` is applied after each step of
-// the computation.
-template <class T, class Round>
+// the computation; without rounding on the way a float is one fused product and sum.
+template <bool kFused = false, class T, class Round>
 auto spacing(T start, T end, int64_t steps, Round round) {
   start = round(start);
   end = round(end);
   T step = round(round(end - start) / round(static_cast<T>(static_cast<double>(steps - 1))));
   return [=](int64_t i) {
     auto count = static_cast<T>(static_cast<double>(i < steps / 2 ? i : steps - 1 - i));
+    if constexpr (kFused) return i < steps / 2 ? std::fma(step, count, start) : std::fma(-step, count, end);
     return i < steps / 2 ? round(start + round(step * count)) : round(end - round(step * count));
   };
 }
@@ -163,9 +164,9 @@ void withSpacing(KernelCall& call, const Tensor& out, bool round16, F&& f) {
   else if (isComplex(out.dtype()))
     f(spacing(asComplex(from), asComplex(to), steps, same));
   else if (out.dtype() == DType::Float64)
-    f(spacing(asDouble(from), asDouble(to), steps, same));
+    f(spacing<true>(asDouble(from), asDouble(to), steps, same));
   else if (isFloating(out.dtype()))
-    f(spacing(start(), end(), steps, same));
+    f(spacing<true>(start(), end(), steps, same));
   else
     f(spacing(elementOf(from, out.dtype()).real(0), elementOf(to, out.dtype()).real(0), steps, same));
 }
