@@ -404,6 +404,11 @@ void PointwiseProgram::output(int value, DType type) {
   assignSlots();
 }
 
+void PointwiseProgram::retype(int input, DType type) {
+  for (Value& v : values_)
+    if (v.kind == Value::Kind::Input && v.index == input) v.type = type;
+}
+
 // Inputs and constants keep their buffers, since some are filled once; a step takes the buffer of an operand that it is
 // the last to read.
 void PointwiseProgram::assignSlots() {

@@ -23,9 +23,8 @@ class PointwiseProgram {
   int input(DType type = DType::Float32);
   int constant(double value);
   int step(PointwiseOp op, int a, int b = -1, int c = -1, double alpha = 0, double beta = 0);
-  // Of the input and output of that number, another type in memory.
+  // Of the input of that number, another type in memory.
   void retype(int input, DType type);
-  void retypeOutput(DType type) { outputs_[0].type = type; }
   // After all steps.
   void output(int value, DType type = DType::Float32);
 
