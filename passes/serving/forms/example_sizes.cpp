@@ -167,7 +167,7 @@ class Examples {
     apart_ = cloneGraph(graph_);
     takeInputsApart(*apart_, [](const Value*) { return types().tensor; });
     const Form row{Part::Token}, text{Part::Text, Part::Token};
-    if (findStates(text, kMany) || findStates(row, 1) || findStates(text, 1)) return true;
+    if (findStates(text, kMany) || findStates(text, 1) || findStates(row, 1)) return true;
     return false;
   }
 
@@ -225,7 +225,8 @@ class Examples {
     constexpr int64_t kFew = 3;
     for (int64_t count : {tokens, std::min(tokens, kFew)})
       if (!changesLast(sizes, states, count, count - 1)) return false;
-    return tokens != 1 || !changesLast(sizes, states, kFew, 0);
+    const bool isForOne = tokens == 1;
+    return !isForOne || !changesLast(sizes, states, kFew, 0) || !changesLast(sizes, states, kFew, kFew - 1);
   }
 
   // Whether the last logits of a text are others if this token is.
