@@ -224,9 +224,18 @@ class Examples {
   bool lastCounts(const Sizes& sizes, int64_t tokens, const std::vector<GivenState>& states) const {
     constexpr int64_t kFew = 3;
     for (int64_t count : {tokens, std::min(tokens, kFew)})
-      if (!changesLast(sizes, states, count, count - 1)) return false;
+      if (!changesLast(sizes, states, count, count - 1) || showsLater(sizes, states, count)) return false;
     const bool isForOne = tokens == 1;
     return !isForOne || !changesLast(sizes, states, kFew, 0) || !changesLast(sizes, states, kFew, kFew - 1);
+  }
+
+  // Whether the first of several tokens sees the last one, as in sums over all tokens of a call.
+  bool showsLater(const Sizes& sizes, const std::vector<GivenState>& states, int64_t tokens) const {
+    const Tensor usual = runWith(sizes, states, tokens, tokens), other = runWith(sizes, states, tokens, tokens - 1);
+    const int64_t words = usual.size(usual.rank() - 1);
+    for (int64_t i = 0; i < words && usual.numel() > words; ++i)
+      if (usual.real(i) != other.real(i)) return true;
+    return false;
   }
 
   // Whether the last logits of a text are others if this token is.
