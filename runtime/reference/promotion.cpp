@@ -65,7 +65,9 @@ bool fitsReal(double v) {
   return !std::isfinite(v) || std::fabs(v) <= static_cast<double>(std::numeric_limits<T>::max());
 }
 
-bool fits(double v, DType dtype) {
+}  // namespace
+
+bool isInRange(double v, DType dtype) {
   switch (dtype) {
     case DType::Float16:
       return !std::isfinite(v) || std::fabs(v) <= 65504;
@@ -88,17 +90,15 @@ bool fits(double v, DType dtype) {
   }
 }
 
-}  // namespace
-
 IValue numberFor(const IValue& number, DType dtype) {
   auto require = [&](bool good) {
     if (!good) refuseOverflow(dtype);
   };
   if (number.isComplex()) {
     std::complex<double> z = number.toComplex();
-    require(fits(z.real(), dtype));
+    require(isInRange(z.real(), dtype));
     if (isComplex(dtype)) {
-      require(fits(z.imag(), dtype));
+      require(isInRange(z.imag(), dtype));
       return number;
     }
     require(z.imag() == 0);
@@ -107,11 +107,11 @@ IValue numberFor(const IValue& number, DType dtype) {
   require(number.isNumber());
   if (number.isBool()) return number;
   if (number.isInt()) {
-    if (dtype != DType::Int64) require(fits(static_cast<double>(number.toInt()), dtype));
+    if (dtype != DType::Int64) require(isInRange(static_cast<double>(number.toInt()), dtype));
     return number;
   }
   double v = number.toFloat();
-  require(fits(v, dtype) && (dtype != DType::UInt8 || (v >= 0 && v <= 255)));
+  require(isInRange(v, dtype) && (dtype != DType::UInt8 || (v >= 0 && v <= 255)));
   return isIntegral(dtype, false) ? IValue(static_cast<int64_t>(v)) : number;
 }
 

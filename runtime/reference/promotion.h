@@ -21,6 +21,8 @@ class ResultType {
   DType withDims_ = DType::Undefined, withoutDims_ = DType::Undefined, numbers_ = DType::Undefined;
 };
 
+// Whether an element of this dtype can be the number, but for rounding and what is behind its point.
+bool isInRange(double number, DType dtype);
 // A number as an element of this dtype takes it: real, integral, within its range; fails if it cannot be. Floats are
 // truncated for integers; negative numbers wrap for unsigned ones.
 IValue numberFor(const IValue& number, DType dtype);

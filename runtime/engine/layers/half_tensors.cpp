@@ -4,6 +4,7 @@
 #include "runtime/engine/layers/pointwise_layer.h"
 #include "runtime/engine/layers/product_layer.h"
 #include "runtime/reference/loops/copy.h"
+#include "runtime/reference/promotion.h"
 
 #include <algorithm>
 
@@ -43,6 +44,7 @@ bool computesInFloats(const Operator& op, std::span<const IValue* const> argumen
     return isLayered(t.dtype()) && !(t.dtype() == DType::Float32 && isHalf(result) && isElementwise && !isFactor);
   };
   const std::vector<Argument>& declared = op.schema().arguments;
+  const DType half = halfAmong(arguments);
   for (size_t i = 0; i < arguments.size(); ++i) {
     const IValue& v = *arguments[i];
     if (const TensorImpl* t = tensorOf(v)) {
@@ -55,6 +57,9 @@ bool computesInFloats(const Operator& op, std::span<const IValue* const> argumen
       return false;
     } else if (declared[i].name == "alpha" && isElementwise && v.isNumber() && v.toDouble() != 1) {
       return false;  // its product is rounded, too
+    } else if ((v.isFloat() || (v.isInt() && declared[i].type->is(TypeKind::Number))) &&
+               !isInRange(v.toDouble(), half)) {
+      return false;  // kernels of halves know whether it is refused
     }
   }
   return hasHalf;

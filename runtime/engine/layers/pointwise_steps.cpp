@@ -3,6 +3,7 @@
 #include "runtime/engine/layers/pointwise_layer.h"
 #include "runtime/kernels/wide_ops.h"
 #include "runtime/reference/loops/copy.h"
+#include "runtime/reference/promotion.h"
 
 #include <algorithm>
 #include <cmath>
@@ -53,6 +54,11 @@ double StepBuilder::number(size_t i) {
   return 0;
 }
 
+bool StepBuilder::isElement(size_t i) const {
+  const IValue& v = call_.argument(i);
+  return !v.isNumber() || v.isComplex() || isInRange(v.toDouble(), call_.spec().dtype);
+}
+
 int StepBuilder::scaled(int v, size_t alphaAt) {
   double alpha = number(alphaAt);
   return alpha == 1 ? v : step(PointwiseOp::Mul, v, constant(alpha));
@@ -88,6 +94,8 @@ DType StepBuilder::computeType() const {
 std::string_view StepBuilder::narrowProblem() const {
   for (size_t i : arguments_)
     if (call_.tensor(i).dtype() == DType::Float64) return kNoLoop;
+  for (const PointwiseProgram::Value& v : program_.values())
+    if (!isInRange(v.alpha, DType::Float32) || !isInRange(v.beta, DType::Float32)) return kTooLarge;
   return {};
 }
 

@@ -10,6 +10,8 @@
 
 namespace tscompile {
 
+inline constexpr std::string_view kTooLarge = "a number is too large for the dtype";
+
 // Builds the program of one operator from the arguments of its call. What cannot be said fails; what is built then does
 // not count.
 class StepBuilder {
@@ -22,6 +24,8 @@ class StepBuilder {
   double number(size_t i);
   int constant(double v) { return program_.constant(v); }
   int step(PointwiseOp op, int a, int b = -1, int c = -1) { return program_.step(op, a, b, c); }
+  // Whether argument i is no number, or one that an element of the result can be; kernels refuse all others.
+  bool isElement(size_t i) const;
   // Steps with parameters.
   int stepWith(double alpha, double beta, PointwiseOp op, int a) { return program_.step(op, a, -1, -1, alpha, beta); }
   // value * alpha, where an argument says so.

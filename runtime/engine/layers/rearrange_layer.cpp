@@ -3,6 +3,7 @@
 #include "runtime/call/thread_pool.h"
 #include "runtime/engine/layers/operands.h"
 #include "runtime/kernels/layout.h"
+#include "runtime/reference/promotion.h"
 
 #include <algorithm>
 #include <cmath>
@@ -235,6 +236,7 @@ void convertPad(ConvertCall& call) {
   if (mode == PadMode::Constant && !isF32(x)) return convertToKernel(call, kNotF32);
   constexpr size_t kValue = kMode == PadMode::Named ? 3 : 2;
   const double value = mode == PadMode::Constant && !call.isNone(kValue) ? call.number(kValue) : 0;
+  if (!isInRange(value, x.dtype())) return convertToKernel(call, "the margin is too large for float32");
   const Dims pad = call.integers(1);
   std::vector<std::vector<int64_t>> sources = unchanged(x.sizes());
   Dims before(sources.size(), 0), behind = before;

@@ -122,8 +122,11 @@ void softplusKernel(KernelCall& call) {
 
 void thresholdKernel(KernelCall& call) {
   DType dtype = call.tensor(0).dtype();
-  for (size_t i : {1, 2}) numberFor(call.argument(i), dtype);  // which refuses what does not fit
-  ScalarArgument threshold(call, 1, besideHalves(dtype)), value(call, 2, dtype);
+  const DType compared = besideHalves(dtype);
+  // Which refuses what does not fit.
+  numberFor(call.argument(1), compared);
+  numberFor(call.argument(2), dtype);
+  ScalarArgument threshold(call, 1, compared), value(call, 2, dtype);
   mapInputs<kReals, 1>(call, [=](auto x) {
     using T = decltype(x);
     return x <= threshold.as<T>() ? value.as<T>() : x;
@@ -308,6 +311,7 @@ int thresholdSteps(StepBuilder& b) {
   return b.step(PointwiseOp::Where, isLow, b.constant(b.number(2)), x);
 }
 int hardshrinkSteps(StepBuilder& b) {
+  if (!b.isElement(1)) return b.fail(kTooLarge);
   const int x = b.value(0), isSmall = b.step(PointwiseOp::Le, b.step(PointwiseOp::Abs, x), b.constant(b.number(1)));
   return b.step(PointwiseOp::Where, isSmall, b.constant(0), x);
 }

@@ -363,12 +363,6 @@ int acoshSteps(StepBuilder& b) {
   return b.step(PointwiseOp::Where, b.step(PointwiseOp::Gt, x, b.constant(kFar)), logOfTwice(b, x), near);
 }
 
-int logitSteps(StepBuilder& b) {
-  int x = b.value(0);
-  const double eps = b.call().isNone(1) ? -1 : b.number(1);
-  if (eps >= 0) x = b.stepWith(eps, 1 - eps, PointwiseOp::Clamp, x);
-  return b.step(PointwiseOp::Log, b.step(PointwiseOp::Div, x, b.step(PointwiseOp::Sub, b.constant(1), x)));
-}
 template <bool kNegative>
 int isInfinitySteps(StepBuilder& b) {
   return b.step(PointwiseOp::Eq, b.value(0), b.constant(kNegative ? -kInfinite : kInfinite));
@@ -520,7 +514,7 @@ void registerFunctions(OpRegistry& ops) {
            convertPointwise<PointwiseOp::Log10>, kAllTypes);
   function({"aten::log2"}, unaryKernel<kWithComplex, [](auto x) { return binaryLogarithm(x); }>,
            convertPointwise<PointwiseOp::Log2>, kAllTypes);
-  function({"aten::logit", "aten::special_logit"}, logitKernel, convertPointwise<logitSteps>);
+  function({"aten::logit", "aten::special_logit"}, logitKernel, nullptr);
 
   function({"aten::sqrt"}, unaryKernel<kFloats | kC128, [](auto x) { return sqrtOf(x); }>,
            convertPointwise<PointwiseOp::Sqrt>, kAllTypes, Cost::Step);

@@ -204,6 +204,7 @@ void attentionBiasKernel(KernelCall& call) {
 }
 
 int maskedFillSteps(StepBuilder& b) {
+  if (!b.isElement(2)) return b.fail(kTooLarge);
   int x = b.value(0), mask = b.value(1), filling = b.value(2);
   return b.step(PointwiseOp::Where, mask, filling, x);
 }
