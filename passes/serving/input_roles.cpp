@@ -2,6 +2,7 @@
 
 #include "ir/support/text.h"
 #include "ir/values/aten.h"
+#include "passes/rewrite/facts.h"
 #include "passes/serving/lookups.h"
 
 #include <fmt/core.h>
@@ -392,6 +393,28 @@ std::map<const Value*, std::string> takeInputsApart(Graph& graph, const std::fun
 std::vector<InputPart> partsOfInput(const Value* input) {
   Parts parts;
   return parts.find(input) ? parts.all() : std::vector<InputPart>();
+}
+
+namespace {
+
+void addReturned(Value* v, const std::string& key, std::vector<ReturnedTensor>& out) {
+  if (v->type()->isTensor()) return out.push_back({v, key});
+  const Node* n = v->node();
+  if (!n || (n->kind() != sym::TupleConstruct && n->kind() != sym::ListConstruct && n->kind() != sym::DictConstruct))
+    return;
+  for (const Use& u : n->inputs()) {
+    const bool isInDict = n->kind() == sym::DictConstruct && u.index() % 2 == 1;
+    const IValue* name = isInDict ? GraphFacts::constant(n->input(u.index() - 1)) : nullptr;
+    addReturned(u.value, name && name->isString() ? std::string(name->toString()) : "", out);
+  }
+}
+
+}  // namespace
+
+std::vector<ReturnedTensor> returnedTensors(const Graph& graph) {
+  std::vector<ReturnedTensor> out;
+  for (const Use& u : graph.outputs()) addReturned(u.value, "", out);
+  return out;
 }
 
 }  // namespace tscompile

@@ -39,4 +39,12 @@ struct InputPart {
 // In the order of the inputs that takeInputsApart() makes of them; empty if the input is used otherwise.
 std::vector<InputPart> partsOfInput(const Value* input);
 
+// A tensor that a graph returns, by itself or in tuples, lists and dicts, and its key in the innermost of these.
+struct ReturnedTensor {
+  Value* value;
+  std::string key;
+};
+// In the order of the graph; containers that it does not make itself are passed over.
+std::vector<ReturnedTensor> returnedTensors(const Graph& graph);
+
 }  // namespace tscompile

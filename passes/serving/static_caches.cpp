@@ -342,38 +342,21 @@ class WholeTexts {
   bool findReturned() {
     const AliasAnalysis alias(graph_, registry_);
     if (std::ranges::all_of(given_, [&](const Value* v) { return takesTokens(v, alias, false); })) return true;
-    std::vector<Returned> all;
-    for (const Use& u : graph_.outputs()) addTensors(u.value, "", all);
+    std::vector<ReturnedTensor> all = returnedTensors(graph_);
     if (!all.empty()) all.erase(all.begin());
     for (const Value* v : given_) {
       const auto key = keys_.find(v);
       auto found = all.end();
       if (key != keys_.end())
-        found =
-            std::ranges::find_if(all, [&](const Returned& r) { return r.key == key->second && hasFormOf(r.value, v); });
+        found = std::ranges::find_if(
+            all, [&](const ReturnedTensor& r) { return r.key == key->second && hasFormOf(r.value, v); });
       if (found == all.end())
-        found = std::ranges::find_if(all, [&](const Returned& r) { return hasFormOf(r.value, v); });
+        found = std::ranges::find_if(all, [&](const ReturnedTensor& r) { return hasFormOf(r.value, v); });
       if (found == all.end()) return false;
       returned_.push_back(found->value);
       all.erase(key != keys_.end() ? found : all.begin(), found + 1);
     }
     return given_.empty() || !std::ranges::equal(returned_, given_);  // what is handed on knows nothing of the text
-  }
-  // What is returned, and its name in the dict that holds it.
-  struct Returned {
-    Value* value;
-    std::string key;
-  };
-  static void addTensors(Value* v, const std::string& key, std::vector<Returned>& out) {
-    if (v->type()->isTensor()) return out.push_back({v, key});
-    const Node* n = v->node();
-    if (!n || (n->kind() != sym::TupleConstruct && n->kind() != sym::ListConstruct && n->kind() != sym::DictConstruct))
-      return;
-    for (const Use& u : n->inputs()) {
-      const bool isInDict = n->kind() == sym::DictConstruct && u.index() % 2 == 1;
-      const IValue* name = isInDict ? GraphFacts::constant(n->input(u.index() - 1)) : nullptr;
-      addTensors(u.value, name && name->isString() ? std::string(name->toString()) : "", out);
-    }
   }
   static bool hasFormOf(const Value* a, const Value* b) {
     const TensorFacts *f = factsOf(a), *g = factsOf(b);

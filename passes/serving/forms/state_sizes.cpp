@@ -18,23 +18,6 @@ constexpr size_t kMostStates = 200, kMostPropagations = 600;  // of each rank
 constexpr size_t kRanks = 7;
 constexpr int64_t kFirstPrime = 1009;
 
-struct ReturnedState {
-  const Value* value;
-  std::string key;
-};
-
-void addReturned(const Value* v, const std::string& key, std::vector<ReturnedState>& out) {
-  if (v->type()->isTensor()) return out.push_back({v, key});
-  const Node* n = v->node();
-  if (!n || (n->kind() != sym::TupleConstruct && n->kind() != sym::ListConstruct && n->kind() != sym::DictConstruct))
-    return;
-  for (const Use& u : n->inputs()) {
-    const bool isInDict = n->kind() == sym::DictConstruct && u.index() % 2 == 1;
-    const IValue* name = isInDict ? GraphFacts::constant(n->input(u.index() - 1)) : nullptr;
-    addReturned(u.value, name && name->isString() ? std::string(name->toString()) : "", out);
-  }
-}
-
 class StateSearch {
  public:
   StateSearch(const Graph& graph, const OpRegistry& registry, const ShapeOptions& others, int64_t tokens,
@@ -46,10 +29,10 @@ class StateSearch {
         tokens_(tokens),
         places_(places),
         accepts_(accepts),
-        states_(std::move(states)) {
+        states_(std::move(states)),
+        returned_(returnedTensors(graph)) {
     forEachNode(graph, [&](const Node* n) { orders_.emplace(n, orders_.size()); });
-    for (const Use& u : graph.outputs()) addReturned(u.value, "", returned_);
-    std::erase_if(returned_, [&](const ReturnedState& r) { return r.value == logitsOf(graph); });
+    std::erase_if(returned_, [&](const ReturnedTensor& r) { return r.value == logitsOf(graph); });
   }
 
   bool run() {
@@ -270,9 +253,9 @@ class StateSearch {
   // A size of the model, which has nothing of a prime in it; tokens are no size of a state.
   bool isTold(int64_t size) const { return size > 0 && size < kFirstPrime && (size != tokens_ || tokens_ == 1); }
 
-  const ReturnedState* returnedFor(size_t i) const {
+  const ReturnedTensor* returnedFor(size_t i) const {
     if (!states_[i].key.empty())
-      for (const ReturnedState& r : returned_)
+      for (const ReturnedTensor& r : returned_)
         if (r.key == states_[i].key) return &r;
     return returned_.size() < states_.size() ? nullptr : &returned_[returned_.size() - states_.size() + i];
   }
@@ -282,12 +265,12 @@ class StateSearch {
     const ShapePropagation shapes = propagate();
     bool changed = false, areHandedOn = true;  // as what an encoder returned is
     for (size_t i = 0; i < states_.size(); ++i) {
-      const ReturnedState* r = returnedFor(i);
+      const ReturnedTensor* r = returnedFor(i);
       areHandedOn = areHandedOn && r && r->value == states_[i].taken.front();
     }
     if (areHandedOn) return std::nullopt;
     for (size_t i = 0; i < states_.size(); ++i) {
-      const ReturnedState* r = returnedFor(i);
+      const ReturnedTensor* r = returnedFor(i);
       const SymbolicValue* known = r ? shapes.find(r->value) : nullptr;
       if (!known || !known->type->isTensor() || !known->type->tensor().hasRank) continue;
       const TensorFacts& facts = known->type->tensor();
@@ -315,7 +298,7 @@ class StateSearch {
     const SymbolicValue* known = logits ? shapes.find(logits) : nullptr;
     std::set<int64_t> growing, texts;
     for (size_t i = 0; i < states_.size(); ++i) {
-      const ReturnedState* r = returnedFor(i);
+      const ReturnedTensor* r = returnedFor(i);
       const SymbolicValue* back = r ? shapes.find(r->value) : nullptr;
       for (size_t d = 0; back && back->type->isTensor() && d < back->type->tensor().sizes.size(); ++d)
         if (const int64_t own = states_[i].sizes[d]; back->type->tensor().sizes[d] == own + tokens_)
@@ -348,7 +331,7 @@ class StateSearch {
   const std::vector<int64_t>& places_;
   const std::function<bool(const std::vector<GivenState>&)>& accepts_;
   std::vector<GivenState> states_;
-  std::vector<ReturnedState> returned_;
+  std::vector<ReturnedTensor> returned_;
   std::unordered_map<const Node*, size_t> orders_;
   std::set<int64_t> open_;  // primes that are still to be sizes
   size_t propagations_ = 0;
