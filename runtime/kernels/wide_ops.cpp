@@ -1,5 +1,6 @@
 #include "runtime/kernels/wide_ops.h"
 
+#include "runtime/kernels/wide/extremes.h"
 #include "runtime/kernels/wide/vector_math.h"
 
 #include <cmath>
@@ -56,15 +57,6 @@ void vectorTile(const double* a, [[maybe_unused]] const double* b, const double*
 
 // ---- what both kinds of numbers have ----
 
-// NaN is greater and lesser than everything.
-template <class T>
-T greater(T a, T b) {
-  return a >= b || a != a ? a : b;
-}
-template <class T>
-T lesser(T a, T b) {
-  return a <= b || a != a ? a : b;
-}
 template <class T>
 T sign(T x) {
   return static_cast<T>((T(0) < x) - (x < T(0)));

@@ -52,15 +52,15 @@ void WideReductionLayer::run(Frame& frame) const {
 
 namespace {
 
-constexpr std::string_view nameOf(ReductionOf of) {
+constexpr std::string_view nameOf(WideReduction of) {
   switch (of) {
-    case ReductionOf::Sum:
+    case WideReduction::Sum:
       return "aten::sum.dim_IntList";
-    case ReductionOf::Mean:
+    case WideReduction::Mean:
       return "aten::mean.dim";
-    case ReductionOf::Max:
+    case WideReduction::Max:
       return "aten::amax";
-    case ReductionOf::Product:
+    case WideReduction::Product:
       return "aten::prod.dim_int";
     default:
       return "aten::amin";
@@ -68,9 +68,9 @@ constexpr std::string_view nameOf(ReductionOf of) {
 }
 
 // Over these dimensions, counted from the front, none of which stays.
-IValue reduced(const ConvertCall& call, ReductionOf of, const IValue& x, const Dims& dims) {
+IValue reduced(const ConvertCall& call, WideReduction of, const IValue& x, const Dims& dims) {
   std::vector<IValue> arguments{x, intList(dims), false};
-  if (of == ReductionOf::Sum || of == ReductionOf::Mean) arguments.push_back(IValue());
+  if (of == WideReduction::Sum || of == WideReduction::Mean) arguments.push_back(IValue());
   return call.compute(nameOf(of), std::move(arguments));
 }
 IValue shaped(const ConvertCall& call, const IValue& x) {
@@ -78,7 +78,7 @@ IValue shaped(const ConvertCall& call, const IValue& x) {
 }
 
 // Of dimensions that do not lie next to each other, those of the last group first, then the others.
-IValue reducedApart(const ConvertCall& call, ReductionOf of, const Tensor& x, const Dims& dims) {
+IValue reducedApart(const ConvertCall& call, WideReduction of, const Tensor& x, const Dims& dims) {
   size_t first = dims.size() - 1;
   while (first > 0 && dims[first - 1] + 1 == dims[first]) --first;
   const Dims last(DimSpan(dims.data() + first, dims.size() - first)), others(DimSpan(dims.data(), first));
@@ -86,7 +86,7 @@ IValue reducedApart(const ConvertCall& call, ReductionOf of, const Tensor& x, co
 }
 
 // Of integers, bools and f64: the dimensions group by group, from the last on.
-void addWide(ConvertCall& call, ReductionOf of, const Tensor& x, Dims dims) {
+void addWide(ConvertCall& call, WideReduction of, const Tensor& x, Dims dims) {
   TensorId input = contiguousOperand(call, 0);
   Dims sizes(x.sizes());
   do {
@@ -104,28 +104,28 @@ void addWide(ConvertCall& call, ReductionOf of, const Tensor& x, Dims dims) {
     layer->outputs = {input};
     call.network().layers.push_back(std::move(layer));
     dims.resize(first);
-    if (of == ReductionOf::Count) of = ReductionOf::Sum;
+    if (of == WideReduction::Count) of = WideReduction::Sum;
   } while (!dims.empty());
 }
 
 // Of complex numbers, the parts.
-IValue reducedParts(const ConvertCall& call, ReductionOf of, const Tensor& x, const Dims& dims) {
+IValue reducedParts(const ConvertCall& call, WideReduction of, const Tensor& x, const Dims& dims) {
   const IValue pairs = reduced(call, of, call.compute("aten::view_as_real", {x}), dims);
   return shaped(call, call.compute("aten::view_as_complex", {pairs}));
 }
 
 }  // namespace
 
-template <ReductionOf kOf>
+template <WideReduction kOf>
 void convertReduction(ConvertCall& call) {
   Tensor x = call.tensor(0);
-  constexpr bool kAdds = kOf == ReductionOf::Sum || kOf == ReductionOf::Mean;
+  constexpr bool kAdds = kOf == WideReduction::Sum || kOf == WideReduction::Mean;
   const bool isComplex = kAdds && x.dtype() == DType::Complex64 && call.spec().dtype == x.dtype() && x.rank() > 0;
   const bool isNarrow = isF32(x) && call.spec().dtype == DType::Float32;
   const WideReducer wide = isNarrow ? nullptr : wideReducer(kOf, x.dtype(), call.spec().dtype);
   if (!isComplex && !isNarrow && !wide) return convertToKernel(call, "no layer reduces this dtype");
   if (x.numel() == 0) return convertToKernel(call, kEmpty);
-  const bool hasDims = (call.size() > 2 || kOf == ReductionOf::Count) && call.size() > 1 && x.rank() > 0;
+  const bool hasDims = (call.size() > 2 || kOf == WideReduction::Count) && call.size() > 1 && x.rank() > 0;
   Dims dims;
   if (hasDims && !call.isNone(1)) dims = call.dims(1, x.rank(), true);
   if (dims.empty())
@@ -137,18 +137,18 @@ void convertReduction(ConvertCall& call) {
   if (x.numel() / reduced != checkedNumel(call.spec().sizes)) return convertToKernel(call, "no dimensions are named");
   if (wide) return addWide(call, kOf, x, dims);
   auto layer = std::make_unique<ReductionLayer>(call.node());
-  layer->kind = kOf == ReductionOf::Max       ? RowReduction::Max
-                : kOf == ReductionOf::Min     ? RowReduction::Min
-                : kOf == ReductionOf::Product ? RowReduction::Product
+  layer->kind = kOf == WideReduction::Max       ? RowReduction::Max
+                : kOf == WideReduction::Min     ? RowReduction::Min
+                : kOf == WideReduction::Product ? RowReduction::Product
                                               : RowReduction::Sum;
-  layer->isMean = kOf == ReductionOf::Mean;
+  layer->isMean = kOf == WideReduction::Mean;
   const int first = dims.empty() ? 0 : static_cast<int>(dims.front()),
             end = dims.empty() ? 0 : static_cast<int>(dims.back()) + 1;
   for (int d = 0; d < x.rank(); ++d) (d < first ? layer->outer : d < end ? layer->count : layer->inner) *= x.size(d);
   if (layer->count != reduced) return call.setResult(0, reducedApart(call, kOf, x, dims));
   TensorId input = contiguousOperand(call, 0);
   TensorId output = call.makeResult();
-  if (kOf == ReductionOf::Mean && x.rank() == 4 && first == 2 && end == 4) {
+  if (kOf == WideReduction::Mean && x.rank() == 4 && first == 2 && end == 4) {
     // Images in blocks of channels are read as they are.
     auto& pool = call.add<Pool2dLayer>();
     pool.mode = Pool2dLayer::Mode::Global;
@@ -162,13 +162,13 @@ void convertReduction(ConvertCall& call) {
   call.network().layers.push_back(std::move(layer));
 }
 
-template void convertReduction<ReductionOf::Sum>(ConvertCall& call);
-template void convertReduction<ReductionOf::Mean>(ConvertCall& call);
-template void convertReduction<ReductionOf::Max>(ConvertCall& call);
-template void convertReduction<ReductionOf::Min>(ConvertCall& call);
-template void convertReduction<ReductionOf::Product>(ConvertCall& call);
-template void convertReduction<ReductionOf::Any>(ConvertCall& call);
-template void convertReduction<ReductionOf::All>(ConvertCall& call);
-template void convertReduction<ReductionOf::Count>(ConvertCall& call);
+template void convertReduction<WideReduction::Sum>(ConvertCall& call);
+template void convertReduction<WideReduction::Mean>(ConvertCall& call);
+template void convertReduction<WideReduction::Max>(ConvertCall& call);
+template void convertReduction<WideReduction::Min>(ConvertCall& call);
+template void convertReduction<WideReduction::Product>(ConvertCall& call);
+template void convertReduction<WideReduction::Any>(ConvertCall& call);
+template void convertReduction<WideReduction::All>(ConvertCall& call);
+template void convertReduction<WideReduction::Count>(ConvertCall& call);
 
 }  // namespace tscompile

@@ -47,8 +47,7 @@ class WideReductionLayer : public Layer {
 };
 
 // (self) or (self, dimensions, keepdim), with or without a dtype behind.
-using ReductionOf = WideReduction;
-template <ReductionOf kOf>
+template <WideReduction kOf>
 void convertReduction(ConvertCall& call);
 
 }  // namespace tscompile

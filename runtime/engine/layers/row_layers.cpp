@@ -349,10 +349,6 @@ void copyPieces(std::byte* to, int64_t step, const std::byte* from, int64_t byte
   for (int64_t i = 0; i < count; ++i) std::memcpy(to + i * step, from + i * bytes, static_cast<size_t>(bytes));
 }
 
-}  // namespace
-
-namespace {
-
 // Channels of blocked inputs one behind the other; first(i), count(i): those of input i.
 template <class First, class Count>
 void joinChannels(Frame& frame, const Layer& layer, First&& first, Count&& count) {

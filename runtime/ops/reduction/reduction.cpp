@@ -364,7 +364,7 @@ void registerReductionOps(OpRegistry& ops) {
     ops.add({.schema = schema,
              .infer = inferSum,
              .kernel = sumKernel<false>,
-             .convert = convertReduction<ReductionOf::Sum>,
+             .convert = convertReduction<WideReduction::Sum>,
              .dtypes = kAllTypes,
              .traits = {Trait::RoundsOnce},
              .cost = Cost::Reduction});
@@ -377,7 +377,7 @@ void registerReductionOps(OpRegistry& ops) {
     ops.add({.schema = schema,
              .infer = inferMean,
              .kernel = meanKernel,
-             .convert = convertReduction<ReductionOf::Mean>,
+             .convert = convertReduction<WideReduction::Mean>,
              .dtypes = kAllTypes,
              .traits = {Trait::RoundsOnce},
              .cost = Cost::Reduction});
@@ -386,7 +386,7 @@ void registerReductionOps(OpRegistry& ops) {
     ops.add({.schema = schema,
              .infer = inferSum,
              .kernel = prodKernel,
-             .convert = convertReduction<ReductionOf::Product>,
+             .convert = convertReduction<WideReduction::Product>,
              .dtypes = kAllTypes,
              .cost = Cost::Reduction});
   for (auto schema :
@@ -394,7 +394,7 @@ void registerReductionOps(OpRegistry& ops) {
     ops.add({.schema = schema,
              .infer = inferAnyAll,
              .kernel = findKernel<true>,
-             .convert = convertReduction<ReductionOf::Any>,
+             .convert = convertReduction<WideReduction::Any>,
              .dtypes = kAllTypes,
              .cost = Cost::Reduction});
   for (auto schema :
@@ -402,14 +402,14 @@ void registerReductionOps(OpRegistry& ops) {
     ops.add({.schema = schema,
              .infer = inferAnyAll,
              .kernel = findKernel<false>,
-             .convert = convertReduction<ReductionOf::All>,
+             .convert = convertReduction<WideReduction::All>,
              .dtypes = kAllTypes,
              .cost = Cost::Reduction});
   for (auto schema : {"aten::count_nonzero", "aten::count_nonzero.dim_IntList"})
     ops.add({.schema = schema,
              .infer = inferCount,
              .kernel = countKernel,
-             .convert = convertReduction<ReductionOf::Count>,
+             .convert = convertReduction<WideReduction::Count>,
              .dtypes = kAllTypes,
              .cost = Cost::Reduction});
   for (auto schema : {"aten::logsumexp", "aten::special_logsumexp"})

@@ -106,14 +106,14 @@ void registerReductionExtremaOps(OpRegistry& ops) {
     ops.add({.schema = schema,
              .infer = inferExtreme,
              .kernel = extremeKernel<true>,
-             .convert = convertReduction<ReductionOf::Max>,
+             .convert = convertReduction<WideReduction::Max>,
              .traits = {Trait::RoundsOnce},
              .cost = Cost::Reduction});
   for (auto schema : {"aten::min", "aten::amin"})
     ops.add({.schema = schema,
              .infer = inferExtreme,
              .kernel = extremeKernel<false>,
-             .convert = convertReduction<ReductionOf::Min>,
+             .convert = convertReduction<WideReduction::Min>,
              .traits = {Trait::RoundsOnce},
              .cost = Cost::Reduction});
   for (auto schema : {"aten::aminmax", "aten::_aminmax", "aten::_aminmax.dim"})

@@ -2,6 +2,7 @@
 // use.
 #pragma once
 
+#include "runtime/kernels/wide/extremes.h"
 #include "runtime/reference/loops/numbers.h"
 
 #include <complex>
@@ -30,15 +31,6 @@ std::complex<T> times(std::complex<T> a, std::complex<T> b) {
   return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
 }
 
-// NaN is greater and lesser than everything.
-template <class T>
-T greater(T a, T b) {
-  return a >= b || a != a ? a : b;
-}
-template <class T>
-T lesser(T a, T b) {
-  return a <= b || a != a ? a : b;
-}
 template <class T>
 T clamped(T x, T low, T high) {
   return lesser(greater(x, low), high);
