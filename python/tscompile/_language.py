@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import collections
 import json
+import numbers
 import os
 import threading
 from collections.abc import Iterable, Iterator
@@ -39,14 +40,14 @@ class LanguageModel:
         `settings` are those of a request of `tscompile generate`: max_new_tokens=20, top_k=5, seed=1, stop=["\\n"].
         Gives dicts with "tokens", "text", "finished" ("end", "length", "stop", "cancelled", "failed") and more.
         """
-        several = isinstance(prompt, (list, tuple)) and not all(isinstance(t, int) for t in prompt)
-        numbers = []
+        several = isinstance(prompt, (list, tuple)) and not all(isinstance(t, numbers.Integral) for t in prompt)
+        asked = []
         try:
             for p in prompt if several else [prompt]:
-                numbers.append(self._ask(p, settings))
-            results = [collections.deque(self._events(n), maxlen=1)[0] for n in numbers]
+                asked.append(self._ask(p, settings))
+            results = [collections.deque(self._events(n), maxlen=1)[0] for n in asked]
         finally:
-            self._forget(numbers)
+            self._forget(asked)
         return results if several else results[0]
 
     def stream(self, prompt: Any, **settings: Any) -> Iterator[dict[str, Any]]:

@@ -186,10 +186,15 @@ _REGIONS = {torch.amp.autocast_mode._enter_autocast: _entered, torch.amp.autocas
 
 
 def _prepared(graph: torch.fx.GraphModule, numbers: Mapping[int, float]) -> torch.fx.GraphModule:
-    """The graph with these inputs as constants, graphs within it called as modules, and regions of autocast entered."""
-    if not numbers and not any(n.target in _WRAPPERS or n.target in _REGIONS for n in graph.graph.nodes):
+    """The graph with these inputs as constants, graphs within it called as modules, and regions of autocast entered; those
+    of branches and loops as well."""
+    parts = {k: _prepared(part, {}) for k, part in graph.named_children() if isinstance(part, torch.fx.GraphModule)}
+    changes = any(part is not getattr(graph, k) for k, part in parts.items())
+    if not numbers and not changes and not any(n.target in _WRAPPERS or n.target in _REGIONS for n in graph.graph.nodes):
         return graph
     out = torch.fx.GraphModule(graph, copy.deepcopy(graph.graph))
+    for k, part in parts.items():
+        setattr(out, k, part)
     placeholders = [n for n in out.graph.nodes if n.op == "placeholder"]
     for i, value in numbers.items():
         for item in list(placeholders[i].users):
@@ -384,7 +389,7 @@ class _Compiled:
         known = [n.meta.get("example_value", e) for n, e in zip(placeholders, examples)]
         self.sizes, self.dynamic, self.symbols = _symbols(known)
         self.static = _static(graph)
-        self.numbers = _numbers(graph)
+        self.numbers, self.opens_numbers = _numbers(graph), True
         self.outputs = flat(graph.graph.output_node().args[0])
         self.runners: list[_Runner] = []
         self.in_torch = False
@@ -430,10 +435,11 @@ class _Compiled:
 
     def _make(self, args: Sequence[Any]) -> _Runner:
         """With the numbers as they are, as those of modules stay; once they change, for all numbers if that can be."""
-        if self.runners and not any(r.has_numbers(args) for r in self.runners):
+        if self.opens_numbers and self.runners and not any(r.has_numbers(args) for r in self.runners):
             try:
                 return self._made(args, {})
             except Exception as error:
+                self.opens_numbers = False
                 log.info("%s: one engine for each value of its numbers: %s", self.what, _first_line(error))
         return self._made(args, {i: args[i].item() for i in self.numbers})
 

@@ -315,7 +315,8 @@ def check_autocast():
         dtypes.append(around(x).dtype)
     dtypes += [around(x).dtype, compiled_of(inside)(x).dtype]
     same, watch = watched(disabled, (x,))
-    regions, seen = watched(lambda x: (inside(x).float(), disabled(x))[0], (x,))
+    branches = lambda x: torch.cond(x.sum() > 0, lambda y: inside(y).float(), lambda y: y * 2, (x,))  # noqa: E731
+    regions, seen = watched(lambda x: inside(x).float() + branches(x), (x,), (-x,))
     wanted = [torch.float32, torch.bfloat16, torch.float32, torch.bfloat16]
     good = dtypes == wanted and same and regions and watch.engines == seen.engines == 1
     return good, f"{dtypes}; disabled: {watch.engines} engine, regions: {seen.engines}, {seen.left}"
