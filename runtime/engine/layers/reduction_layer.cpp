@@ -140,7 +140,7 @@ void convertReduction(ConvertCall& call) {
   layer->kind = kOf == WideReduction::Max       ? RowReduction::Max
                 : kOf == WideReduction::Min     ? RowReduction::Min
                 : kOf == WideReduction::Product ? RowReduction::Product
-                                              : RowReduction::Sum;
+                                                : RowReduction::Sum;
   layer->isMean = kOf == WideReduction::Mean;
   const int first = dims.empty() ? 0 : static_cast<int>(dims.front()),
             end = dims.empty() ? 0 : static_cast<int>(dims.back()) + 1;
