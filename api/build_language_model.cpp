@@ -1,11 +1,11 @@
 // Makes the folder of a language model.
 #include "api/compile.h"
+#include "api/exported_sizes.h"
 #include "api/language_model.h"
 #include "api/lower.h"
 #include "api/module_state.h"
 #include "api/serving/input_trials.h"
 #include "api/serving_proof.h"
-#include "frontend/export/exported_input.h"
 #include "frontend/files/file_io.h"
 #include "frontend/files/made_folder.h"
 #include "ir/graph/clone.h"
@@ -188,7 +188,7 @@ class LanguageModelBuild {
     return isMade;
   }
 
-  bool isExported() const { return !given_.exportedSizes(*given_.graph()).empty(); }
+  bool isExported() const { return !given_.exportedInputs(*given_.graph()).empty(); }
   // Has no calls, and knows what it writes.
   const Module& withoutCalls() const { return isExported() ? given_ : *lowered_; }
 
@@ -241,8 +241,7 @@ class LanguageModelBuild {
       makePairMask(*graph, maskedInputs(*graph), form);
       const Module other = Module(flat).withGraph(std::move(graph), true);
       if (!hidesLaterTokens(other, form.tokensFirst)) continue;
-      const std::span<const ExportedInput> sizes = given_.exportedSizes(*given_.graph());
-      repeated_.assign(sizes.begin(), sizes.end());
+      repeated_ = given_.exportedInputs(*given_.graph());
       given_ = other;
       lowered_ = given_.lowered(lowering_, diagnostics_);
       return lowered_.ok();
@@ -266,12 +265,12 @@ class LanguageModelBuild {
   // How many tokens or texts a program of torch.export takes at most, by the dimension of its inputs.
   int64_t mostExportedFor(size_t dim) const {
     int64_t most = std::numeric_limits<int64_t>::max();
-    auto look = [&](std::span<const ExportedInput> inputs) {
-      for (const ExportedInput& input : inputs)
+    auto look = [&](const ExportedInputs& inputs) {
+      for (const ExportedInput& input : inputs.tensors)
         if (input.sizes.size() == 2 && std::ranges::find(entrance_->names, input.name) != entrance_->names.end())
-          most = std::min(most, input.sizes[dim].most);
+          most = mostByConditions(inputs, input, dim, std::min(most, input.sizes[dim].most));
     };
-    look(given_.exportedSizes(*given_.graph()));
+    look(given_.exportedInputs(*given_.graph()));
     if (dim == 1) look(repeated_);
     return most;
   }
@@ -291,8 +290,7 @@ class LanguageModelBuild {
     isOneByOne_ = caches == StaticCaches::OneByOne;
     if (isRepeated || filledTo_ != 0) putApart(flat, *sized);
     if ((isRepeated && !isOneByOne_) || filledTo_ != 0) {
-      const std::span<const ExportedInput> sizes = given_.exportedSizes(*given_.graph());
-      repeated_.assign(sizes.begin(), sizes.end());
+      repeated_ = given_.exportedInputs(*given_.graph());
     }
     resize(flat, *sized, isRepeated, caches);
     given_ = Module(flat).withGraph(std::move(graph), isRepeated || isOneByOne_ || filledTo_ != 0);
@@ -737,9 +735,9 @@ class LanguageModelBuild {
   std::string noAttention_ = "kv_cache_type asks for no blocks";
   int64_t asked_ = 0;  // max_seq_len, before it was settled
   StaticCacheFacts staticCaches_;
-  std::vector<ExportedInput> repeated_;  // what a program for several texts asks of their sizes
-  bool hasCaches_ = false;               // to which new keys and values are joined
-  bool isOneByOne_ = false;              // the model is for one token
+  ExportedInputs repeated_;  // what a program for several texts asks of their sizes
+  bool hasCaches_ = false;   // to which new keys and values are joined
+  bool isOneByOne_ = false;  // the model is for one token
   KnownText longest_;
   bool knowsLongest_ = false;
   LanguageModelShape shape_;

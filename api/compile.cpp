@@ -48,8 +48,7 @@ std::shared_ptr<EngineInfo> describe(const ModuleState& source, const Graph* ent
   info->options = settingTexts(spec);
   info->inputs = spec.shapes;
   if (entry) {
-    std::span<const ExportedInput> exported = inputSizesOf(source, *entry);
-    info->exported.assign(exported.begin(), exported.end());
+    info->exported = exportedInputsOf(source, *entry);
   }
   info->precision = spec.engine.precision;
   info->roundsRows = spec.engine.roundsRows;
@@ -91,7 +90,7 @@ bool hasText(const ModuleState& source) { return (source.origin ? *source.origin
 
 // What a file keeps of the model that was compiled.
 std::shared_ptr<const RefitSource> refitSourceOf(const ModuleState& source, bool isLanguageModel,
-                                                 std::vector<ExportedInput> exported) {
+                                                 ExportedInputs exported) {
   const ModuleState& origin = source.origin ? *source.origin : source;
   auto out = std::make_shared<RefitSource>();
   out->name = fileName(origin.source->path());

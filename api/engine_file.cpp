@@ -216,7 +216,11 @@ class EngineReader {
       } else if (name == "exported-input") {
         std::optional<ExportedInput> input = parseExportedInput(value);
         if (!input) return false;
-        info.exported.push_back(std::move(*input));
+        info.exported.tensors.push_back(std::move(*input));
+      } else if (name == "exported-condition") {
+        std::optional<InputCondition> condition = InputCondition::parse(value);
+        if (!condition) return false;
+        info.exported.conditions.push_back(std::move(*condition));
       } else if (name == kInputOrder || name.starts_with(kAttribute) || name.starts_with(kDefaultOf) ||
                  name.starts_with(kMemoryOf) || name.starts_with(kSameAs)) {
         if (!out_.metadata.emplace(name, value).second) return false;
@@ -393,7 +397,8 @@ std::string fieldsOf(const EngineInfo& info, const Metadata& metadata) {
   if (info.threads > 0) field("threads", std::to_string(info.threads));
   if (!info.tactics.empty()) field("tactics", info.tactics);
   for (const InputRange& range : info.inputs) field("input", inputRangeText(range));
-  for (const ExportedInput& input : info.exported) field("exported-input", exportedInputJson(input));
+  for (const ExportedInput& input : info.exported.tensors) field("exported-input", exportedInputJson(input));
+  for (const InputCondition& condition : info.exported.conditions) field("exported-condition", condition.text());
   for (const auto& [key, value] : metadata) field(key, value);
   return out.bytes();
 }

@@ -26,14 +26,14 @@ inline constexpr std::string_view kDefaultOf = "default:";
 
 // What a compiled module tells of itself.
 struct EngineInfo {
-  std::string version;                  // of the tscompile that compiled it
-  std::string source;                   // the name of the text, without folders
-  std::string sourceHash;               // of its bytes, as 16 hexadecimal digits
-  std::vector<std::string> weights;     // names of files, without folders
-  std::vector<std::string> options;     // settings (api/compile_settings.h) that are not by default
-  std::vector<std::string> cpu;         // features of the processor that it needs, such as "avx2"
-  std::vector<InputRange> inputs;       // sizes that it was compiled for
-  std::vector<ExportedInput> exported;  // sizes that the program was exported for that it was made from
+  std::string version;               // of the tscompile that compiled it
+  std::string source;                // the name of the text, without folders
+  std::string sourceHash;            // of its bytes, as 16 hexadecimal digits
+  std::vector<std::string> weights;  // names of files, without folders
+  std::vector<std::string> options;  // settings (api/compile_settings.h) that are not by default
+  std::vector<std::string> cpu;      // features of the processor that it needs, such as "avx2"
+  std::vector<InputRange> inputs;    // sizes that it was compiled for
+  ExportedInputs exported;           // sizes that the program was exported for that it was made from
   DType precision = DType::Float32;
   bool roundsRows = true;            // EngineOptions
   std::vector<std::string> plugins;  // what each node of a plugin has saved, in the order of the graph
@@ -58,7 +58,7 @@ struct RefitSource {
   std::vector<std::pair<std::string, Tensor>> weights;  // sorted by name, without those that nothing reads
   std::vector<std::string> unread;                      // names of the others
   Metadata attributes;                                  // that are no tensors, as "attribute:PATH"
-  std::vector<ExportedInput> exported;                  // as EngineInfo has them, which keeps them
+  ExportedInputs exported;                              // as EngineInfo has them, which keeps them
   bool isLanguageModel = false;                         // made by api/language_model.h, which makes it again
 };
 

@@ -119,8 +119,8 @@ std::optional<int64_t> numberOf(const std::string& step) {
   return failure == std::errc() && end == step.data() + step.size() ? std::optional(number) : std::nullopt;
 }
 
-// The tensor that the path leads to; null if there is none.
-TensorImpl* tensorAt(const IValue& value, const std::vector<std::string>& path) {
+// What the path leads to; null if there is nothing.
+const IValue* valueAt(const IValue& value, const std::vector<std::string>& path) {
   const IValue* at = &value;
   for (const std::string& step : path) {
     if (at->isDict()) {
@@ -137,21 +137,63 @@ TensorImpl* tensorAt(const IValue& value, const std::vector<std::string>& path) 
     if (!index || *index < 0 || static_cast<size_t>(*index) >= items.size()) return nullptr;
     at = &items[static_cast<size_t>(*index)];
   }
-  return at->isTensor() ? at->tensorImpl() : nullptr;
+  return at;
+}
+
+const IValue* valueOf(std::string_view input, const std::vector<std::string>& path, std::span<const ValueInfo> inputs,
+                      std::span<const IValue> values) {
+  for (size_t i = 0; i < std::min(inputs.size(), values.size()); ++i)
+    if (inputs[i].name == input) return valueAt(values[i], path);
+  return nullptr;
+}
+
+std::optional<InputCondition::Number> numberOf(const InputCondition::Source& source, const IValue& value) {
+  if (value.isTensor()) {
+    const Tensor t = Tensor::share(value.tensorImpl());
+    if (source.kind == InputCondition::Source::Kind::Value || source.dim >= t.rank()) return std::nullopt;
+    return source.kind == InputCondition::Source::Kind::Size ? t.size(source.dim) : t.stride(source.dim);
+  }
+  if (source.kind != InputCondition::Source::Kind::Value) return std::nullopt;
+  if (value.isInt()) return value.toInt();
+  if (value.isBool()) return int64_t{value.toBool()};
+  return value.isFloat() ? std::optional<InputCondition::Number>(value.toFloat()) : std::nullopt;
+}
+
+std::string numberText(InputCondition::Number number) {
+  return std::holds_alternative<int64_t>(number) ? std::to_string(std::get<int64_t>(number))
+                                                 : fmt::format("{}", std::get<double>(number));
+}
+
+bool checkCondition(const InputCondition& condition, std::span<const ValueInfo> inputs, std::span<const IValue> values,
+                    Diagnostics& diagnostics) {
+  std::vector<std::optional<InputCondition::Number>> numbers;
+  for (const InputCondition::Source& s : condition.sources()) {
+    const IValue* value = valueOf(s.input, s.path, inputs, values);
+    numbers.push_back(value ? numberOf(s, *value) : std::nullopt);
+    if (!numbers.back()) return true;  // a wrong input is refused as such
+  }
+  if (condition.holds(numbers).value_or(false)) return true;
+  std::string given;
+  for (size_t i = 0; i < numbers.size(); ++i)
+    given += fmt::format("{}{} is {}", i ? ", " : "", condition.sources()[i].text(), numberText(*numbers[i]));
+  diagnostics.error(fmt::format("{}, but the program was exported for inputs where {}", given, condition.words()),
+                    ErrorKind::Model);
+  return false;
 }
 
 }  // namespace
 
-bool checkExportedSizes(std::span<const ExportedInput> sizes, std::span<const ValueInfo> inputs,
-                        std::span<const IValue> values, Diagnostics& diagnostics) {
+bool checkExportedInputs(const ExportedInputs& exported, std::span<const ValueInfo> inputs,
+                         std::span<const IValue> values, Diagnostics& diagnostics) {
   SizeChecker checker(diagnostics);
   bool good = true;
-  for (const ExportedInput& size : sizes)
-    for (size_t i = 0; i < std::min(inputs.size(), values.size()); ++i)
-      if (inputs[i].name == size.name)
-        if (TensorImpl* tensor = tensorAt(values[i], size.path))
-          good = checker.check(size, Tensor::share(tensor)) && good;
-  return checker.checkExpressions() && good;
+  for (const ExportedInput& size : exported.tensors)
+    if (const IValue* value = valueOf(size.name, size.path, inputs, values); value && value->isTensor())
+      good = checker.check(size, Tensor::share(value->tensorImpl())) && good;
+  good = checker.checkExpressions() && good;
+  for (const InputCondition& condition : exported.conditions)
+    good = good && checkCondition(condition, inputs, values, diagnostics);
+  return good;
 }
 
 bool checkExportedRanges(std::span<const ExportedInput> sizes, std::span<const InputRange> ranges,
@@ -179,6 +221,50 @@ bool checkExportedRanges(std::span<const ExportedInput> sizes, std::span<const I
       }
     }
   return good;
+}
+
+int64_t mostByConditions(const ExportedInputs& exported, const ExportedInput& input, size_t dim, int64_t most) {
+  constexpr int64_t kMostTried = int64_t{1} << 16;
+  auto expressionAt = [&](const InputCondition::Source& s) {
+    const auto tensor = std::ranges::find_if(
+        exported.tensors, [&](const ExportedInput& t) { return t.name == s.input && t.path == s.path; });
+    const bool isSize = tensor != exported.tensors.end() && s.kind == InputCondition::Source::Kind::Size &&
+                        static_cast<size_t>(s.dim) < tensor->sizes.size();
+    if (!isSize) return SizeExpression::unknown();
+    const ExportedSize& size = tensor->sizes[static_cast<size_t>(s.dim)];
+    if (size.least == size.most) return SizeExpression(size.least);
+    return SizeExpression::parse(size.symbol, [](std::string_view name) { return SizeExpression::symbol(name); })
+        .value_or(SizeExpression::unknown());
+  };
+  std::vector<std::vector<SizeExpression>> sources;
+  for (const InputCondition& c : exported.conditions) {
+    std::vector<SizeExpression>& sizes = sources.emplace_back();
+    for (const InputCondition::Source& s : c.sources()) sizes.push_back(expressionAt(s));
+  }
+  auto hold = [&](int64_t size) {
+    auto valueOf = [&](SizeExpression symbol) -> std::optional<int64_t> {
+      for (size_t d = 0; d < input.sizes.size(); ++d)
+        if (input.sizes[d].symbol == symbol.text()) return d == dim ? size : 1;
+      return std::nullopt;
+    };
+    for (size_t i = 0; i < exported.conditions.size(); ++i) {
+      std::vector<std::optional<InputCondition::Number>> numbers;
+      for (SizeExpression e : sources[i]) {
+        const std::optional<int64_t> value = e.evaluate(valueOf);
+        numbers.push_back(value ? std::optional<InputCondition::Number>(*value) : std::nullopt);
+      }
+      const bool areKnown = std::ranges::all_of(numbers, [](const auto& n) { return n.has_value(); });
+      if (areKnown && !exported.conditions[i].holds(numbers).value_or(false)) return false;
+    }
+    return true;
+  };
+  bool held = false;
+  for (int64_t size = 1; size <= std::min(most, kMostTried); ++size) {
+    const bool holds = hold(size);
+    if (held && !holds) return size - 1;
+    held = holds;
+  }
+  return most;
 }
 
 std::string exportedInputJson(const ExportedInput& input) {

@@ -1,4 +1,4 @@
-// What an exported program asks of the sizes of its inputs.
+// What an exported program asks of its inputs.
 #pragma once
 
 #include "api/input_range.h"
@@ -13,13 +13,17 @@
 
 namespace tscompile {
 
-// Reports (as Model) inputs that the program was not exported for: sizes outside of their bounds, and sizes that differ
-// though they stand for one symbol. `values` are as many as `inputs`.
-bool checkExportedSizes(std::span<const ExportedInput> sizes, std::span<const ValueInfo> inputs,
-                        std::span<const IValue> values, Diagnostics& diagnostics);
+// Reports (as Model) inputs that the program was not exported for: sizes outside of their bounds, sizes that differ
+// though they stand for one symbol, and conditions that do not hold. `values` are as many as `inputs`.
+bool checkExportedInputs(const ExportedInputs& exported, std::span<const ValueInfo> inputs,
+                         std::span<const IValue> values, Diagnostics& diagnostics);
 // Reports (as Input) ranges that go beyond what the program was exported for.
 bool checkExportedRanges(std::span<const ExportedInput> sizes, std::span<const InputRange> ranges,
                          Diagnostics& diagnostics);
+
+// Up to which size dimension `dim` of the input may grow from the least for which the conditions hold, its other
+// dimensions being 1; at most `most`. Conditions that speak of more than the symbols of this input are left out.
+int64_t mostByConditions(const ExportedInputs& exported, const ExportedInput& input, size_t dim, int64_t most);
 
 // As engine files keep them, as JSON.
 std::string exportedInputJson(const ExportedInput& input);

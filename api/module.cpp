@@ -71,7 +71,7 @@ Result<Module> Module::fromRefitSource(const RefitSource& source, const LoadOpti
   state->weights.addMetadata(source.attributes);
   state->weightFiles = source.files;
   state->unread = source.unread;
-  if (!source.exported.empty()) state->inputSizes = {source.exported};
+  if (!source.exported.empty()) state->exported = {source.exported};
   return parsed(SourceFile::make(source.name, source.text), std::move(state), options, diagnostics);
 }
 
@@ -152,7 +152,7 @@ Result<Module> Module::loadExport(const std::string& path, const LoadOptions& op
   auto state = std::make_shared<ModuleState>();
   if (!addTensors(*state, path, *file, diagnostics)) return Failed{};
   for (ExportFile::Program& p : file->programs) {
-    state->inputSizes.push_back(std::move(p.program.inputs));
+    state->exported.push_back(std::move(p.program.inputs));
     if (file->programs.size() > 1) state->graphNames.push_back(p.name);
   }
   if (!loadInto(*state, path, file->stored, options, diagnostics)) return Failed{};
@@ -222,7 +222,7 @@ Result<Module> Module::loadEngine(const std::string& path, const LoadOptions& op
   if (!engine) return Failed{};
   state.engine = std::move(*engine);
   state.forgetsState = !std::ranges::count(file->info.options, kKeepState);
-  if (!file->info.exported.empty()) state.inputSizes = {file->info.exported};
+  if (!file->info.exported.empty()) state.exported = {file->info.exported};
   if (file->refit) {
     auto refit = std::make_shared<RefitSource>(*file->refit);
     refit->exported = file->info.exported;
@@ -295,7 +295,7 @@ bool Module::save(const std::string& path, Diagnostics& diagnostics, const Limit
   return writeEngineFile(path, info, *parts, diagnostics, limits, state_->refit.get());
 }
 
-std::span<const ExportedInput> Module::exportedSizes(const Graph& graph) const { return inputSizesOf(*state_, graph); }
+const ExportedInputs& Module::exportedInputs(const Graph& graph) const { return exportedInputsOf(*state_, graph); }
 const ParsedText& Module::text() const { return state_->text; }
 
 std::map<std::string, IValue> Module::defaults(const std::string& method) const {
@@ -667,7 +667,7 @@ Result<std::vector<IValue>> Method::run(std::span<const IValue> inputs, Diagnost
     completed = std::move(*out);
     inputs = completed;
   }
-  if (!checkExportedSizes(inputSizesOf(*state_, program_->graph()), this->inputs(), inputs, diagnostics))
+  if (!checkExportedInputs(exportedInputsOf(*state_, program_->graph()), this->inputs(), inputs, diagnostics))
     return Failed{};
   const EngineInfo* info = state_->info.get();
   auto runs = [&](std::span<const IValue> given, bool isOther) {

@@ -109,8 +109,8 @@ class Module {
   std::map<std::string, IValue> defaults(const std::string& method = "forward") const;
   // The graph of a method; null if there is none of this name. It lives as long as the module, as does the text.
   const Graph* graph(std::string_view method = "forward") const;
-  // What an exported program asks of the sizes of the inputs of a graph of this module; empty for others.
-  std::span<const struct ExportedInput> exportedSizes(const Graph& graph) const;
+  // What an exported program asks of the inputs of a graph of this module; empty for others.
+  const struct ExportedInputs& exportedInputs(const Graph& graph) const;
   const ParsedText& text() const;
   const OpRegistry& registry() const;
 

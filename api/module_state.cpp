@@ -419,15 +419,15 @@ const Value* inputNamed(const Graph& graph, std::string_view name) {
 
 }  // namespace
 
-std::span<const ExportedInput> inputSizesOf(const ModuleState& state, const Graph& graph) {
+const ExportedInputs& exportedInputsOf(const ModuleState& state, const Graph& graph) {
   const ModuleState& loaded = state.origin ? *state.origin : state;
   size_t at = state.originGraph;
   const auto& graphs = loaded.text.graphs;
   if (!state.origin)
     at = static_cast<size_t>(std::find_if(graphs.begin(), graphs.end(), [&](auto& g) { return g.get() == &graph; }) -
                              graphs.begin());
-  return at < loaded.inputSizes.size() ? std::span<const ExportedInput>(loaded.inputSizes[at])
-                                       : std::span<const ExportedInput>();
+  static const ExportedInputs kNothing;
+  return at < loaded.exported.size() ? loaded.exported[at] : kNothing;
 }
 
 namespace {

@@ -39,7 +39,7 @@ struct ModuleState {
   std::string archive;                                            // the path of the archive that it was read from
   std::map<std::string, std::map<std::string, IValue>> defaults;  // of an archive: by method and input
   // Of exported programs: what the inputs of each graph may be; the names of the graphs, if there are several.
-  std::vector<std::vector<ExportedInput>> inputSizes;
+  std::vector<ExportedInputs> exported;
   std::vector<std::string> graphNames;
   std::vector<std::string> weightFiles;
   // Of a model file into which weights were loaded: names of those that it does not have.
@@ -86,7 +86,7 @@ ProgramSources collectSources(ModuleState& state, const Graph& entry, Diagnostic
 std::unique_ptr<Graph> copyWithData(const Graph& graph, const ProgramSources& sources);
 
 // What an exported program asks of the inputs of this graph, or of the one that it was made from.
-std::span<const ExportedInput> inputSizesOf(const ModuleState& state, const Graph& graph);
+const ExportedInputs& exportedInputsOf(const ModuleState& state, const Graph& graph);
 
 // Whether regions of autocast in the graphs lack their conversions: archives get them when they are opened, and what
 // was lowered has them.

@@ -201,7 +201,7 @@ Result<Prepared> prepareForPartition(const Module& module, const PartitionSpec& 
   Prepared out;
   if (!chooseRegistry(module.registry(), spec, out, diagnostics)) return Failed{};
   const Graph* entry = module.graph(spec.lowering.method);
-  if (entry && !checkExportedRanges(module.exportedSizes(*entry), spec.shapes, diagnostics)) return Failed{};
+  if (entry && !checkExportedRanges(module.exportedInputs(*entry).tensors, spec.shapes, diagnostics)) return Failed{};
   RewriteArguments reports;
   std::unique_ptr<Graph> graph;
   if (spec.lower || !entry) {

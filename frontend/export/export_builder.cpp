@@ -82,6 +82,8 @@ bool ExportBuilder::fail(Json at, std::string message, ErrorKind kind) {
   return false;
 }
 
+void ExportBuilder::remark(Json at, std::string message) { diagnostics_.remark(at.range(), std::move(message)); }
+
 void ExportBuilder::setNode(Json node) {
   node_ = node;
   Json metadata = node.find("metadata");

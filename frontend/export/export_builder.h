@@ -29,6 +29,7 @@ class ExportBuilder {
 
   // Reports, at this place of the file and with the node that is being read; returns false.
   bool fail(Json at, std::string message, ErrorKind kind = ErrorKind::Input);
+  void remark(Json at, std::string message);
   // A call of an operator that nobody knows: whether it may be a node. If not, it was reported, once for each operator.
   bool takesUnknown(std::string_view kind);
   // The node that reports speak of, and that new nodes take scope and location from.

@@ -1,6 +1,8 @@
 // What an exported program asks of its inputs.
 #pragma once
 
+#include "frontend/export/input_condition.h"
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -17,6 +19,11 @@ struct ExportedInput {
   std::string name;               // of the input of the graph, without "%"
   std::vector<std::string> path;  // to the tensor in it, if the input is a container: indices and keys
   std::vector<ExportedSize> sizes;
+};
+struct ExportedInputs {
+  std::vector<ExportedInput> tensors;
+  std::vector<InputCondition> conditions;  // that bounds and expressions of sizes do not say
+  bool empty() const { return tensors.empty() && conditions.empty(); }
 };
 
 }  // namespace tscompile

@@ -36,12 +36,15 @@ class ProgramReader {
   bool checkVersion();
   bool readInputs(ExportedProgram& out);
   bool readInput(Json spec);
-  bool addUserInputs(ExportedProgram& out);
+  bool addUserInputs();
   // One argument of the call with the leaves that are next.
-  bool addArgument(const Tree& tree, std::string_view name, ExportedProgram& out);
-  void addLeaf(Json argument, ExportedProgram& out);
-  void bindLeaf(std::string_view name, Value* value, std::string_view input, std::vector<std::string> path,
-                ExportedProgram& out);
+  bool addArgument(const Tree& tree, std::string_view name);
+  void addLeaf(Json argument);
+  void bindLeaf(std::string_view name, Value* value, InputCondition::Source source);
+  std::vector<InputCondition> readConditions();
+  std::optional<InputCondition::Source> sourceAt(std::span<const std::string> place) const;
+  std::vector<SizeExpression> sizesOf(const InputCondition& condition);
+  void addSizes(ExportedProgram& out);
   void nameSizes(Value* input, const std::vector<ExportedSize>& sizes);
   ExportedSize sizeOf(Json size);
   SizeExpression symbolNamed(std::string_view name);
@@ -54,8 +57,19 @@ class ProgramReader {
   ExportBuilder b_;
   std::vector<Json> leaves_;  // of what the user gives: arguments of the file
   size_t nextLeaf_ = 0;
-  std::map<std::string, Json, std::less<>> attributes_;  // names of their values, by path
-  std::unordered_map<const Value*, Value*> written_;     // values that were copied, and where they are now
+  // Where each leaf is in the arguments of the call: their name, then indices, keys or fields.
+  std::vector<std::vector<std::vector<std::string>>> places_;
+  // A tensor or number of the user's arguments.
+  struct Leaf {
+    Value* value;
+    std::string_view name;          // of the file
+    InputCondition::Source source;  // in the inputs of the graph
+    size_t index;                   // among the leaves of all arguments
+  };
+  std::vector<Leaf> bound_;
+  std::map<std::string, SizeRange, std::less<>> ranges_;  // of symbols, by what conditions say
+  std::map<std::string, Json, std::less<>> attributes_;   // names of their values, by path
+  std::unordered_map<const Value*, Value*> written_;      // values that were copied, and where they are now
 };
 
 bool ProgramReader::checkVersion() {
@@ -87,7 +101,10 @@ bool ProgramReader::readInputs(ExportedProgram& out) {
   if (!specs.is(JsonTree::Kind::Array)) return b_.fail(module_, "the program has no signature");
   for (Json spec : items(specs))
     if (!readInput(spec)) return false;
-  return addUserInputs(out);
+  if (!addUserInputs()) return false;
+  out.inputs.conditions = readConditions();
+  addSizes(out);
+  return true;
 }
 
 // How the paths of attributes are called in the specifications of inputs and of writes.
@@ -121,9 +138,10 @@ bool ProgramReader::readInput(Json spec) {
   return true;
 }
 
-bool ProgramReader::addUserInputs(ExportedProgram& out) {
+bool ProgramReader::addUserInputs() {
   std::vector<Json> calls = items(module_.find("module_call_graph"));
   Json signature = calls.empty() ? Json() : calls[0].find("signature");
+  places_.resize(leaves_.size());
   std::optional<Tree> tree;
   if (Json spec = signature.find("in_spec"); spec.is(JsonTree::Kind::String)) {
     tree = readTree(b_, spec, module_.find("treespec_namedtuple_fields"));
@@ -134,23 +152,30 @@ bool ProgramReader::addUserInputs(ExportedProgram& out) {
     std::vector<Json> names = items(signature.find("forward_arg_names"));
     const Tree &positional = tree->parts[0], &named = tree->parts[1];
     for (size_t i = 0; i < positional.parts.size(); ++i)
-      if (!addArgument(positional.parts[i], i < names.size() ? textOf(names[i]) : "", out)) return false;
+      if (!addArgument(positional.parts[i], i < names.size() ? textOf(names[i]) : "")) return false;
     for (size_t i = 0; i < named.parts.size(); ++i)
-      if (!addArgument(named.parts[i], i < named.keys.size() ? named.keys[i] : "", out)) return false;
+      if (!addArgument(named.parts[i], i < named.keys.size() ? named.keys[i] : "")) return false;
   }
-  while (nextLeaf_ < leaves_.size()) addLeaf(leaves_[nextLeaf_++], out);
+  while (nextLeaf_ < leaves_.size()) addLeaf(leaves_[nextLeaf_++]);
   return true;
 }
 
 // Containers of tensors are one input where TorchScript has a type for them, else an input for each leaf.
-bool ProgramReader::addArgument(const Tree& tree, std::string_view name, ExportedProgram& out) {
+bool ProgramReader::addArgument(const Tree& tree, std::string_view name) {
+  for (bool byFields : {false, true}) {
+    std::vector<std::vector<std::string>> paths = leafPaths(tree, byFields);
+    for (size_t i = 0; i < paths.size(); ++i) {
+      paths[i].insert(paths[i].begin(), std::string(name));
+      places_[nextLeaf_ + i].push_back(std::move(paths[i]));
+    }
+  }
   size_t end = nextLeaf_ + tree.leafCount();
   bool allTensors = true;
   for (size_t i = nextLeaf_; i < end; ++i)
     allTensors &= alternative(leaves_[i]) && alternative(leaves_[i]).key() == "as_tensor";
   TypePtr type = tree.kind == Tree::Kind::Leaf || !allTensors || end == nextLeaf_ ? nullptr : inputType(tree);
   if (!type) {
-    while (nextLeaf_ < end) addLeaf(leaves_[nextLeaf_++], out);
+    while (nextLeaf_ < end) addLeaf(leaves_[nextLeaf_++]);
     return true;
   }
   Value* input = b_.graph().addInput(type);
@@ -158,12 +183,12 @@ bool ProgramReader::addArgument(const Tree& tree, std::string_view name, Exporte
   std::vector<InputLeaf> parts;
   unpackInput(b_, tree, input, {}, parts);
   for (InputLeaf& part : parts)
-    bindLeaf(textOf(namesOf(leaves_[nextLeaf_++])[0]), part.value, input->name(), std::move(part.path), out);
+    bindLeaf(textOf(namesOf(leaves_[nextLeaf_++])[0]), part.value, {input->name(), std::move(part.path)});
   return true;
 }
 
 // Constants that the program was exported for are no inputs.
-void ProgramReader::addLeaf(Json argument, ExportedProgram& out) {
+void ProgramReader::addLeaf(Json argument) {
   std::vector<Json> names = namesOf(argument);
   if (names.size() != 1) return;
   std::string_view name = textOf(names[0]), kind = alternative(argument).key();
@@ -172,21 +197,89 @@ void ProgramReader::addLeaf(Json argument, ExportedProgram& out) {
                  : kind == "as_sym_bool"  ? types().boolean
                                           : b_.tensorTypeOf(name);
   Value* input = b_.graph().addInput(type);
-  bindLeaf(name, input, "", {}, out);
+  bindLeaf(name, input, {});
 }
 
-void ProgramReader::bindLeaf(std::string_view name, Value* value, std::string_view input, std::vector<std::string> path,
-                             ExportedProgram& out) {
+void ProgramReader::bindLeaf(std::string_view name, Value* value, InputCondition::Source source) {
   ExportBuilder::name(value, name);
   b_.bind(name, value);
-  TypePtr type = b_.tensorTypeOf(name);
-  if (!value->type()->isTensor() || !type->tensor().hasRank) return;
-  value->setType(type);
-  ExportedInput& sizes = out.inputs.emplace_back();
-  sizes.name = input.empty() ? value->name() : std::string(input);
-  sizes.path = std::move(path);
-  for (Json size : items(graph_.find("tensor_values").find(name).find("sizes"))) sizes.sizes.push_back(sizeOf(size));
-  nameSizes(value, sizes.sizes);
+  if (source.input.empty()) source.input = value->name();
+  bound_.push_back({value, name, std::move(source), nextLeaf_ - 1});
+}
+
+void ProgramReader::addSizes(ExportedProgram& out) {
+  for (const Leaf& leaf : bound_) {
+    TypePtr type = b_.tensorTypeOf(leaf.name);
+    if (!leaf.value->type()->isTensor() || !type->tensor().hasRank) continue;
+    leaf.value->setType(type);
+    ExportedInput& sizes = out.inputs.tensors.emplace_back();
+    sizes.name = leaf.source.input;
+    sizes.path = leaf.source.path;
+    for (Json size : items(graph_.find("tensor_values").find(leaf.name).find("sizes")))
+      sizes.sizes.push_back(sizeOf(size));
+    nameSizes(leaf.value, sizes.sizes);
+  }
+}
+
+// Where conditions speak of arguments that Python gathers, graphs have one for each: `args[1]` is "args_1", `kw['k']`
+// is "k". Leaves by their number are "flat_args".
+std::optional<InputCondition::Source> ProgramReader::sourceAt(std::span<const std::string> place) const {
+  auto find = [&](std::vector<std::string> wanted) -> std::optional<InputCondition::Source> {
+    for (const Leaf& leaf : bound_)
+      if (std::ranges::find(places_[leaf.index], wanted) != places_[leaf.index].end()) return leaf.source;
+    return std::nullopt;
+  };
+  std::vector<std::string> whole(place.begin(), place.end());
+  if (auto found = find(whole); found || place.size() < 2) return found;
+  if (place[0] == "flat_args") {
+    const auto leaf = std::ranges::find_if(bound_, [&](const Leaf& l) { return std::to_string(l.index) == place[1]; });
+    return leaf == bound_.end() ? std::nullopt : std::optional(leaf->source);
+  }
+  std::vector<std::string> gathered(whole.begin() + 1, whole.end());
+  if (auto found = find(gathered)) return found;
+  gathered[0] = place[0] + "_" + place[1];
+  return find(std::move(gathered));
+}
+
+std::vector<SizeExpression> ProgramReader::sizesOf(const InputCondition& condition) {
+  std::vector<SizeExpression> out;
+  for (const InputCondition::Source& s : condition.sources()) {
+    out.push_back(SizeExpression::unknown());
+    const auto leaf = std::ranges::find_if(
+        bound_, [&](const Leaf& l) { return l.source.input == s.input && l.source.path == s.path; });
+    if (leaf == bound_.end() || s.kind != InputCondition::Source::Kind::Size) continue;
+    const std::vector<Json> sizes = items(graph_.find("tensor_values").find(leaf->name).find("sizes"));
+    if (static_cast<size_t>(s.dim) >= sizes.size()) continue;
+    const Json size = sizes[static_cast<size_t>(s.dim)];
+    if (const int64_t known = exported::sizeOf(size); known != kUnknownSize)
+      out.back() = known;
+    else if (auto told =
+                 SizeExpression::parse(expressionOf(size), [&](std::string_view name) { return symbolNamed(name); }))
+      out.back() = *told;
+  }
+  return out;
+}
+
+// Those that are bounds of a symbol are taken as such, so that all that knows sizes knows them.
+std::vector<InputCondition> ProgramReader::readConditions() {
+  std::vector<InputCondition> out;
+  for (Json guard : items(root_.find("guards_code"))) {
+    std::optional<InputCondition> condition =
+        InputCondition::parse(textOf(guard), [&](std::span<const std::string> place) { return sourceAt(place); });
+    if (!condition) {
+      b_.remark(guard, fmt::format("the program asks of its inputs that {}, which is not checked",
+                                   abbreviate(textOf(guard), 200)));
+      continue;
+    }
+    if (const InputCondition::Meaning m = condition->meaningOf(sizesOf(*condition)); m.symbol) {
+      SizeRange& known = ranges_[m.symbol->text()];
+      const SizeRange both{std::max(known.least, m.range.least), std::min(known.most, m.range.most)};
+      if (both.least <= both.most) known = both;
+    }
+    out.push_back(std::move(*condition));
+  }
+  std::erase_if(out, [&](const InputCondition& c) { return c.meaningOf(sizesOf(c)).isCertain; });
+  return out;
 }
 
 // Symbols of the program are those of the types of its inputs, which are checked in each run.
@@ -221,6 +314,10 @@ SizeExpression ProgramReader::symbolNamed(std::string_view name) {
     if (std::optional<int64_t> n = least.integer(); n && *n > kTraced) range.least = *n;
   if (most)
     if (std::optional<int64_t> n = most.integer(); n && *n >= range.least) range.most = *n;
+  if (auto asked = ranges_.find(name); asked != ranges_.end()) {
+    range.least = std::max(range.least, asked->second.least);
+    range.most = std::max(std::min(range.most, asked->second.most), range.least);
+  }
   return SizeExpression::symbol(name, range);
 }
 

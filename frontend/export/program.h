@@ -18,7 +18,7 @@ struct ExportedProgram {
   // Takes the module as %self, then what the user gives; parameters, buffers and constants are attributes of the
   // module by their whole path ("layer1.0.weight").
   std::unique_ptr<Graph> graph;
-  std::vector<ExportedInput> inputs;  // that are tensors
+  ExportedInputs inputs;
 };
 
 // Reports what is wrong with the program, or not supported: each unknown operator once. Paths of attributes begin with

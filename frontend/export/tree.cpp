@@ -32,6 +32,18 @@ std::vector<std::string> keysOf(Json context, Json namedTuples, size_t count, bo
   return keysIn(list, count, hasNumbers);
 }
 
+// Of a named tuple, whose context is the name of its type, or of an object: the fields that are there and those that
+// are None.
+std::vector<std::string> fieldsOf(Json context, Json namedTuples, size_t count) {
+  bool hasNumbers = false;
+  if (Json named = namedTuples.find(textOf(context))) return keysIn(named.find("field_names"), count, hasNumbers);
+  Diagnostics ignored;
+  Result<JsonTree> text = JsonTree::parse(SourceFile::make("context", std::string(textOf(context))), ignored);
+  if (!text || !text->root().is(JsonTree::Kind::Array)) return {};
+  const std::vector<Json> lists = items(text->root());
+  return lists.empty() ? std::vector<std::string>() : keysIn(lists[0], count, hasNumbers);
+}
+
 // The depth is bounded by that of JSON texts.
 bool readNode(Json json, Json namedTuples, Tree& out) {
   if (!json.is(JsonTree::Kind::Object)) return false;
@@ -47,6 +59,7 @@ bool readNode(Json json, Json namedTuples, Tree& out) {
   out.keys = keysOf(json.find("context"), namedTuples, out.parts.size(), out.hasNumbers);
   bool isDict = !out.keys.empty() || endsWith(out.type, "dict") || endsWith(out.type, "Dict");
   if (isDict && out.keys.size() == out.parts.size()) out.kind = Tree::Kind::Dict;
+  if (out.kind == Tree::Kind::Tuple) out.fields = fieldsOf(json.find("context"), namedTuples, out.parts.size());
   return true;
 }
 
@@ -156,6 +169,29 @@ TypePtr inputType(const Tree& tree) {
   bool same = !parts.empty() && std::all_of(parts.begin(), parts.end(), [&](TypePtr t) { return t == parts[0]; });
   if (!same) return nullptr;
   return tree.kind == Tree::Kind::List ? listType(parts[0]) : dictType(tree.keyType(), parts[0]);
+}
+
+namespace {
+void addLeafPaths(const Tree& tree, bool byFields, std::vector<std::string> path,
+                  std::vector<std::vector<std::string>>& out) {
+  if (tree.kind == Tree::Kind::Leaf) {
+    out.push_back(std::move(path));
+    return;
+  }
+  for (size_t i = 0; i < tree.parts.size(); ++i) {
+    path.push_back(tree.kind == Tree::Kind::Dict        ? tree.keys[i]
+                   : byFields && i < tree.fields.size() ? tree.fields[i]
+                                                        : std::to_string(i));
+    addLeafPaths(tree.parts[i], byFields, path, out);
+    path.pop_back();
+  }
+}
+}  // namespace
+
+std::vector<std::vector<std::string>> leafPaths(const Tree& tree, bool byFields) {
+  std::vector<std::vector<std::string>> out;
+  addLeafPaths(tree, byFields, {}, out);
+  return out;
 }
 
 void unpackInput(ExportBuilder& b, const Tree& tree, Value* value, std::vector<std::string> path,

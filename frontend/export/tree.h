@@ -13,9 +13,10 @@ namespace tscompile::exported {
 struct Tree {
   enum class Kind : uint8_t { Leaf, Tuple, List, Dict };  // Dict: also objects with named parts
   Kind kind = Kind::Leaf;
-  std::string type;               // as the file names it: "builtins.dict"
-  std::vector<std::string> keys;  // of a dict
-  bool hasNumbers = false;        // the keys are numbers
+  std::string type;                 // as the file names it: "builtins.dict"
+  std::vector<std::string> keys;    // of a dict
+  bool hasNumbers = false;          // the keys are numbers
+  std::vector<std::string> fields;  // of a named tuple or an object that is a tuple here
   std::vector<Tree> parts;
 
   size_t leafCount() const;
@@ -26,6 +27,9 @@ struct Tree {
 // Reads an `in_spec` or `out_spec`: a JSON text in a string. `namedTuples` has the fields of named tuples by the names
 // of their types. Nothing after a report.
 std::optional<Tree> readTree(ExportBuilder& builder, Json spec, Json namedTuples);
+
+// Where each leaf is in the tree ("0", "key"); `byFields`: by the names of fields where there are some.
+std::vector<std::vector<std::string>> leafPaths(const Tree& tree, bool byFields);
 
 // The value that a model returns whose leaves are these, as many as the tree has. Dicts whose values have different
 // types become named tuples.

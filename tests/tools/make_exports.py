@@ -10,6 +10,7 @@ tests/unit/frontend/export_test.cpp.
 import dataclasses
 import io
 import json
+import math
 import os
 import sys
 import zipfile
@@ -266,6 +267,34 @@ class Derived(nn.Module):
         return x.reshape(4, -1).sum(1), y[1:].reshape(4, -1) * 2
 
 
+class Guarded(nn.Module):
+    """Takes branches by sizes and a number: the file says for which it holds."""
+
+    def forward(self, x, n: int, pair, *rest, scale, **more):
+        if x.shape[0] * more["other"].shape[0] > 12:
+            x = x * 2
+        if n > 2:
+            x = x + pair.left.shape[0]
+        if math.ceil(pair.left.shape[0] / 4) == 2 and rest[1].shape[0] % 4 != 0:
+            x = x - 1
+        return x * max(1.0, x.shape[1] / 8), pair.left[:n], rest[1] * scale, more["other"]
+
+
+class Stretched(nn.Module):
+    """A decoder whose positions depend on the length of the text, and which counts tokens in fours."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.mixes, self.logits = nn.Embedding(11, 4), nn.Linear(4, 12), nn.Linear(4, 11)
+
+    def forward(self, ids):
+        t = ids.shape[1]
+        x = self.words(ids) + (torch.arange(t) / max(1.0, t / 9))[:, None].sin()
+        q, k, v = self.mixes(x)[:, None].chunk(3, -1)
+        x = x + nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)[:, 0]
+        return self.logits(x if t % 8 else x + 1)
+
+
 class Seen(nn.Module):
     """Writes by views, and memory that is made in another order."""
 
@@ -335,6 +364,11 @@ SCENES = {
     "shared": scene(Shared, (torch.tensor([1.0, 2.0, 3.0]),)),
     "derived": scene(Derived, (torch.sin(torch.arange(24.0)).reshape(8, 3), torch.ones(9)),
                      dynamic={"x": {0: 4 * Dim("n", min=1, max=8)}, "y": {0: 4 * Dim("n", min=1, max=8) + 1}}),
+    "guarded": scene(Guarded, (torch.sin(torch.arange(20.0)).reshape(4, 5), 4, Pair(torch.arange(5.0), x22), x22, torch.ones(3)),
+                     {"scale": torch.tensor(2.0), "other": torch.ones(6)},
+                     dynamic={"x": {0: Dim.DYNAMIC, 1: Dim.DYNAMIC}, "n": Dim.DYNAMIC, "pair": Pair({0: Dim.DYNAMIC}, None),
+                              "rest": (None, {0: Dim.DYNAMIC}), "scale": None, "more": {"other": {0: Dim.DYNAMIC}}}),
+    "stretched": scene(Stretched, (torch.tensor([[1, 2, 3, 4, 5]]),), dynamic=({1: Dim.DYNAMIC},)),
     "seen": scene(Seen, (torch.sin(torch.arange(12.0)).reshape(2, 3, 2),)),
     "moved": scene(Moved, (x43, x22)),
     "heads": scene(Heads, (torch.cos(torch.arange(24.0)).reshape(2, 3, 4),)),
@@ -443,8 +477,9 @@ def main():
             program = program.run_decompositions()
         write(program, os.path.join(folder, name + ".pt2"))
         given = [a.clone() if isinstance(a, torch.Tensor) else a for a in args]
-        rows = [f"in: {text_of(tuple(v) if isinstance(v, deque) else v)}" for v in (*args, *kwargs.values()) if not isinstance(v, int)]
-        outputs = [v for v in _pytree.tree_leaves(program.module()(*given, **kwargs)) if v is not None]
+        rows = [f"in: {text_of(tuple(v) if isinstance(v, deque) else v)}" for v in (*args, *kwargs.values())
+                if not isinstance(v, int) or name == "guarded"]
+        outputs = [v for v in _pytree.tree_leaves(program.module(check_guards=False)(*given, **kwargs)) if v is not None]
         rows += [f"out: {text_of(v.detach() if isinstance(v, torch.Tensor) else v)}" for v in outputs]
         open(os.path.join(folder, name + ".txt"), "w").write("\n".join(rows) + "\n")
 

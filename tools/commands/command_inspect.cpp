@@ -250,6 +250,7 @@ class Inspector {
     line("options", info.options.empty() ? "none" : join(info.options, " ", optionText));
     for (const InputRange& range : info.inputs) line("range", "%" + inputRangeText(range));
     for (const std::string& text : exportedTexts(info)) line("exported", "%" + text);
+    for (const std::string& text : conditionTexts(info.exported)) line("exported", "where " + text);
     for (const std::string& value : defaultsIn(file.metadata)) line("default", "%" + value);
     line("precision", std::string(precisionName(info.precision)));
     line("tensors",
@@ -436,9 +437,12 @@ class Inspector {
       if (!isJson_ && areSeveral) text_ += fmt::format("  {}\n", printable(p.name));
       const char* indent = areSeveral ? "    " : "  ";
       if (!isJson_)
-        for (const ExportedInput& input : p.program.inputs)
+        for (const ExportedInput& input : p.program.inputs.tensors)
           if (std::ranges::any_of(input.sizes, [](const ExportedSize& s) { return s.least != s.most; }))
             text_ += fmt::format("{}{:<12}%{}\n", indent, "exported", exportedInputText(input));
+      if (!isJson_)
+        for (const std::string& text : conditionTexts(p.program.inputs))
+          text_ += fmt::format("{}{:<12}where {}\n", indent, "exported", text);
       GraphSummary s = summarize(*p.program.graph);
       if (areSeveral) s.name = p.name;
       show(s, indent);

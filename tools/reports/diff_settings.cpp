@@ -46,9 +46,11 @@ void addEngine(const EngineInfo& info, Texts& into) {
 Texts textsOf(const ComparedModule& m) {
   Texts out;
   for (const auto& [path, text] : m.attributes) out["attribute " + path] = abbreviate(text, 200);
-  if (const Graph* graph = m.module.graph(m.method))
-    for (const ExportedInput& input : m.module.exportedSizes(*graph))
-      addNamed("exported sizes", exportedInputText(input), out);
+  if (const Graph* graph = m.module.graph(m.method)) {
+    const ExportedInputs& exported = m.module.exportedInputs(*graph);
+    for (const ExportedInput& input : exported.tensors) addNamed("exported sizes", exportedInputText(input), out);
+    for (const InputCondition& condition : exported.conditions) out["exported for " + condition.words()] = "yes";
+  }
   for (const auto& [name, value] : m.module.defaults(m.method))
     out["default of %" + name] = abbreviate(valueText(value, LiteralStyle::Plain), 200);
   return out;

@@ -88,7 +88,12 @@ inline std::vector<std::string> defaultsIn(const Metadata& metadata) {
 
 inline std::vector<std::string> exportedTexts(const EngineInfo& info) {
   std::vector<std::string> out;
-  for (const ExportedInput& input : info.exported) out.push_back(exportedInputText(input));
+  for (const ExportedInput& input : info.exported.tensors) out.push_back(exportedInputText(input));
+  return out;
+}
+inline std::vector<std::string> conditionTexts(const ExportedInputs& exported) {
+  std::vector<std::string> out;
+  for (const InputCondition& condition : exported.conditions) out.push_back(condition.words());
   return out;
 }
 
@@ -129,6 +134,7 @@ struct EngineFileFields {
     visit("options", options);
     visit("ranges", ranges);
     if (!info.exported.empty()) visit("exported", exportedTexts(info));
+    if (!info.exported.conditions.empty()) visit("conditions", conditionTexts(info.exported));
     if (const std::vector<std::string> defaults = defaultsIn(file.metadata); !defaults.empty())
       visit("defaults", defaults);
     visit("precision", precisionName(info.precision));

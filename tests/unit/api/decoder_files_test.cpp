@@ -82,6 +82,12 @@ TEST_F(DecoderFiles, BoundsOfExportsHoldForEachText) {
       << messages();
 }
 
+// For texts of no more than 7 tokens all conditions of the file hold: none is a multiple of 8, and none is over 9.
+TEST_F(DecoderFiles, ConditionsOfExportsBoundTexts) {
+  ASSERT_TRUE(buildsFile("exports/stretched.pt2")) << messages();
+  EXPECT_EQ(readBuiltModel(folder_, diagnostics_)->config.maxSeqLen, 7);
+}
+
 // What PyTorch generates with these weights: tests/tools/make_language_archives.py.
 TEST_F(DecoderFiles, ArchivesCanBeRefitted) {
   ASSERT_TRUE(buildsFile("language/optional_cache.pt")) << messages();

@@ -3,6 +3,7 @@
 #include "api/module.h"
 #include "api/value_text.h"
 #include "tests/support/files.h"
+#include "tests/support/text_file.h"
 #include "tests/support/value_checks.h"
 
 #include <cmath>
@@ -63,7 +64,7 @@ INSTANTIATE_TEST_SUITE_P(Files, Exports,
                                          "loops_decomposed", "mapped", "prefixes", "mixed", "solved", "numbered",
                                          "truths", "shared", "seen", "moved", "heads", "quantized", "old_layout",
                                          "sums", "sums_fixed", "grouped_decomposed", "leaky_decomposed", "containers",
-                                         "derived", "regrouped", "compared"),
+                                         "derived", "regrouped", "compared", "guarded", "stretched"),
                          [](const auto& info) { return std::string(info.param); });
 
 std::string failure(const Module& m, std::initializer_list<const char*> inputs) {
@@ -100,6 +101,39 @@ TEST(ExportedSizes, ThatAreMadeOfOthersAreHeldTo) {
               "dimension 0 of input %y is 13, but the program was exported for 4*s69 + 1");
     std::vector<IValue> fits{parsedValue("12x3:f32:ones"), parsedValue("13:f32:ones")};
     EXPECT_TRUE(each->forward(fits, d).ok()) << shown(d);
+  }
+}
+
+// What PyTorch's module says: "Guard failed: …".
+TEST(ExportedConditions, AreHeldTo) {
+  Diagnostics d;
+  Result<Module> m = Module::load(exportFile("guarded.pt2"), {}, d);
+  ASSERT_TRUE(m.ok()) << shown(d);
+  Result<Module> fast = m->compiled({}, d);
+  ASSERT_TRUE(fast.ok()) << shown(d);
+  test::TemporaryFolder folder;
+  ASSERT_TRUE(fast->save(folder / "guarded.tse", d)) << shown(d);
+  Result<Module> saved = Module::load(folder / "guarded.tse", {}, d);
+  ASSERT_TRUE(saved.ok()) << shown(d);
+  const char *x = "4x5:f32:ones", *pair = "(5:f32:ones, 2x2:f32:ones)", *first = "2x2:f32:ones",
+             *scale = "scalar:f32=2";
+  for (const Module* each : {&*m, &*fast, &*saved}) {
+    EXPECT_EQ(failure(*each, {x, "2", pair, first, "3:f32:ones", scale, "6:f32:ones"}),
+              "%n is 2, but the program was exported for inputs where %n > 2");
+    EXPECT_EQ(failure(*each, {x, "6", pair, first, "3:f32:ones", scale, "6:f32:ones"}),
+              "%n is 6, %pair.0.size(0) is 5, but the program was exported for inputs where %n >= 0 and %n <= "
+              "%pair.0.size(0)");
+    EXPECT_EQ(failure(*each, {x, "4", pair, first, "8:f32:ones", scale, "6:f32:ones"}),
+              "%rest_1.size(0) is 8, but the program was exported for inputs where (%rest_1.size(0) % 4) != 0");
+    EXPECT_EQ(
+        failure(*each, {x, "4", "(9:f32:ones, 2x2:f32:ones)", first, "3:f32:ones", scale, "6:f32:ones"}),
+        "%pair.0.size(0) is 9, but the program was exported for inputs where math.ceil(%pair.0.size(0) / 4) == 2");
+    EXPECT_EQ(failure(*each, {x, "4", pair, first, "3:f32:ones", scale, "3:f32:ones"}),
+              "%other.size(0) is 3, %x.size(0) is 4, but the program was exported for inputs where "
+              "%other.size(0)*%x.size(0) > 12");
+    // A bound of one size.
+    EXPECT_EQ(failure(*each, {"4x9:f32:ones", "4", pair, first, "3:f32:ones", scale, "6:f32:ones"}),
+              "dimension 1 of input %x is 9, but the program was exported for 0..8");
   }
 }
 

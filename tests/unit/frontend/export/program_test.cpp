@@ -97,8 +97,8 @@ TEST(ExportedPrograms, SizesHaveBoundsAndSymbols) {
   Diagnostics d;
   Result<ExportedProgram> p = read(programText(node("torch.ops.aten.relu.default", input("self", kX))), d);
   ASSERT_TRUE(p.ok()) << test::shown(d);
-  ASSERT_EQ(p->inputs.size(), 1u);
-  const std::vector<ExportedSize>& sizes = p->inputs[0].sizes;
+  ASSERT_EQ(p->inputs.tensors.size(), 1u);
+  const std::vector<ExportedSize>& sizes = p->inputs.tensors[0].sizes;
   ASSERT_EQ(sizes.size(), 2u);
   EXPECT_EQ(sizes[0].least, 2);
   EXPECT_EQ(sizes[0].most, 2);
