@@ -303,6 +303,30 @@ std::optional<ExportedInput> parseExportedInput(std::string_view json) {
   return out;
 }
 
+namespace {
+constexpr std::string_view kInputEntry = "exported-input:", kConditionEntry = "exported-condition:";
+// In the order of the entries' names.
+std::string entryName(std::string_view kind, size_t index) { return fmt::format("{}{:04}", kind, index); }
+}  // namespace
+
+void writeExportedInputs(const ExportedInputs& exported, Metadata& metadata) {
+  for (size_t i = 0; i < exported.tensors.size(); ++i)
+    metadata[entryName(kInputEntry, i)] = exportedInputJson(exported.tensors[i]);
+  for (size_t i = 0; i < exported.conditions.size(); ++i)
+    metadata[entryName(kConditionEntry, i)] = exported.conditions[i].text();
+}
+
+ExportedInputs readExportedInputs(const Metadata& metadata) {
+  ExportedInputs out;
+  for (const auto& [name, value] : metadata) {
+    if (startsWith(name, kInputEntry))
+      if (std::optional<ExportedInput> input = parseExportedInput(value)) out.tensors.push_back(std::move(*input));
+    if (startsWith(name, kConditionEntry))
+      if (std::optional<InputCondition> c = InputCondition::parse(value)) out.conditions.push_back(std::move(*c));
+  }
+  return out;
+}
+
 std::string exportedInputText(const ExportedInput& input) {
   std::string out = input.name;
   for (const std::string& step : input.path) out += "." + step;

@@ -4,6 +4,7 @@
 #include "api/input_range.h"
 #include "api/module.h"
 #include "frontend/export/exported_input.h"
+#include "frontend/files/weights.h"
 
 #include <optional>
 #include <span>
@@ -24,6 +25,10 @@ bool checkExportedRanges(std::span<const ExportedInput> sizes, std::span<const I
 // Up to which size dimension `dim` of the input may grow from the least for which the conditions hold, its other
 // dimensions being 1; at most `most`. Conditions that speak of more than the symbols of this input are left out.
 int64_t mostByConditions(const ExportedInputs& exported, const ExportedInput& input, size_t dim, int64_t most);
+
+// Files of weights beside a text that was made of a program keep them as these entries, of one graph.
+void writeExportedInputs(const ExportedInputs& exported, Metadata& metadata);
+ExportedInputs readExportedInputs(const Metadata& metadata);
 
 // As engine files keep them, as JSON.
 std::string exportedInputJson(const ExportedInput& input);

@@ -185,6 +185,8 @@ Result<Module> Module::parsed(SourcePtr source, std::shared_ptr<ModuleState> sta
   if (state->text.module) bindDump(*state);
   readConstantEnums(*state);
   readDefaults(*state, state->weights.metadata());
+  if (ExportedInputs exported = readExportedInputs(state->weights.metadata()); !exported.empty())
+    state->exported = {std::move(exported)};
   Module m;
   m.state_ = std::move(state);
   return m;

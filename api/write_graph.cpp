@@ -1,4 +1,5 @@
 // A graph as text and weights: what PyTorch's text rounds or leaves out goes to a safetensors file.
+#include "api/exported_sizes.h"
 #include "api/lower.h"
 #include "api/module_state.h"
 #include "api/support/graph_parts.h"
@@ -517,6 +518,7 @@ bool Module::write(const std::string& path, Diagnostics& diagnostics, const Limi
   std::optional<GraphParts> parts = partsOf(*this, *state_, diagnostics);
   if (!parts) return false;
   writeDefaults(*state_, parts->metadata);
+  writeExportedInputs(exportedInputs(*graph()), parts->metadata);
   return writeParts(std::move(parts), path, diagnostics, limits);
 }
 

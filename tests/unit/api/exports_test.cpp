@@ -115,9 +115,13 @@ TEST(ExportedConditions, AreHeldTo) {
   ASSERT_TRUE(fast->save(folder / "guarded.tse", d)) << shown(d);
   Result<Module> saved = Module::load(folder / "guarded.tse", {}, d);
   ASSERT_TRUE(saved.ok()) << shown(d);
+  Result<Module> lowered = m->lowered({}, d);
+  ASSERT_TRUE(lowered.ok() && lowered->write(folder / "guarded.ir", d)) << shown(d);
+  Result<Module> text = Module::load(folder / "guarded.ir", {.weights = {folder / "guarded.safetensors"}}, d);
+  ASSERT_TRUE(text.ok()) << shown(d);
   const char *x = "4x5:f32:ones", *pair = "(5:f32:ones, 2x2:f32:ones)", *first = "2x2:f32:ones",
              *scale = "scalar:f32=2";
-  for (const Module* each : {&*m, &*fast, &*saved}) {
+  for (const Module* each : {&*m, &*fast, &*saved, &*text}) {
     EXPECT_EQ(failure(*each, {x, "2", pair, first, "3:f32:ones", scale, "6:f32:ones"}),
               "%n is 2, but the program was exported for inputs where %n > 2");
     EXPECT_EQ(failure(*each, {x, "6", pair, first, "3:f32:ones", scale, "6:f32:ones"}),
