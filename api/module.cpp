@@ -381,7 +381,9 @@ Result<Method> Module::prepare(Diagnostics& diagnostics, std::string_view method
   Method m;
   m.state_ = state_;
   m.program_ = *program;
-  auto call = std::make_shared<CallInputs>(*this, m, std::string(method));
+  std::vector<ValueInfo> inputs;
+  for (const Value* v : m.program_->inputs()) inputs.push_back({v->name(), v->type()});
+  auto call = std::make_shared<CallInputs>(std::move(inputs), defaults(std::string(method)));
   call->setMembers(membersOfInputs(s, *entry));
   m.call_ = std::move(call);
   return m;
@@ -416,11 +418,7 @@ std::vector<std::string> Module::unusedWeights() const {
   return s.weightFiles.empty() ? std::vector<std::string>() : s.weights.unused();
 }
 
-std::vector<ValueInfo> Method::inputs() const {
-  std::vector<ValueInfo> out;
-  for (const Value* v : program_->inputs()) out.push_back({v->name(), v->type()});
-  return out;
-}
+const std::vector<ValueInfo>& Method::inputs() const { return call_->wanted(); }
 
 std::vector<ValueInfo> Method::outputs() const {
   std::vector<ValueInfo> out;
@@ -622,14 +620,13 @@ void tellFailures(RefusalWatch& refusals, ModuleState::Told& told, Diagnostics& 
 
 // "input %x is float64, and the model takes float32": what may be why a run fails. What types say is no promise, so it
 // is no error by itself.
-std::string otherDTypes(const Program& program, std::span<const IValue> inputs) {
+std::string otherDTypes(std::span<const ValueInfo> wanted, std::span<const IValue> inputs) {
   std::vector<std::string> out;
-  const std::vector<const Value*> wanted = program.inputs();
   for (size_t i = 0; i < std::min(wanted.size(), inputs.size()); ++i) {
-    if (!wanted[i]->type()->isTensor() || !inputs[i].isTensor() || !inputs[i].tensorImpl()) continue;
-    const DType dtype = wanted[i]->type()->tensor().dtype, given = inputs[i].toTensor().dtype();
+    if (!wanted[i].type->isTensor() || !inputs[i].isTensor() || !inputs[i].tensorImpl()) continue;
+    const DType dtype = wanted[i].type->tensor().dtype, given = inputs[i].tensorImpl()->dtype();
     if (dtype != DType::Undefined && dtype != given)
-      out.push_back(fmt::format("input %{} is {}, and the model was made with {}", wanted[i]->name(), pythonName(given),
+      out.push_back(fmt::format("input %{} is {}, and the model was made with {}", wanted[i].name, pythonName(given),
                                 pythonName(dtype)));
   }
   return join(out, "; ", [](const std::string& text) { return text; });
@@ -637,9 +634,9 @@ std::string otherDTypes(const Program& program, std::span<const IValue> inputs) 
 
 // Runs, and adds that to what it reports.
 template <class F>
-Result<std::vector<IValue>> toldOfDTypes(const Program& program, std::span<const IValue> inputs,
+Result<std::vector<IValue>> toldOfDTypes(std::span<const ValueInfo> wanted, std::span<const IValue> inputs,
                                          Diagnostics& diagnostics, const F& run) {
-  const std::string dtypes = otherDTypes(program, inputs);
+  const std::string dtypes = otherDTypes(wanted, inputs);
   if (dtypes.empty()) return run(diagnostics);
   Diagnostics own(0);
   Result<std::vector<IValue>> out = run(own);
@@ -673,7 +670,7 @@ Result<std::vector<IValue>> Method::run(std::span<const IValue> inputs, Diagnost
     return Failed{};
   const EngineInfo* info = state_->info.get();
   auto runs = [&](std::span<const IValue> given, bool isOther) {
-    return toldOfDTypes(*program_, given, diagnostics, [&](Diagnostics& d) {
+    return toldOfDTypes(this->inputs(), given, diagnostics, [&](Diagnostics& d) {
       return isOther ? runBy(*state_->otherSizes, given, d, options)
                      : runInOrder(*state_, *program_, given, d, options);
     });
@@ -684,7 +681,7 @@ Result<std::vector<IValue>> Method::run(std::span<const IValue> inputs, Diagnost
     wide = checked;
     if (!widen(inputs, wide, diagnostics)) return Failed{};
     // A range that names f32 means what the graph sees.
-    std::vector<ValueInfo> names = this->inputs();
+    const std::vector<ValueInfo>& names = this->inputs();
     for (size_t i = 0; i < std::min(names.size(), wide.size()); ++i)
       for (const InputRange& r : info->inputs)
         if (r.name == names[i].name && r.dtype == DType::Float32) checked[i] = wide[i];

@@ -55,7 +55,7 @@ struct ValueInfo {
 class Method {
  public:
   // What run() takes, in order. The module itself (%self) is not counted.
-  std::vector<ValueInfo> inputs() const;
+  const std::vector<ValueInfo>& inputs() const;
   std::vector<ValueInfo> outputs() const;
 
   // Runs it. `inputs` are values for inputs(), of their types; the last ones may be left out where Module::defaults()
