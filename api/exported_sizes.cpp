@@ -224,7 +224,7 @@ bool checkExportedRanges(std::span<const ExportedInput> sizes, std::span<const I
 }
 
 int64_t mostByConditions(const ExportedInputs& exported, const ExportedInput& input, size_t dim, int64_t most) {
-  constexpr int64_t kMostTried = int64_t{1} << 16;
+  constexpr size_t kMostTried = size_t{1} << 16, kMostWork = size_t{1} << 28;
   auto expressionAt = [&](const InputCondition::Source& s) {
     const auto tensor = std::ranges::find_if(
         exported.tensors, [&](const ExportedInput& t) { return t.name == s.input && t.path == s.path; });
@@ -237,7 +237,9 @@ int64_t mostByConditions(const ExportedInputs& exported, const ExportedInput& in
         .value_or(SizeExpression::unknown());
   };
   std::vector<std::vector<SizeExpression>> sources;
+  size_t work = 1;  // of each size that is tried
   for (const InputCondition& c : exported.conditions) {
+    work += c.text().size();
     std::vector<SizeExpression>& sizes = sources.emplace_back();
     for (const InputCondition::Source& s : c.sources()) sizes.push_back(expressionAt(s));
   }
@@ -259,7 +261,7 @@ int64_t mostByConditions(const ExportedInputs& exported, const ExportedInput& in
     return true;
   };
   bool held = false;
-  for (int64_t size = 1; size <= std::min(most, kMostTried); ++size) {
+  for (int64_t size = 1; size <= std::min(most, static_cast<int64_t>(std::min(kMostTried, kMostWork / work))); ++size) {
     const bool holds = hold(size);
     if (held && !holds) return size - 1;
     held = holds;

@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kMostText = size_t{1} << 16;
 constexpr int kMostDepth = 64;
-constexpr size_t kMostCompared = 8;
+constexpr size_t kMostCompared = 8, kMostSources = 64;
 
 using Number = InputCondition::Number;
 
@@ -289,6 +289,7 @@ class ConditionReader {
     found->dim = dim;
     auto at = std::ranges::find(out_.sources_, *found);
     const auto index = static_cast<size_t>(at - out_.sources_.begin());
+    if (index == kMostSources) return false;
     if (at == out_.sources_.end()) out_.sources_.push_back(std::move(*found));
     out_.pieces_.emplace_back(text_.substr(told_, begin - told_));
     out_.places_.push_back(index);

@@ -18,6 +18,7 @@ namespace tscompile {
 namespace exported {
 namespace {
 
+constexpr size_t kMostConditions = 10000;
 constexpr int64_t kNewestVersion = 8;  // of the schema of programs that is known: its major number
 
 class ProgramReader {
@@ -266,7 +267,7 @@ std::vector<InputCondition> ProgramReader::readConditions() {
   for (Json guard : items(root_.find("guards_code"))) {
     std::optional<InputCondition> condition =
         InputCondition::parse(textOf(guard), [&](std::span<const std::string> place) { return sourceAt(place); });
-    if (!condition) {
+    if (!condition || out.size() == kMostConditions) {
       b_.remark(guard, fmt::format("the program asks of its inputs that {}, which is not checked",
                                    abbreviate(textOf(guard), 200)));
       continue;
