@@ -53,7 +53,7 @@ class Region {
   }
 
   bool read(Value* count, const std::function<bool(std::span<const Json>)>& readAll) {
-    RowLoop loop(b_, count, {}, stacks_.size());
+    RowLoop loop(b_, count, {}, stacks_.size(), /*mayBeEmpty=*/true);
     std::vector<int64_t> dims;
     {
       ExportBuilder::InBlock inside(b_, loop.body());

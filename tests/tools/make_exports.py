@@ -223,6 +223,14 @@ class Quantized(nn.Module):
         return q.dequantize_per_tensor.tensor(q.quantize_per_tensor.tensor(y, *chosen), *chosen)
 
 
+class Scanned(nn.Module):
+    """Five rows: one of its regions of vmap has none, which the sizes tell at run time alone."""
+
+    def forward(self, x):
+        from torch._higher_order_ops.associative_scan import associative_scan
+        return associative_scan(lambda a, b: a * b, x, 0, combine_mode="generic")
+
+
 class Prefixes(nn.Module):
     """Five rows are joined in pairs, pairs of pairs: the last round has none left."""
 
@@ -348,6 +356,7 @@ SCENES = {
     "loops": scene(Loops, (x22, x22[0] / 4)),
     "loops_decomposed": scene(Loops, (x22, x22[0] / 4), decomposed=True),
     "mapped": scene(Mapped, (x43, x43[:3] / 2)),
+    "scanned": scene(Scanned, (torch.cos(torch.arange(10.0)).reshape(5, 2),), dynamic=({0: Dim.AUTO},)),
     "prefixes": scene(Prefixes, (torch.cos(torch.arange(10.0)).reshape(5, 2),)),
     "mixed": scene(Mixed, (x22, x22 / 3)),
     "solved": scene(Solved, (x22,), decomposed=True),
