@@ -346,7 +346,9 @@ const Graph* Module::findGraph(std::string_view method, Diagnostics& diagnostics
   const Graph* found = graph(method);
   if (!found) {
     Diagnostic& d = diagnostics.error(fmt::format("there is no method '{}'", method), ErrorKind::Input);
-    d.note("the text has " + join(methods(), ", ", [](const std::string& m) { return m; }));
+    const std::vector<std::string> known = methods();
+    d.note((known.size() == 1 ? "there is " : "there are ") +
+           join(known, ", ", [](const std::string& m) { return m; }));
   }
   return found;
 }

@@ -21,7 +21,7 @@ namespace {
 
 struct ConvertCommand {
   std::vector<std::string> weights;
-  std::string method = "forward";
+  std::string method;  // empty: forward, or each if there is none
   std::string folder;
 };
 
@@ -102,26 +102,22 @@ bool writeText(const std::string& path, std::string_view text, Diagnostics& diag
 
 }  // namespace
 
-static int runConvert(const Options& options, Session& session) {
-  const ConvertCommand& command = options.own.of<ConvertCommand>();
-  if (command.folder.empty()) throw UsageError{"convert needs a folder for what it writes", {"name it with -o DIR"}};
-  Result<Module> module = session.loadModule(options.arguments[0], command.weights);
-  if (!module) return session.finish();
+// What is written of one method, and how it is run; nothing after a report.
+static std::optional<std::string> convertMethod(const Module& module, const std::string& method,
+                                                const std::string& folder, const std::string& file, Session& session) {
   LowerOptions inlining;
-  inlining.method = command.method;
+  inlining.method = method;
   inlining.query = Query().including({"inline_calls"});
   inlining.limits = session.common.limits;
-  Result<Module> inlined = module->lowered(inlining, session.diagnostics);
-  if (!inlined) return session.finish();
-  const MadeFolder folder(command.folder);
-  if (!folder.check(session.diagnostics)) return session.finish();
-  session.noteUnusedWeights(module->unusedWeights());
-  const std::string model = command.folder + "/model.ir", weights = command.folder + "/model.safetensors";
-  if (!inlined->write(model, session.diagnostics, session.common.limits)) return session.finish();
-  const std::string inputs = command.folder + "/inputs.txt";
+  Result<Module> inlined = module.lowered(inlining, session.diagnostics);
+  if (!inlined) return std::nullopt;
+  const MadeFolder made(folder);
+  if (!made.check(session.diagnostics)) return std::nullopt;
+  const std::string model = folder + "/model.ir", weights = folder + "/model.safetensors";
+  if (!inlined->write(model, session.diagnostics, session.common.limits)) return std::nullopt;
+  const std::string inputs = folder + "/inputs.txt";
   const std::vector<ValueInfo> wanted = textInputsOf(*inlined->graph());
-  std::map<std::string, IValue> known =
-      exportedInputs(options.arguments[0], command.method, wanted, session.common.limits);
+  std::map<std::string, IValue> known = exportedInputs(file, method, wanted, session.common.limits);
   for (const auto& [name, value] : inlined->defaults()) {
     // Archives say "x" of an input that a text may call "x.1".
     auto isMeant = [&](const ValueInfo& v) { return v.name.substr(0, v.name.rfind('.')) == name; };
@@ -131,12 +127,39 @@ static int runConvert(const Options& options, Session& session) {
   }
   const ConvertedInputs lines(wanted, known);
   if (!lines.tensors.empty() &&
-      !writeSafetensors(command.folder + "/" + std::string(kInputValues), lines.tensors, session.diagnostics))
-    return session.finish();
-  if (!writeText(inputs, lines.text, session.diagnostics)) return session.finish();
+      !writeSafetensors(folder + "/" + std::string(kInputValues), lines.tensors, session.diagnostics))
+    return std::nullopt;
+  if (!writeText(inputs, lines.text, session.diagnostics)) return std::nullopt;
   const std::string call = "tscompile run " + model +
                            (std::filesystem::exists(weights) ? " --weights " + weights : "") + " --inputs " + inputs;
-  session.note(lines.missing ? "fill in " + inputs + ", then: " + call : call);
+  return lines.missing ? "fill in " + inputs + ", then: " + call : call;
+}
+
+static int runConvert(const Options& options, Session& session) {
+  const ConvertCommand& command = options.own.of<ConvertCommand>();
+  if (command.folder.empty()) throw UsageError{"convert needs a folder for what it writes", {"name it with -o DIR"}};
+  Result<Module> module = session.loadModule(options.arguments[0], command.weights);
+  if (!module) return session.finish();
+  // Programs that were packed together have names of their own, each.
+  const std::vector<std::string> methods = module->methods();
+  auto isFolder = [](const std::string& name) {  // of its own, below another
+    return name != "." && name != ".." && std::filesystem::path(name).filename() == name;
+  };
+  const bool isAll = command.method.empty() && methods.size() > 1 &&
+                     std::ranges::find(methods, "forward") == methods.end() && std::ranges::all_of(methods, isFolder);
+  std::vector<std::string> calls;
+  if (isAll) {
+    const MadeFolder folder(command.folder);
+    if (!folder.check(session.diagnostics)) return session.finish();
+  }
+  for (const std::string& method : isAll ? methods : std::vector{command.method.empty() ? "forward" : command.method}) {
+    auto call = convertMethod(*module, method, isAll ? command.folder + "/" + method : command.folder,
+                              options.arguments[0], session);
+    if (!call) return session.finish();
+    calls.push_back(std::move(*call));
+  }
+  session.noteUnusedWeights(module->unusedWeights());
+  for (const std::string& call : calls) session.note(call);
   return session.finish();
 }
 
@@ -146,7 +169,7 @@ OptionSpecs convertOptions() {
   return {
       {"-w,--weights", "FILE", "tensors by attribute path or value name, of graph text; other files have them inside",
        [](Options& o, const std::string& v) { o.own.of<ConvertCommand>().weights.push_back(v); }, true},
-      {"--method", "NAME", "the method to convert (default: forward)",
+      {"--method", "NAME", "the method to convert (default: forward, or all of a file of several programs)",
        [](Options& o, const std::string& v) { o.own.of<ConvertCommand>().method = v; }},
       {"-o,--output", "DIR", "the folder to write to; it is made if it is not there",
        [](Options& o, const std::string& v) { o.own.of<ConvertCommand>().folder = v; }},
@@ -156,23 +179,24 @@ OptionSpecs convertOptions() {
 }  // namespace
 
 VerbSpec convertCommand() {
-  return {.name = "convert",
-          .summary = "write a TorchScript archive or a torch.export program as graph text with weights",
-          .argument = "FILE",
-          .argumentHelp = "a model: .pt, .pt2, graph text, a module dump",
-          .argumentRequired = true,
-          .details =
-              "One method, with all that it calls inlined and nothing simplified, as PyTorch prints inlined_graph:\n"
-              "  DIR/model.ir           its graph\n"
-              "  DIR/model.safetensors  the weights that it reads\n"
-              "  DIR/inputs.txt         a line NAME=VALUE for each input: the values that the program was\n"
-              "                         exported with (in DIR/inputs.safetensors), or random ones; where the\n"
-              "                         file does not tell sizes it is for you to fill in\n"
-              "The text computes the same bits as the file.\n\n"
-              "Example:\n"
-              "  tscompile convert model.pt -o model\n",
-          .options = convertOptions(),
-          .command = runConvert};
+  return {
+      .name = "convert",
+      .summary = "write a TorchScript archive or a torch.export program as graph text with weights",
+      .argument = "FILE",
+      .argumentHelp = "a model: .pt, .pt2, graph text, a module dump",
+      .argumentRequired = true,
+      .details =
+          "One method, with all that it calls inlined and nothing simplified, as PyTorch prints inlined_graph:\n"
+          "  DIR/model.ir           its graph\n"
+          "  DIR/model.safetensors  the weights that it reads\n"
+          "  DIR/inputs.txt         a line NAME=VALUE for each input: the values that the program was\n"
+          "                         exported with (in DIR/inputs.safetensors), or random ones; where the\n"
+          "                         file does not tell sizes it is for you to fill in\n"
+          "The text computes the same bits as the file. Of several programs in a file each gets a folder in DIR.\n\n"
+          "Example:\n"
+          "  tscompile convert model.pt -o model\n",
+      .options = convertOptions(),
+      .command = runConvert};
 }
 
 }  // namespace tscompile
