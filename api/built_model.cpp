@@ -7,6 +7,7 @@
 #include "frontend/files/archive_kind.h"
 #include "frontend/files/file_io.h"
 #include "frontend/files/section_file.h"
+#include "frontend/files/weights_folder.h"
 #include "ir/support/text.h"
 #include "runtime/plugin/plugin_operators.h"
 
@@ -101,10 +102,15 @@ class ConfigReader {
     if (std::filesystem::is_regular_file(folder_, ignored))
       refuseFile();
     else if (std::filesystem::is_directory(folder_, ignored) && !std::filesystem::exists(path_, ignored))
-      diagnostics_.fileError(folder_, {}, "this folder has no config.json: build has not made it");
+      refuseOtherFolder();
     else
       return true;
     return false;
+  }
+
+  void refuseOtherFolder() {
+    Diagnostic& d = diagnostics_.fileError(folder_, {}, "this folder has no config.json: build has not made it");
+    if (isDistributedCheckpoint(folder_)) d.note(std::string(kDistributedCheckpoint));
   }
 
   void refuseFile() {

@@ -3,6 +3,8 @@
 #include "frontend/files/file_io.h"
 #include "ir/support/text.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 namespace tscompile {
@@ -43,9 +45,32 @@ FileKind detectWholeFileKind(std::string_view bytes, const Limits& limits) {
   return zip ? archiveKind(**zip) : kind;
 }
 
+std::string filesInside(std::string_view bytes, const Limits& limits) {
+  constexpr size_t kMost = 3;
+  if (detectFileKind(bytes.substr(0, kFileKindBytes)) != FileKind::Zip) return {};
+  Diagnostics ignored;
+  auto zip = ZipArchive::read({bytes, ""}, nullptr, ignored, limits);
+  if (!zip || archiveKind(**zip) != FileKind::Zip) return {};
+  constexpr std::string_view kEndings[] = {".pt",  ".pth",  ".pt2",         ".ptl",
+                                           ".jit", ".ckpt", ".torchscript", ".safetensors"};
+  std::vector<std::string> names;
+  for (const ZipMember& m : (*zip)->members())
+    if (std::ranges::any_of(kEndings, [&](std::string_view ending) { return endsWith(m.name, ending); }))
+      names.push_back(abbreviate(m.name, 100));
+  const size_t more = names.size() > kMost ? names.size() - kMost : 0;
+  names.resize(names.size() - more);
+  return join(names, ", ", [](const std::string& name) { return name; }) +
+         (more ? fmt::format(" and {} more", more) : "");
+}
+
+void noteFilesInside(std::string_view bytes, Diagnostic& report) {
+  if (const std::string files = filesInside(bytes); !files.empty())
+    report.note(fmt::format("it holds {}: unpack it first", files));
+}
+
 void reportOtherKind(const std::string& path, std::string_view expected, Diagnostics& diagnostics) {
   if (Ref<FileMapping> file = FileMapping::open(path, diagnostics))
-    reportFileKind(path, expected, detectWholeFileKind(file->bytes()), diagnostics);
+    noteFilesInside(file->bytes(), reportFileKind(path, expected, detectWholeFileKind(file->bytes()), diagnostics));
 }
 
 }  // namespace tscompile

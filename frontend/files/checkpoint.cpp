@@ -1,6 +1,7 @@
 #include "frontend/files/checkpoint.h"
 
 #include "frontend/files/archive_kind.h"
+#include "frontend/files/number_text.h"
 #include "frontend/files/torch_storages.h"
 #include "ir/support/text.h"
 
@@ -91,6 +92,108 @@ bool readStorage(PickleStream& stream, const PickleValue& key, const RefCounted*
   return true;
 }
 
+bool isMagic(const PickleValue& value) {
+  return value.is(Kind::Long) && value.text() == "\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
+}
+
+// After the magic number: the version of the format, facts on the machine, the value, the names of the storages, the
+// storages. Null after a report.
+std::shared_ptr<const PickleTree> readLegacyStream(PickleStream& stream, const RefCounted* owner) {
+  constexpr int64_t kProtocol = 1001;
+  auto fail = [&](std::string message) {
+    stream.fail(std::move(message));
+    return nullptr;
+  };
+  auto protocol = stream.next();
+  if (!protocol) return nullptr;
+  if (!protocol->root().is(Kind::Int) || protocol->root().toInt() != kProtocol)
+    return fail("the version of the checkpoint's format is not 1001");
+  if (!stream.next()) return nullptr;
+  FilePart value = stream.rest;
+  ExpectedStorages expected;
+  if (!stream.next(&expected)) return nullptr;
+  auto keys = stream.next();
+  if (!keys) return nullptr;
+  if (!keys->root().is(Kind::List)) return fail("the names of storages are not a list");
+  StreamStorages storages(stream.rest.path, stream.diagnostics);
+  for (PickleRef key : keys->root().items())
+    if (!readStorage(stream, *key, owner, expected, storages)) return nullptr;
+  stream.rest = value;
+  return stream.next(&storages);
+}
+
+// What pickle.dump() writes has no storages beside it: each is a stream of its own, as bytes.
+class BytesOfStorages : public PickleStorages {
+ public:
+  BytesOfStorages(const FilePart& file, const PickleOptions& options, Diagnostics& diagnostics)
+      : file_(file), options_(options), diagnostics_(diagnostics) {}
+  Ref<Storage> find(std::string_view, DType, uint64_t) override {
+    diagnostics_.fileError(file_.path, {}, "the pickle refers to storages that are not in the file");
+    return nullptr;
+  }
+  const PickleStorage* ofBytes(std::string_view bytes) override {
+    auto [known, isNew] = known_.try_emplace(bytes.data());
+    if (isNew) {
+      Diagnostics unheard;  // places in these bytes are none of the file
+      PickleStream stream{{bytes, file_.path}, options_, unheard};
+      auto magic = stream.next();
+      auto tree = magic && isMagic(magic->root()) ? readLegacyStream(stream, nullptr) : nullptr;
+      if (tree && tree->root().is(Kind::Storage)) known->second = tree->root().storage();
+      known->second.key = bytes.substr(0, 0);  // unlike the tree's, it stays
+    }
+    if (known->second.storage) return &known->second;
+    diagnostics_.fileError(file_.path, {}, "the bytes of a storage are not as torch.save writes them");
+    return nullptr;
+  }
+
+ private:
+  FilePart file_;
+  PickleOptions options_;
+  Diagnostics& diagnostics_;
+  std::map<const char*, PickleStorage> known_;
+};
+
+std::string numberText(double value) {
+  std::string out;
+  appendNumber(value, out);
+  return out;
+}
+
+// A key that is no container, as str() has it.
+std::optional<std::string> plainKeyText(const PickleValue& key) {
+  switch (key.kind()) {
+    case Kind::String:
+    case Kind::Bytes:  // strings of Python 2
+    case Kind::Name:
+    case Kind::Device:
+      return std::string(key.text());
+    case Kind::Int:
+      return std::to_string(key.toInt());
+    case Kind::Bool:
+      return key.toBool() ? "True" : "False";
+    case Kind::None:
+      return "None";
+    case Kind::Float:
+      return numberText(key.toFloat());
+    default:
+      return std::nullopt;
+  }
+}
+
+// What a key of a dict is called; of tuples "('a', 1)". Not much longer than `most` bytes, which is too long then.
+std::optional<std::string> keyText(const PickleValue& key, size_t most) {
+  if (!key.is(Kind::Tuple)) return plainKeyText(key);
+  std::string out = "(";
+  for (PickleRef item : key.items()) {
+    const std::optional<std::string> text = plainKeyText(*item);
+    if (!text) return std::nullopt;
+    if (out.size() > most) break;
+    if (out.size() > 1) out += ", ";
+    out += item->is(Kind::String) ? "'" + *text + "'" : *text;
+  }
+  return out + (key.items().size() == 1 ? ",)" : ")");
+}
+
 // Containers that a walk may see for each tensor that it may find.
 constexpr uint64_t kStepsForATensor = 4;
 
@@ -178,10 +281,8 @@ bool TensorWalk::open(const Step& step, bool isOutermost) {
 
 bool TensorWalk::openDict(const Step& step, PickleRef dict) {
   for (const PickleValue::Entry& e : dict->entries()) {
-    bool good = e.key->is(Kind::String) ? add(step.name, e.key->text(), e.value)
-                : e.key->is(Kind::Int)  ? add(step.name, std::to_string(e.key->toInt()), e.value)
-                                        : true;
-    if (!good) return false;
+    const std::optional<std::string> key = keyText(*e.key, limits_.identifierBytes);
+    if (key && !add(step.name, *key, e.value)) return false;
   }
   return true;
 }
@@ -276,34 +377,13 @@ bool Checkpoint::readZip(const FilePart& file, const RefCounted* owner, const Pi
   return tree.ok();
 }
 
-// A magic number, the version of the format, facts on the machine, the value, the names of the storages, the storages.
 bool Checkpoint::readStream(const FilePart& file, const RefCounted* owner, const PickleOptions& options,
                             Diagnostics& diagnostics) {
-  constexpr std::string_view kMagic = "\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
-  constexpr int64_t kProtocol = 1001;
+  BytesOfStorages storages(file, options, diagnostics);
   PickleStream stream{file, options, diagnostics};
-  auto magic = stream.next();
-  if (!magic) return false;
-  if (!magic->root().is(Kind::Long) || magic->root().text() != kMagic) {
-    reportFileKind(file.path, "a PyTorch checkpoint", FileKind::Pickle, diagnostics);
-    return false;
-  }
-  auto protocol = stream.next();
-  if (!protocol) return false;
-  if (!protocol->root().is(Kind::Int) || protocol->root().toInt() != kProtocol)
-    return stream.fail("the version of the checkpoint's format is not 1001");
-  if (!stream.next()) return false;
-  FilePart value = stream.rest;
-  ExpectedStorages expected;
-  if (!stream.next(&expected)) return false;
-  auto keys = stream.next();
-  if (!keys) return false;
-  if (!keys->root().is(Kind::List)) return stream.fail("the names of storages are not a list");
-  StreamStorages storages(file.path, diagnostics);
-  for (PickleRef key : keys->root().items())
-    if (!readStorage(stream, *key, owner, expected, storages)) return false;
-  stream.rest = value;
-  tree_ = stream.next(&storages);
+  auto first = stream.next(&storages);
+  if (!first) return false;
+  tree_ = isMagic(first->root()) ? readLegacyStream(stream, owner) : std::move(first);
   return tree_ != nullptr;
 }
 

@@ -1,5 +1,6 @@
 #include "frontend/files/file_kind.h"
 
+#include "frontend/files/archive_kind.h"
 #include "frontend/files/section_file.h"
 #include "ir/support/text.h"
 
@@ -33,6 +34,7 @@ constexpr Magic kMagics[] = {
      "7zXZ\0"sv,
      FileKind::Xz},
     {"\x28\xb5\x2f\xfd"sv, FileKind::Zstd},
+    {"BZh"sv, FileKind::Bzip2},
     {"\x89PNG\r\n"sv, FileKind::Image},
     {"\xff\xd8\xff"sv, FileKind::Image},
     {"%PDF-"sv, FileKind::Pdf},
@@ -149,6 +151,7 @@ std::string_view advice(FileKind kind) {
     case FileKind::Gzip:
     case FileKind::Xz:
     case FileKind::Zstd:
+    case FileKind::Bzip2:
       return "unpack it first";
     case FileKind::GitLfsPointer:
       return "fetch the file that it stands for with 'git lfs pull'";
@@ -182,14 +185,15 @@ std::string_view describe(FileKind kind) {
   return kTexts[static_cast<size_t>(kind)];
 }
 
-void reportFileKind(const std::string& path, std::string_view expected, FileKind found, Diagnostics& diagnostics,
-                    bool wantsModel) {
+Diagnostic& reportFileKind(const std::string& path, std::string_view expected, FileKind found, Diagnostics& diagnostics,
+                           bool wantsModel) {
   Diagnostic& d = diagnostics.fileError(path, {}, fmt::format("expected {}, found {}", expected, describe(found)));
   if (std::string_view a = advice(found); !a.empty()) d.note(std::string(a));
   if (wantsModel && found == FileKind::Safetensors)
     d.note("it holds weights, and no model: save the model by torch.export.save or torch.jit.save");
   if (wantsModel && found == FileKind::Text)
     d.note("models are files of torch.export.save and torch.jit.save, graph text, module dumps and engine files");
+  return d;
 }
 
 // Whether nothing is said: its reader tells that best.
@@ -210,7 +214,7 @@ bool checkGraphText(const std::string& path, std::string_view text, Diagnostics&
   const bool mayBe = kind == FileKind::GraphText || kind == FileKind::ModuleDump ||
                      (kind == FileKind::Text && (has("%") || has("graph") || isOfComments(text))) ||
                      (kind == FileKind::Binary && has("graph("));
-  if (!mayBe) reportFileKind(path, expected, kind, diagnostics, true);
+  if (!mayBe) noteFilesInside(text, reportFileKind(path, expected, kind, diagnostics, true));
   return mayBe;
 }
 

@@ -24,8 +24,8 @@ std::string_view describe(FileKind kind);
 
 // Says that `path` is not what it should be: "expected a safetensors file, found an ONNX model", with advice where
 // there is some; `wantsModel`: what holds weights alone is told so.
-void reportFileKind(const std::string& path, std::string_view expected, FileKind found, Diagnostics& diagnostics,
-                    bool wantsModel = false);
+Diagnostic& reportFileKind(const std::string& path, std::string_view expected, FileKind found, Diagnostics& diagnostics,
+                           bool wantsModel = false);
 
 // Whether a file that no reader of binary formats takes may be graph text; reports what else it is. A text that is
 // broken goes to its reader, which tells best what is wrong with it.

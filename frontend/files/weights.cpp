@@ -4,6 +4,7 @@
 #include "frontend/files/checkpoint.h"
 #include "frontend/files/recipe.h"
 #include "frontend/files/tensor_formats.h"
+#include "frontend/files/weights_folder.h"
 #include "frontend/files/weights_index.h"
 #include "ir/support/text.h"
 
@@ -73,6 +74,7 @@ bool Weights::addFile(const std::string& path, Diagnostics& diagnostics, const L
 bool Weights::addFile(const std::string& name, bool mayBeIndex, Diagnostics& diagnostics, const Limits& limits) {
   size_t hash = namesFile(name) ? std::string::npos : name.rfind('#');
   std::string path = name.substr(0, hash), inside = hash == std::string::npos ? "" : name.substr(hash + 1);
+  if (refuseWeightsFolder(path, diagnostics)) return false;
   Ref<FileMapping> file = FileMapping::open(path, diagnostics);
   if (!file) return false;
   FileKind kind = detectWholeFileKind(file->bytes(), limits);
@@ -83,7 +85,9 @@ bool Weights::addFile(const std::string& name, bool mayBeIndex, Diagnostics& dia
   if (kind == FileKind::Json && mayBeIndex && hash == std::string::npos)
     return addIndex(path, file->bytes(), diagnostics, limits);
   if (kind != FileKind::Safetensors && kind != FileKind::Binary) {
-    reportFileKind(path, hash == std::string::npos ? "a file of weights" : "one file of weights", kind, diagnostics);
+    Diagnostic& d = reportFileKind(path, hash == std::string::npos ? "a file of weights" : "one file of weights", kind,
+                                   diagnostics);
+    noteFilesInside(file->bytes(), d);
     return false;
   }
   return addSafetensors(path, inside, *file, diagnostics, limits);
@@ -132,6 +136,10 @@ bool Weights::addCheckpoint(const std::string& path, const std::string* inside, 
     if (name.starts_with(below)) refused.push_back({name.substr(below.size()), refusalOf(*object), path});
   if (tensors.empty() && !found->empty() && !refused.empty()) {
     diagnostics.fileError(path, {}, tensorText(refused[0].name) + ": " + refused[0].why, ErrorKind::Unsupported);
+    return false;
+  }
+  if (found->empty() && refused.empty() && detectFileKind(file.bytes().substr(0, kFileKindBytes)) == FileKind::Pickle) {
+    reportFileKind(path, "a PyTorch checkpoint", FileKind::Pickle, diagnostics);
     return false;
   }
   if (found->empty()) {

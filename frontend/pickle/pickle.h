@@ -16,6 +16,9 @@ class PickleStorages {
   // Read-only memory with the elements of a storage in our byte order, at least `count` of them, aligned for the dtype
   // (which has a size). Asked for the same key again, it answers with the same storage. Null after a report.
   virtual Ref<Storage> find(std::string_view key, DType dtype, uint64_t count) = 0;
+  // The storage that torch.save wrote as these bytes, which stay where they are. Null after a report, or without one if
+  // there are no such storages here.
+  virtual const PickleStorage* ofBytes(std::string_view) { return nullptr; }
 };
 
 struct PickleOptions {

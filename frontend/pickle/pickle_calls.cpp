@@ -81,12 +81,14 @@ const PickleReader::NamedCall* PickleReader::findCall(std::string_view name) {
       {"torch.jit._pickle.build_tensorlist", &R::listOf<'t'>, 1},
       {"torch.jit._pickle.restore_type_tag", &R::typeTag, 2},
       {"torch.serialization._get_layout", &R::layout, 1},
+      {kBytesOfStorage, &R::storageOfBytes, 1},
   };
   auto at = std::find_if(std::begin(kCalls), std::end(kCalls), [&](const NamedCall& c) { return c.name == name; });
   return at == std::end(kCalls) ? nullptr : at;
 }
 
 bool PickleReader::isKnown(std::string_view name) const {
+  if (name == kBytesOfStorage) return false;  // of checkpoints alone
   if (startsWith(name, kScriptClasses) || isStorageName(name) || findCall(name)) return true;
   if (startsWith(name, "torch.") && dtypeFromName(name.substr(6))) return true;
   return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);

@@ -16,6 +16,7 @@ class PickleReader {
   std::shared_ptr<const PickleTree> read(size_t* used);
 
   static constexpr std::string_view kArray = "numpy.ndarray", kArrayDType = "numpy.dtype";
+  static constexpr std::string_view kBytesOfStorage = "torch.storage._load_from_bytes";
 
  private:
   using Kind = PickleValue::Kind;
@@ -138,6 +139,7 @@ class PickleReader {
 
   // ---- storages and tensors (pickle_tensors.cpp) ----
   PickleValue* storageOf(const std::vector<PickleRef>& id);
+  PickleValue* storageOfBytes(const std::vector<PickleRef>& arguments);
   PickleValue* tensor(const std::vector<PickleRef>& arguments);
   PickleValue* tensorOfDType(const std::vector<PickleRef>& arguments);
   PickleValue* quantizedTensor(const std::vector<PickleRef>& arguments);

@@ -78,6 +78,18 @@ PickleValue* PickleReader::storageOf(const std::vector<PickleRef>& id) {
   return make(Kind::Storage, std::move(out));
 }
 
+// (what torch.save wrote of a storage), in pickles that pickle.dump() wrote.
+PickleValue* PickleReader::storageOfBytes(const std::vector<PickleRef>& arguments) {
+  const size_t errors = diagnostics_.errorCount();
+  const bool hasBytes = arguments[0]->is(Kind::Bytes);
+  const PickleStorage* known =
+      hasBytes && options_.storages ? options_.storages->ofBytes(arguments[0]->text()) : nullptr;
+  if (known) return make(Kind::Storage, std::make_unique<PickleStorage>(*known));
+  if (diagnostics_.errorCount() != errors) return nullptr;
+  PickleValue* tuple = makeItems(Kind::Tuple, arguments);
+  return tuple ? object(kBytesOfStorage, tuple) : nullptr;
+}
+
 bool PickleReader::readDims(PickleRef value, std::string_view what, bool mayBeNegative, Dims& out) {
   bool isRun = value->is(Kind::Tuple) || value->is(Kind::List);
   if (!isRun || value->items().size() > kMaxRank)

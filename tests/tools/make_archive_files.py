@@ -9,6 +9,7 @@ import collections
 import enum
 import io
 import os
+import pickle
 import struct
 import zipfile
 from typing import Dict, List, Optional, Tuple
@@ -285,6 +286,13 @@ def main():
         torch.save({"conv.bias": torch.ones(2), "head.weight": torch.eye(3, 2).to_sparse()}, path("sparse_2.pth"))
         torch.save({"names": numpy.array(["a", "bc"]), "weight": torch.ones(1)}, path("texts_2.pth"))
         torch.save(views(), path("views_2.pth"))
+        torch.save({("a", 1): torch.ones(1), None: torch.ones(2), True: torch.ones(3), 2.5: torch.ones(4),
+                    b"old": torch.ones(5), (): torch.ones(6), "t": ({(None,): torch.ones(7)},)}, path("keys_2.pth"))
+        rows = torch.arange(6.0).view(2, 3)
+        with open(path("pickle_2.pkl"), "wb") as f:
+            pickle.dump({"rows": rows, "turned": rows.t(), "counts": numpy.arange(3), "part": torch.ones(2)[1:]}, f)
+        with open(path("pickle_2_protocol2.pkl"), "wb") as f:
+            pickle.dump({"model": {"w": numpy.ones((2, 1)), "half": torch.ones(1).half()}, "epoch": 3}, f, protocol=2)
         torch.save(views(), path("views_legacy_2.pth"), _use_new_zipfile_serialization=False)
         return repack(path("checkpoint_2.pth"), path("bigendian.pth"), swap)
     torch.save(state(), path("legacy_1.pth"), _use_new_zipfile_serialization=False)

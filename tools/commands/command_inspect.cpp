@@ -454,7 +454,12 @@ class Inspector {
   void brokenArchive(const std::string& path) {
     if (isInput_) return;
     Diagnostics reasons;
-    if (ZipArchive::open(path, reasons, session_.common.limits)) return;
+    if (ZipArchive::open(path, reasons, session_.common.limits)) {
+      Ref<FileMapping> file = FileMapping::open(path, reasons);
+      const std::string files = file && !isJson_ ? filesInside(file->bytes(), session_.common.limits) : "";
+      if (!files.empty()) text_ += fmt::format("  {:<12}{}\n", "holds", printable(files));
+      return;
+    }
     for (const Diagnostic& d : reasons.list())
       if (d.kind != ErrorKind::Unsupported) session_.diagnostics.add(d);
   }

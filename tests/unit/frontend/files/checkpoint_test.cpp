@@ -62,6 +62,28 @@ TEST(Checkpoint, TheOnlyDictWithTensorsMayBeLeftOut) {
   EXPECT_EQ(w.unused(), (Names{"model.embed.weight", "model.half", "model.head.weight", "model.rest", "model.turned"}));
 }
 
+TEST(Checkpoint, KeysOfEveryKindAreNames) {
+  Diagnostics d;
+  Weights w;
+  ASSERT_TRUE(w.addFile(archiveFile("keys_2.pth"), d)) << shown(d);
+  EXPECT_EQ(w.names(), (Names{"('a', 1)", "()", "2.5", "None", "True", "old", "t.0.(None,)"}));
+  EXPECT_EQ(tensorOf(w, "None"), "float32 [2]: 1 1");
+}
+
+// Of numpy and of PyTorch, whose storages are streams of their own in it.
+TEST(Checkpoint, TensorsOfPicklesAreWeights) {
+  Diagnostics d;
+  Weights w, old;
+  ASSERT_TRUE(w.addFile(archiveFile("pickle_2.pkl"), d)) << shown(d);
+  EXPECT_EQ(tensorOf(w, "rows"), "float32 [2, 3]: 0 1 2 3 4 5");
+  EXPECT_EQ(tensorOf(w, "turned"), "float32 [3, 2]: 0 3 1 4 2 5");
+  EXPECT_EQ(tensorOf(w, "counts"), "int64 [3]: 0 1 2");
+  EXPECT_EQ(tensorOf(w, "part"), "float32 [1]: 1");
+  ASSERT_TRUE(old.addFile(archiveFile("pickle_2_protocol2.pkl"), d)) << shown(d);
+  EXPECT_EQ(tensorOf(old, "w"), "float64 [2, 1]: 1 1");
+  EXPECT_EQ(tensorOf(old, "half"), "float16 [1]: 1");
+}
+
 TEST(Checkpoint, APathChoosesWhatIsRead) {
   Diagnostics d;
   Weights model, optimizer, none;
