@@ -306,7 +306,7 @@ void extremesOfColumns(bool isLargest, const float* rows, int64_t stride, int64_
 
 void variances(const VarianceShape& shape, const float* input, float* output, float* means, int threads) {
   constexpr int64_t kColumns = 64;  // whose moments stay in the first level of cache
-  const double divisor = std::max(static_cast<double>(shape.count) - static_cast<double>(shape.correction), 0.0);
+  const double divisor = std::max(static_cast<double>(shape.count) - shape.correction, 0.0);
   auto store = [&](int64_t at, double mean, double squares) {
     const double variance = squares / divisor;
     output[at] = static_cast<float>(shape.isRoot ? std::sqrt(variance) : variance);

@@ -22,7 +22,7 @@ void extremesOfColumns(bool isLargest, const float* rows, int64_t stride, int64_
 // root of that; in f64. `means` may be null.
 struct VarianceShape {
   int64_t outer = 1, count = 1, inner = 1;
-  int64_t correction = 1;
+  double correction = 1;
   bool isRoot = false;
 };
 void variances(const VarianceShape& shape, const float* input, float* output, float* means, int threads);

@@ -9,6 +9,16 @@ size_t argumentIndex(const Operator& op, std::string_view name) {
   return op.schema().argumentIndex(name).value_or(op.schema().arguments.size());
 }
 
+namespace {
+
+// Overloads `dims`, of any and all, take the empty list at its word.
+template <class Call>
+bool isEmptyAll(const Call& call, size_t dim) {
+  return call.isNone(dim) || call.op().overload() != "dims";
+}
+
+}  // namespace
+
 void inferReductions(InferCall& call, std::initializer_list<DType> dtypes) {
   TensorInfo t = call.tensor(0);
   size_t dim = argumentIndex(call.op(), "dim"), keep = argumentIndex(call.op(), "keepdim");
@@ -20,7 +30,7 @@ void inferReductions(InferCall& call, std::initializer_list<DType> dtypes) {
   }
   Dims reduced;
   if (t.hasRank && dim < call.size())
-    reduced = call.dims(dim, t.rank(), true);
+    reduced = call.dims(dim, t.rank(), isEmptyAll(call, dim));
   else
     for (size_t d = 0; d < t.rank(); ++d) reduced.push_back(static_cast<int64_t>(d));
   Dims sizes = reducedSizes(t.sizes, reduced, keepDim);
@@ -37,7 +47,7 @@ DType reductionDType(const InferCall& call, DType (*otherwise)(DType)) {
 
 Dims reducedDims(const KernelCall& call, int rank) {
   size_t i = argumentIndex(call.op(), "dim");
-  if (i < call.size()) return call.dims(i, rank, true);
+  if (i < call.size()) return call.dims(i, rank, isEmptyAll(call, i));
   Dims all;
   for (int d = 0; d < rank; ++d) all.push_back(d);
   return all;

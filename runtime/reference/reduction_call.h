@@ -8,7 +8,8 @@ namespace tscompile {
 // The position of an argument by its name; past the end if there is none.
 size_t argumentIndex(const Operator& op, std::string_view name);
 
-// One result: sizes by `dim` (None, the empty list or no such argument: all dimensions) and `keepdim`.
+// One result: sizes by `dim` (None, the empty list but in overloads `dims`, or no such argument: all dimensions) and
+// `keepdim`.
 void inferReduction(InferCall& call, DType dtype);
 // The same as a further result of operators that have several.
 void inferReductions(InferCall& call, std::initializer_list<DType> dtypes);

@@ -12,7 +12,7 @@ void VarianceLayer::run(Frame& frame) const {
   variances(shape, frame.data<float>(inputs[0]), frame.data<float>(outputs[0]), means, frame.threads());
 }
 
-void convertVariance(ConvertCall& call, Dims dims, int64_t correction, bool isRoot) {
+void convertVariance(ConvertCall& call, Dims dims, double correction, bool isRoot) {
   Tensor x = call.tensor(0);
   if (!isF32(x)) return convertToKernel(call, kNotF32);
   if (x.numel() == 0) return convertToKernel(call, kEmpty);

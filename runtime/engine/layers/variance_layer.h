@@ -17,6 +17,6 @@ class VarianceLayer : public Layer {
 };
 
 // Over these dimensions of the first argument, counted from the front.
-void convertVariance(ConvertCall& call, Dims dims, int64_t correction, bool isRoot);
+void convertVariance(ConvertCall& call, Dims dims, double correction, bool isRoot);
 
 }  // namespace tscompile

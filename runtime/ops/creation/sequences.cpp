@@ -168,30 +168,13 @@ void withSpacing(KernelCall& call, const Tensor& out, bool round16, F&& f) {
   else if (isFloating(out.dtype()))
     f(spacing<true>(start(), end(), steps, same));
   else
-    f(spacing(elementOf(from, out.dtype()).real(0), elementOf(to, out.dtype()).real(0), steps, same));
-}
-
-// Integers are cut off at each element, but PyTorch computes them by vectors of 32 bytes, two at a time: all elements
-// of one start from the first, which is cut off already.
-template <class Spacing>
-auto byVectors(const Spacing& at, int64_t steps, size_t item) {
-  auto lanes = static_cast<int64_t>(32 / item);
-  int64_t whole = steps / (2 * lanes) * (2 * lanes);
-  double step = steps > 1 ? (at(steps - 1) - at(0)) / static_cast<double>(steps - 1) : 0;
-  return [=](int64_t i) {
-    if (i >= whole) return at(i);
-    return std::trunc(at(i / lanes * lanes)) + static_cast<double>(i % lanes) * step;
-  };
+    f(spacing<true>(elementOf(from, out.dtype()).real(0), elementOf(to, out.dtype()).real(0), steps, same));
 }
 
 void linspaceKernel(KernelCall& call) {
   Tensor out = call.out();
   if (out.numel() == 1) return fillTensor(out, call.argument(0));
-  withSpacing(call, out, true, [&](auto at) {
-    if constexpr (std::is_same_v<decltype(at(0)), double>)
-      if (isIntegral(out.dtype(), false)) return generate(out, byVectors(at, out.numel(), itemSize(out.dtype())));
-    generate(out, at);
-  });
+  withSpacing(call, out, true, [&](auto at) { generate(out, at); });
 }
 
 void logspaceKernel(KernelCall& call) {

@@ -103,11 +103,9 @@ void roundingKernel(KernelCall& call) {
 void roundDecimalsKernel(KernelCall& call) {
   int64_t decimals = call.integer(1);
   double power = std::pow(10.0, std::abs(static_cast<double>(decimals)));
-  mapInputs<kReals, 1>(call, [=](auto x) {
+  mapInputs<kFloats, 1>(call, [=](auto x) {
     using T = decltype(x);
-    if constexpr (std::is_same_v<T, int64_t>)
-      return x;
-    else if (decimals == 0)
+    if (decimals == 0)
       return std::nearbyint(x);
     else
       return decimals < 0 ? std::nearbyint(x / T(power)) * T(power) : std::nearbyint(x * T(power)) / T(power);
@@ -426,12 +424,13 @@ int fracSteps(StepBuilder& b) {
 }
 
 void registerRounding(OpRegistry& ops) {
-  auto rounding = [&](std::initializer_list<std::string_view> names, KernelFunction kernel, ConvertFunction convert) {
+  auto rounding = [&](std::initializer_list<std::string_view> names, KernelFunction kernel, ConvertFunction convert,
+                      DTypeSet dtypes = kRealTypes) {
     addAliases(ops, names,
                {.infer = inferSameAsSelf,
                 .kernel = kernel,
                 .convert = convert,
-                .dtypes = kRealTypes,
+                .dtypes = dtypes,
                 .inplace = InPlace::Direct,
                 .traits = kElementwise});
   };
@@ -441,7 +440,7 @@ void registerRounding(OpRegistry& ops) {
            convertPointwise<PointwiseOp::Trunc>);
   rounding({"aten::round"}, roundingKernel<[](auto x) { return std::nearbyint(x); }>,
            convertPointwise<PointwiseOp::Round>);
-  rounding({"aten::round.decimals", "aten::special_round"}, roundDecimalsKernel, nullptr);
+  rounding({"aten::round.decimals", "aten::special_round"}, roundDecimalsKernel, nullptr, kFloatingTypes);
   ops.add({.schema = "aten::frac",
            .infer = inferSameAsSelf,
            .kernel = unaryKernel<kFloats, [](auto x) { return x - std::trunc(x); }>,

@@ -13,6 +13,9 @@ namespace {
 
 constexpr TraitSet kPerElement{Trait::Elementwise};
 
+// Of functions that PyTorch has not for floats of 16 bits.
+constexpr DTypeSet kNoHalves = DTypeSet{DType::Float32, DType::Float64} | kIntegerTypes | kBoolType;
+
 // ---- products that are 0 where the first factor is ----
 
 template <class V>
@@ -100,9 +103,14 @@ constexpr InPlace kDirect = InPlace::Direct;
 
 void registerGammas(OpRegistry& ops) {
   auto add = [&](std::initializer_list<std::string_view> names, InferFunction infer, KernelFunction kernel,
-                 InPlace inplace = kDirect) {
+                 InPlace inplace = kDirect, DTypeSet dtypes = kRealAndBool) {
     addAliases(ops, names,
-               {.infer = infer, .kernel = kernel, .inplace = inplace, .traits = kPerElement, .cost = Cost::Function});
+               {.infer = infer,
+                .kernel = kernel,
+                .dtypes = dtypes,
+                .inplace = inplace,
+                .traits = kPerElement,
+                .cost = Cost::Function});
   };
   add({"aten::lgamma", "aten::special_gammaln"}, inferFloatUnary, logGammaKernel);
   add({"aten::digamma", "aten::special_psi", "aten::special_digamma"}, inferFloatUnary,
@@ -115,7 +123,7 @@ void registerGammas(OpRegistry& ops) {
   add({"aten::igammac", "aten::special_gammaincc"}, inferBinary,
       floatPairKernel<[](auto a, auto x) { return upperGamma(a, x); }>);
   add({"aten::special_zeta", "aten::special_zeta.other_scalar", "aten::special_zeta.self_scalar"}, inferFloatBinary,
-      binaryKernel<kFloats, [](auto x, auto q) { return hurwitzZeta(x, q); }>);
+      binaryKernel<kFloats, [](auto x, auto q) { return hurwitzZeta(x, q); }>, kDirect, kNoHalves);
 }
 
 int normalCdfSteps(StepBuilder& b) {
@@ -133,21 +141,20 @@ int timesLogarithm(StepBuilder& b) {
 }
 
 void registerSpecialFunctions(OpRegistry& ops) {
+  DTypeSet dtypes = kRealAndBool;
   auto add = [&](std::initializer_list<std::string_view> names, KernelFunction kernel,
                  ConvertFunction convert = nullptr) {
     addAliases(ops, names,
                {.infer = inferFloatUnary,
                 .kernel = kernel,
                 .convert = convert,
+                .dtypes = dtypes,
                 .inplace = kDirect,
                 .traits = kPerElement,
                 .cost = Cost::Function});
   };
   add({"aten::erfinv", "aten::special_erfinv"}, unaryKernel<kFloats, [](auto x) { return inverseErf(x); }>,
       convertPointwise<PointwiseOp::Erfinv>);
-  add({"aten::special_erfcx"}, unaryKernel<kFloats, [](auto x) { return scaledErfc(x); }>);
-  add({"aten::special_ndtri"}, unaryKernel<kFloats, [](auto x) { return normalQuantile(x); }>);
-  add({"aten::special_log_ndtr"}, unaryKernel<kFloats, [](auto x) { return logNormalCdf(x); }>);
   add({"aten::special_ndtr"},
       unaryKernel<kVectors,
                   [](auto x) {
@@ -157,12 +164,17 @@ void registerSpecialFunctions(OpRegistry& ops) {
       convertPointwise<normalCdfSteps>);
   add({"aten::special_entr"}, unaryKernel<kVectors, [](auto x) { return entropy(x); }>);
 
-  add({"aten::i0", "aten::special_i0", "aten::special_modified_bessel_i0"},
-      unaryKernel<kFloats, [](auto x) { return besselI0<false>(x); }>);
+  add({"aten::i0", "aten::special_i0"}, unaryKernel<kFloats, [](auto x) { return besselI0<false>(x); }>);
   add({"aten::special_i0e"}, unaryKernel<kFloats, [](auto x) { return besselI0<true>(x); }>);
-  add({"aten::special_i1", "aten::special_modified_bessel_i1"},
-      unaryKernel<kFloats, [](auto x) { return besselI1<false>(x); }>);
+  add({"aten::special_i1"}, unaryKernel<kFloats, [](auto x) { return besselI1<false>(x); }>);
   add({"aten::special_i1e"}, unaryKernel<kFloats, [](auto x) { return besselI1<true>(x); }>);
+
+  dtypes = kNoHalves;
+  add({"aten::special_erfcx"}, unaryKernel<kFloats, [](auto x) { return scaledErfc(x); }>);
+  add({"aten::special_ndtri"}, unaryKernel<kFloats, [](auto x) { return normalQuantile(x); }>);
+  add({"aten::special_log_ndtr"}, unaryKernel<kFloats, [](auto x) { return logNormalCdf(x); }>);
+  add({"aten::special_modified_bessel_i0"}, unaryKernel<kFloats, [](auto x) { return besselI0<false>(x); }>);
+  add({"aten::special_modified_bessel_i1"}, unaryKernel<kFloats, [](auto x) { return besselI1<false>(x); }>);
   add({"aten::special_modified_bessel_k0"}, unaryKernel<kFloats, [](auto x) { return besselK0<false>(x); }>);
   add({"aten::special_modified_bessel_k1"}, unaryKernel<kFloats, [](auto x) { return besselK1<false>(x); }>);
   add({"aten::special_scaled_modified_bessel_k0"}, unaryKernel<kFloats, [](auto x) { return besselK0<true>(x); }>);
@@ -202,6 +214,7 @@ void registerPolynomials(OpRegistry& ops) {
   addAliases(ops, {"aten::special_" name, "aten::special_" name ".x_scalar", "aten::special_" name ".n_scalar"}, \
              {.infer = inferFloatBinary,                                                                         \
               .kernel = polynomialKernel<[](auto x, int64_t n) { return __VA_ARGS__; }>,                         \
+              .dtypes = kNoHalves,                                                                               \
               .traits = kPerElement,                                                                             \
               .cost = Cost::Function})
   TS_POLYNOMIAL("chebyshev_polynomial_t", chebyshevT(x, n, 6));

@@ -85,6 +85,9 @@ void inferIndexFill(InferCall& call) {
     call.require(!value.hasRank || value.rank() == 0,
                  "index_fill: the value must be a tensor without dimensions, not one with {}", value.rank());
   }
+  const bool isComplexValue = isComplex(call.isTensor(3) ? call.tensor(3).dtype : call.scalarType(3));
+  call.require(!isComplexValue || self.dtype == DType::Undefined || isComplex(self.dtype),
+               "index_fill_(): Converting complex Scalar to non-complex type is not supported");
   call.result(self);
 }
 

@@ -5,6 +5,7 @@
 #include "runtime/reference/generate.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/loops/numbers.h"
+#include "runtime/reference/pytorch_words.h"
 #include "runtime/reference/tensor_options.h"
 #include "runtime/reference/views.h"
 
@@ -102,8 +103,7 @@ __int128 triangleCount(int64_t rows, int64_t columns, int64_t offset) {
 template <bool kLower>
 void inferIndices(InferCall& call) {
   DType dtype = optionsDType(call, 3, DType::Int64);
-  call.require(isIntegral(dtype, false) && dtype != DType::UInt8 && dtype != DType::Int8, "not implemented for {}",
-               pythonName(dtype));
+  if (dtype != DType::Int64 && dtype != DType::Int32) throw DTypeRefused(dtype);
   if (!call.constant(0) || !call.constant(1) || !call.constant(2)) return call.result(dtype, Dims{2, kUnknownSize});
   int64_t rows = call.integer(0), columns = call.integer(1), offset = call.integer(2);
   call.require(rows >= 0, "row must be non-negative, got{}", rows);

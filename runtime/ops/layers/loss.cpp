@@ -96,7 +96,7 @@ void l1Kernel(KernelCall& call) {
 // A parabola near 0, straight beyond `beta`.
 void smoothL1Kernel(KernelCall& call) {
   double beta = call.number(3);
-  call.require(!(beta < 0), "smooth_l1_loss does not support negative values for beta, got {}", beta);
+  call.require(beta >= 0, "smooth_l1_loss does not support negative values for beta, got {}", beta);
   if (beta == 0) return l1Kernel(call);
   setLoss<kFloats>(
       call, 2, promotedDType(call, 2),

@@ -318,8 +318,8 @@ void multilabelKernel(KernelCall& call) {
 }  // namespace
 
 void registerLossClassOps(OpRegistry& ops) {
-  auto add = [&](std::string_view name, InferFunction infer, KernelFunction kernel) {
-    ops.add({.schema = name, .infer = infer, .kernel = kernel, .dtypes = kFloatingTypes});
+  auto add = [&](std::string_view name, InferFunction infer, KernelFunction kernel, DTypeSet dtypes = kFloatingTypes) {
+    ops.add({.schema = name, .infer = infer, .kernel = kernel, .dtypes = dtypes});
   };
   add("aten::nll_loss", inferNll, nllKernel);
   add("aten::nll_loss2d", inferNll, nllKernel);
@@ -327,9 +327,10 @@ void registerLossClassOps(OpRegistry& ops) {
   add("aten::nll_loss_forward", inferNllForward, nllForwardKernel);
   add("aten::nll_loss2d_forward", inferNllForward, nllForwardKernel);
   add("aten::cross_entropy_loss", inferCrossEntropy, crossEntropyKernel);
-  add("aten::multi_margin_loss", inferMultiMargin, multiMarginKernel);
-  add("aten::multilabel_margin_loss", inferMultilabel, multilabelKernel<false>);
-  add("aten::multilabel_margin_loss_forward", inferMultilabelForward, multilabelKernel<true>);
+  constexpr DTypeSet kWide{DType::Float32, DType::Float64};
+  add("aten::multi_margin_loss", inferMultiMargin, multiMarginKernel, kWide);
+  add("aten::multilabel_margin_loss", inferMultilabel, multilabelKernel<false>, kWide);
+  add("aten::multilabel_margin_loss_forward", inferMultilabelForward, multilabelKernel<true>, kWide);
 }
 
 }  // namespace tscompile

@@ -112,10 +112,9 @@ Patches readPatches(const InferCall& call, size_t at, int64_t height, int64_t wi
   int64_t* targets[] = {p.kernel, p.dilation, p.padding, p.stride};
   for (size_t k = 0; k < 4; ++k) {
     Dims list = call.integers(at + k);
-    call.require(list.size() == 2 || list.size() == 1, "expected {} to be two numbers, but got {}", names[k],
-                 dimsText(list));
+    call.require(list.size() == 2, "It is expected {} equals to 2, but got size {}", names[k], list.size());
     for (size_t i = 0; i < 2; ++i) {
-      targets[k][i] = list[list.size() == 2 ? i : 0];
+      targets[k][i] = list[i];
       call.require(targets[k][i] >= (k == 2 ? 0 : 1) && targets[k][i] < INT32_MAX, "{} should be {}, but got {}",
                    names[k], k == 2 ? "non-negative" : "greater than zero", dimsText(list));
     }

@@ -153,10 +153,21 @@ void maxPoolKernel(KernelCall& call) {
   poolMax(call, gridOf(describe(infer, kSpatial, 4, 5), call.tensor(0), false));
 }
 
+// Means of volumes look at sizes without what is padded.
+void requireImage(const InferCall& call, const TensorInfo& x, const Dims& kernel) {
+  const DimSpan in = x.sizes.subspan(x.rank() - 3);
+  for (size_t i = 0; i < 3; ++i)
+    call.require(!isKnownSize(in[i]) || in[i] >= kernel[i],
+                 "input image (T: {} H: {} W: {}) smaller than kernel size (kT: {} kH: {} kW: {})", in[0], in[1], in[2],
+                 kernel[0], kernel[1], kernel[2]);
+}
+
 template <size_t kSpatial>
 void inferAveragePool(InferCall& call) {
   TensorInfo x = call.rankedTensor(0);
-  Dims sizes = withSpatial(x, describe(call, kSpatial, kNowhere, 4).out);
+  const Pooling pooling = describe(call, kSpatial, kNowhere, 4);
+  if constexpr (kSpatial == 3) requireImage(call, x, pooling.kernel);
+  Dims sizes = withSpatial(x, pooling.out);
   if (kSpatial > 1 && !call.isNone(6)) call.require(call.integer(6) != 0, "divisor must be not zero");
   call.result(x.dtype, sizes);
 }

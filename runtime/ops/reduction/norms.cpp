@@ -173,9 +173,11 @@ void convertVectorNorm(ConvertCall& call) {
 
 void inferRenorm(InferCall& call) {
   TensorInfo x = call.rankedTensor(0);
+  call.require(!isComplex(call.scalarType(1)), "renorm: p must be real-valued");
   call.require(call.number(1) > 0, "renorm: non-positive norm not supported");
   call.require(x.rank() > 1, "renorm: input needs at least 2 dimensions, got {} dimensions", x.rank());
   call.dim(2, x.rank());
+  call.require(!isComplex(call.scalarType(3)), "renorm: maxnorm must be real-valued");
   call.require(call.number(3) >= 0, "renorm: expected maxnorm to be >= 0 but got {}", call.number(3));
   call.result(x);
 }

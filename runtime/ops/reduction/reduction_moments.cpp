@@ -32,10 +32,17 @@ struct MeanOf {
     for (int64_t i = 0; i < n; ++i) into[i] += row[i];
   }
   void add(T& into, const T& part) const { into += part; }
+  // PyTorch updates a mean with each element, real and imaginary parts apart: once it is infinite, its next difference
+  // to an element is NaN.
   T finish(const T& sum, int64_t count) const {
-    // PyTorch updates a mean with each element: once it is infinite, its next difference to an element is NaN.
-    if (count > 1 && !std::isfinite(std::abs(sum))) return std::numeric_limits<double>::quiet_NaN();
-    return sum / static_cast<double>(count);
+    auto mean = [&](double part) {
+      return count > 1 && !std::isfinite(part) ? std::numeric_limits<double>::quiet_NaN()
+                                               : part / static_cast<double>(count);
+    };
+    if constexpr (std::is_same_v<T, C128>)
+      return {mean(sum.real()), mean(sum.imag())};
+    else
+      return mean(sum);
   }
 };
 
@@ -45,7 +52,7 @@ inline double squared(const C128& v) { return v.real() * v.real() + v.imag() * v
 // Squared deviations from the mean, which a first walk has found.
 template <class T>
 struct Variance {
-  int64_t correction;
+  double correction;
   bool root;  // the standard deviation
   using In = T;
   using Given = T;
@@ -61,14 +68,14 @@ struct Variance {
   void add(double& into, double part) const { into += part; }
   double finish(double sum, int64_t count) const {
     if (count == 0) return std::numeric_limits<double>::quiet_NaN();
-    double v = sum / std::max(static_cast<double>(count) - static_cast<double>(correction), 0.0);
+    double v = sum / std::max(static_cast<double>(count) - correction, 0.0);
     return root ? std::sqrt(v) : v;
   }
 };
 
-int64_t correctionOf(const KernelCall& call) {
+double correctionOf(const KernelCall& call) {
   size_t i = argumentIndex(call.op(), "correction");
-  if (i < call.size()) return call.isNone(i) ? 1 : call.integer(i);
+  if (i < call.size()) return call.isNone(i) ? 1 : call.number(i);
   return call.flag(argumentIndex(call.op(), "unbiased"));
 }
 
@@ -85,7 +92,7 @@ template <bool kRoot, bool kWithMean>
 void varianceKernel(KernelCall& call) {
   ReductionCall r(call);
   Tensor mean = kWithMean ? call.out(1) : Tensor();
-  int64_t correction = correctionOf(call);
+  const double correction = correctionOf(call);
   if (isComplex(r.in.dtype()))
     varianceInto<C128>(r.in, r.dims, r.out, mean, {correction, kRoot});
   else

@@ -132,6 +132,7 @@ const Operator& viewOf(const Operator& copy) {
   std::string name = copy.fullName();
   name.erase(name.find(kEnding), kEnding.size());
   if (copy.outCount()) name.erase(name.rfind("out") - 1);  // ".out", "_out"
+  if (name == "aten::view") name = "aten::reshape";        // of what no view could show
   const Operator* view = copy.registry().builtIn().find(name);
   TS_CHECK(view && view->isImplemented());
   return *view;
@@ -226,6 +227,7 @@ void registerCopyingOps(OpRegistry& ops) {
                       "aten::split_with_sizes_copy",
                       "aten::squeeze_copy",
                       "aten::squeeze_copy.dim",
+                      "aten::squeeze_copy.dims(Tensor self, int[] dim) -> Tensor",
                       "aten::t_copy",
                       "aten::transpose_copy.int",
                       "aten::unbind_copy.int",

@@ -262,8 +262,9 @@ void interleaveIndicesKernel(KernelCall& call) {
 // (self, repeats, dim, output_size): `repeats` has one number for all, or one for each slice.
 void interleaveSelf(KernelCall& call, const Tensor& repeats) {
   Tensor t = contiguous(call.tensor(0));
+  call.require(t.rank() > 0 || call.isNone(2), "Dimension specified as {} but tensor has no dimensions",
+               call.isNone(2) ? 0 : call.integer(2));
   int64_t dim = call.isNone(2) ? 0 : call.dim(2, t.rank());
-  call.require(t.rank() > 0 || call.isNone(2), "dimension specified but tensor has no dimensions");
   if (call.isNone(2)) t = reshaped(t, Dims{t.numel()});
   int64_t size = t.sizes()[dim];
   call.require(repeats.rank() <= 1, "repeats must be 0-dim or 1-dim tensor, not one of {} dimensions", repeats.rank());
@@ -286,7 +287,9 @@ void inferInterleaveInt(InferCall& call) {
   if (!call.constant(1) || !call.constant(2)) return call.resultOfUnknownRank(t.dtype);
   int64_t repeats = call.integer(1);
   call.require(repeats >= 0, "repeats must be non-negative");
-  if (call.isNone(2) || t.rank() == 0) {
+  call.require(t.rank() > 0 || call.isNone(2), "Dimension specified as {} but tensor has no dimensions",
+               call.isNone(2) ? 0 : call.integer(2));
+  if (call.isNone(2)) {
     return call.result(t.dtype, Dims{(elementCount(t.sizes) * SizeExpression(repeats)).size()});
   }
   Dims sizes(t.sizes);
@@ -299,7 +302,7 @@ void inferInterleaveInt(InferCall& call) {
 void convertInterleaveInt(ConvertCall& call) {
   Tensor t = call.tensor(0);
   if (t.numel() == 0 || call.integer(1) < 1) return convertToKernel(call, "nothing is repeated");
-  const bool isFlat = call.isNone(2) || t.rank() == 0;
+  const bool isFlat = call.isNone(2);
   if (isFlat) t = call.compute("aten::reshape", {t, intList(Dims{-1})}).toTensor();
   const int64_t dim = isFlat ? 0 : call.dim(2, t.rank());
   Dims sizes(t.sizes());
