@@ -1,5 +1,6 @@
 // Numbers in a row: arange, range, linspace, logspace.
 #include "ir/values/size_expression.h"
+#include "runtime/ops/call_op.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/generate.h"
 #include "runtime/reference/loops/copy.h"
@@ -121,10 +122,32 @@ void rangeKernel(KernelCall& call) {
 
 // ---- linspace, logspace: start, end, steps, (base,) dtype ... ----
 
+// The dtype of a bound, which is a number or a tensor that holds one.
+DType boundType(const InferCall& call, size_t i) {
+  return call.isTensor(i) ? call.tensor(i).dtype : call.scalarType(i);
+}
+
+void checkBounds(const InferCall& call) {
+  static constexpr const char* kNames[] = {"start", "end"};
+  std::string given;
+  bool isWrong = false;
+  for (size_t i = 0; i < 2; ++i) {
+    if (!call.isTensor(i) || !call.tensor(i).hasRank) continue;
+    const size_t rank = call.tensor(i).rank();
+    given += fmt::format("{}{} with {} dimension(s)", given.empty() ? "" : " and ", kNames[i], rank);
+    isWrong |= rank > 0;
+  }
+  call.require(!isWrong, "{} only supports 0-dimensional start and end tensors, but got {}.", call.op().kind().name(),
+               given);
+}
+
 template <size_t kDType>
 void inferSpace(InferCall& call) {
-  bool complex = isComplex(call.scalarType(0)) || isComplex(call.scalarType(1));
-  DType dtype = optionsDType(call, kDType, complex ? DType::Complex64 : DType::Float32);
+  checkBounds(call);
+  const DType start = boundType(call, 0), end = boundType(call, 1);
+  const bool complex = isComplex(start) || isComplex(end);
+  const bool isUntold = start == DType::Undefined || end == DType::Undefined;
+  DType dtype = optionsDType(call, kDType, complex ? DType::Complex64 : isUntold ? DType::Undefined : DType::Float32);
   call.require(!complex || isComplex(dtype), "{}: complex limits can't be safely cast to {}", call.op().kind().text(),
                graphName(dtype));
   int64_t steps = call.constant(2) ? call.integer(2) : integerAsSize(call.size(2));
@@ -193,6 +216,17 @@ void logspaceKernel(KernelCall& call) {
   });
 }
 
+// The same of bounds that are tensors.
+template <const char* kOperator>
+void spaceOfTensors(KernelCall& call) {
+  std::vector<IValue> arguments;
+  for (size_t i = 0; i < call.size(); ++i)
+    arguments.push_back(i < 2 && call.argument(i).isTensor() ? numberOf(call.tensor(i)) : call.argument(i));
+  call.setResult(invoke(call, kOperator, std::span(arguments)));
+}
+
+constexpr char kLinear[] = "aten::linspace", kPowers[] = "aten::logspace";
+
 }  // namespace
 
 void registerSequencesOps(OpRegistry& ops) {
@@ -206,6 +240,18 @@ void registerSequencesOps(OpRegistry& ops) {
   add("aten::range.step", inferRange<3, true>, rangeKernel<3>);
   add("aten::linspace", inferSpace<3>, linspaceKernel);
   add("aten::logspace", inferSpace<4>, logspaceKernel);
+
+#define TS_OPTIONS \
+  ", *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"
+#define TS_BOUNDS(overload, bounds)                                                                            \
+  add("aten::linspace." overload "(" bounds ", int steps" TS_OPTIONS, inferSpace<3>, spaceOfTensors<kLinear>); \
+  add("aten::logspace." overload "(" bounds ", int steps, float base=10." TS_OPTIONS, inferSpace<4>,           \
+      spaceOfTensors<kPowers>)
+  TS_BOUNDS("Tensor_Tensor", "Tensor start, Tensor end");
+  TS_BOUNDS("Tensor_Scalar", "Tensor start, Scalar end");
+  TS_BOUNDS("Scalar_Tensor", "Scalar start, Tensor end");
+#undef TS_BOUNDS
+#undef TS_OPTIONS
 }
 
 }  // namespace tscompile
