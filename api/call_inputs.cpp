@@ -7,14 +7,11 @@
 #include <fmt/core.h>
 
 namespace tscompile {
-namespace {
 
 std::string_view withoutNumber(std::string_view name) {
   size_t end = name.find_last_not_of("0123456789");
   return end != std::string_view::npos && end + 1 < name.size() && name[end] == '.' ? name.substr(0, end) : name;
 }
-
-}  // namespace
 
 bool CallInputs::areComplete(std::span<const IValue> given) const {
   if (given.size() != wanted_.size()) return false;
@@ -26,10 +23,16 @@ bool CallInputs::areComplete(std::span<const IValue> given) const {
   return true;
 }
 
+const IValue* CallInputs::defaultOf(size_t input) const {
+  auto known = defaults_.find(wanted_[input].name);
+  if (known == defaults_.end()) known = defaults_.find(std::string(withoutNumber(wanted_[input].name)));
+  // None is no default any more of what was compiled for a tensor.
+  const bool fits = known != defaults_.end() && !(known->second.isNone() && wanted_[input].type->isTensor());
+  return fits ? &known->second : nullptr;
+}
+
 bool CallInputs::isOptional(size_t input) const {
-  return defaults_.contains(wanted_[input].name) ||
-         defaults_.contains(std::string(withoutNumber(wanted_[input].name))) ||
-         isInstance(IValue(), wanted_[input].type);
+  return defaultOf(input) || isInstance(IValue(), wanted_[input].type);
 }
 
 std::optional<size_t> CallInputs::find(std::string_view name) const {
@@ -69,13 +72,12 @@ Result<std::vector<IValue>> CallInputs::complete(std::vector<std::optional<IValu
         error.note("a tensor is written as 2x3:f32=[1 2 3; 4 5 6], 2x3:f32:randn or @FILE.npy");
       return Failed{};
     }
-    auto standard = defaults_.find(input.name);
-    if (standard == defaults_.end()) standard = defaults_.find(std::string(withoutNumber(input.name)));
-    if (standard == defaults_.end() && !isInstance(IValue(), input.type)) {
+    const IValue* standard = defaultOf(i);
+    if (!standard && !isInstance(IValue(), input.type)) {
       diagnostics.error(fmt::format("input %{} was not given", input.name), ErrorKind::Input);
       return Failed{};
     }
-    out.push_back(standard == defaults_.end() ? IValue() : standard->second);
+    out.push_back(standard ? *standard : IValue());
   }
   return out;
 }

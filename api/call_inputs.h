@@ -13,6 +13,9 @@
 
 namespace tscompile {
 
+// A name as the source has it: "x" for "x.1".
+std::string_view withoutNumber(std::string_view name);
+
 class CallInputs {
  public:
   // `method` was prepared of `module` by this name.
@@ -31,6 +34,7 @@ class CallInputs {
   const std::map<std::string, IValue>& defaults() const { return defaults_; }
   // Whether a call may leave the input out.
   bool isOptional(size_t input) const;
+  const IValue* defaultOf(size_t input) const;  // null: there is none
   // The input of this name; also without the ".1" that PyTorch appends to names, where that is one input's.
   std::optional<size_t> find(std::string_view name) const;
 

@@ -73,7 +73,9 @@ void compute(const ForeignOperator& op, KernelCall& call) {
 }
 
 UserOperator userOperatorOf(const std::shared_ptr<const ForeignOperator>& op) {
-  return {.schema = op->schema, .kernel = [op](KernelCall& call) { compute(*op, call); }, .dtypes = {}};
+  UserOperator out{.schema = op->schema, .kernel = [op](KernelCall& call) { compute(*op, call); }, .dtypes = {}};
+  if (op->infer) out.infer = [op](InferCall& call) { op->infer(call); };
+  return out;
 }
 
 bool addRules(const std::string& given, const Limits& limits, Extensions& out, Diagnostics& diagnostics) {

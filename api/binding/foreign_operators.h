@@ -17,6 +17,9 @@ struct ForeignOperator {
   // kept. Called by several threads at once. Throws ExecutionError.
   std::function<std::vector<IValue>(std::span<const IValue* const> arguments, std::span<const Argument> results)>
       compute;
+  // Tells dtype and sizes of the results of what is known of the arguments, as UserOperator::infer does. Null: they are
+  // known when the function has run.
+  std::function<void(InferCall&)> infer = nullptr;
 };
 
 // For all that is loaded from now on in this process; takes the place of one of the same name. False after reporting

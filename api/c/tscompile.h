@@ -25,7 +25,7 @@ extern "C" {
 #define TSCOMPILE_API __attribute__((visibility("default")))
 
 /* Grows with each addition. */
-#define TSCOMPILE_C_VERSION 5
+#define TSCOMPILE_C_VERSION 6
 /* The TSCOMPILE_C_VERSION of the library that is loaded, and the version of tscompile ("0.1.0"). */
 TSCOMPILE_API uint32_t tscompile_c_version(void);
 TSCOMPILE_API const char* tscompile_version(void);
@@ -188,6 +188,38 @@ typedef tscompile_status (*tscompile_operator)(void* user_data, const tscompile_
  * Since version 3. */
 TSCOMPILE_API tscompile_status tscompile_register_operator(const char* schema, tscompile_operator function,
                                                            void* user_data, tscompile_error** error);
+
+/* What a shape function is called with, and tells dtypes and sizes of the results to. While a model is analysed some
+ * sizes and numbers are not known: they are below 0, and may be passed on as they are; TSCOMPILE_OPEN is any size. */
+typedef struct tscompile_shapes tscompile_shapes;
+#define TSCOMPILE_OPEN (-1)
+
+/* Called before each run of the operator, when all is known, and while models are analysed. Returns another status, and
+ * writes why to `message`, where the arguments are refused. Results that it says nothing of are known when the function
+ * of the operator has run. May be called by several threads at once. */
+typedef tscompile_status (*tscompile_operator_shapes)(void* user_data, tscompile_shapes* shapes, char* message,
+                                                      size_t room);
+
+/* The same with a shape function: engines can hold the operator, and what follows it is planned. Since version 6. */
+TSCOMPILE_API tscompile_status tscompile_register_shaped_operator(const char* schema, tscompile_operator function,
+                                                                  tscompile_operator_shapes shapes, void* user_data,
+                                                                  tscompile_error** error);
+
+/* Whether argument `index` of the schema is a tensor. Then `out` has its dtype (or TSCOMPILE_UNKNOWN_DTYPE), its rank
+ * (-1: not known) and sizes, which are of use until the shape function returns; neither strides nor elements. */
+TSCOMPILE_API int tscompile_shapes_tensor(const tscompile_shapes* shapes, size_t index, tscompile_tensor* out);
+/* The items of an argument that is a list of tensors; 0 while it is not known. */
+TSCOMPILE_API size_t tscompile_shapes_count(const tscompile_shapes* shapes, size_t index);
+TSCOMPILE_API int tscompile_shapes_item(const tscompile_shapes* shapes, size_t index, size_t item,
+                                        tscompile_tensor* out);
+/* Whether an argument that is an int is known. One that is not is written as a size that may be passed on. */
+TSCOMPILE_API int tscompile_shapes_int(const tscompile_shapes* shapes, size_t index, int64_t* out);
+/* An argument that is known, tensors and lists of them apart; a handle of its own. NULL while it is not. */
+TSCOMPILE_API tscompile_value* tscompile_shapes_value(const tscompile_shapes* shapes, size_t index);
+/* Result `index` is a tensor of this dtype and these sizes. A rank of -1 leaves the sizes open. TSCOMPILE_USAGE where
+ * there are no such results, dtypes or sizes. */
+TSCOMPILE_API tscompile_status tscompile_shapes_result(tscompile_shapes* shapes, size_t index, tscompile_dtype dtype,
+                                                       int32_t rank, const int64_t* sizes);
 
 /* ---- modules ---- */
 

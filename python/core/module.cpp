@@ -8,6 +8,7 @@
 #include "api/engine_file.h"
 #include "api/forgotten_weights.h"
 #include "ir/support/quantities.h"
+#include "ir/support/text.h"
 #include "ir/values/error.h"
 #include "python/core/operators.h"
 #include "python/core/run_settings.h"
@@ -70,10 +71,20 @@ RunOptions optionsOf(const RunSettings& s) {
   if (s.memoryLimit) out.memoryLimit = *s.memoryLimit;
   if (s.timeLimit) out.timeLimit = *s.timeLimit;
   out.seed = s.seed;
-  out.threads = std::max(s.threads, 0);
+  out.threads = threadsOf(s.threads);
   out.print = writeOut;
   out.warn = warn;
   return out;
+}
+
+std::string noInputText(const std::string& name, const std::vector<ValueInfo>& wanted) {
+  NearestName nearest(name);
+  for (const ValueInfo& input : wanted) nearest.consider(std::string(withoutNumber(input.name)));
+  for (const char* option : {"threads", "seed", "time_limit", "memory_limit"}) nearest.consider(option);
+  if (nearest.found()) return "the method has no input '" + name + "', did you mean '" + nearest.name() + "'?";
+  if (wanted.empty()) return "the method has no input '" + name + "', it takes none";
+  return "the method has no input '" + name + "', it takes " +
+         join(wanted, ", ", [](const ValueInfo& input) { return std::string(withoutNumber(input.name)); });
 }
 
 // What a call of Python gives, as the method's inputs.
@@ -88,7 +99,7 @@ std::vector<IValue> inputsOf(const PyMethod& m, nb::handle args, nb::handle name
     for (auto [key, value] : nb::borrow<nb::dict>(named)) {
       const std::string name = nb::cast<std::string>(key);
       std::optional<size_t> at = m.call.find(name);
-      if (!at) throw nb::type_error(("the method has no input '" + name + "'").c_str());
+      if (!at) throw nb::type_error(noInputText(name, wanted).c_str());
       if (given[*at]) throw nb::type_error(("input '" + name + "' was given twice").c_str());
       given[*at] = fromPython(value, wanted[*at].type);
     }

@@ -92,4 +92,9 @@ std::optional<uint64_t> memoryLimitOf(nb::handle given) {
   return limitOfText<uint64_t>("memory_limit", "bytes, or a text such as '512M'", given, parseSize);
 }
 
+int threadsOf(int given) {
+  if (given >= 0) return given;
+  throw nb::value_error(("threads takes a number from 1 up, or 0 for all, not " + std::to_string(given)).c_str());
+}
+
 }  // namespace tscompile::python

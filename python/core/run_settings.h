@@ -12,6 +12,8 @@ namespace tscompile::python {
 // None for what is as good as none: infinity, and more than nanoseconds can count from now.
 std::optional<std::chrono::nanoseconds> timeLimitOf(nanobind::handle given);
 std::optional<uint64_t> memoryLimitOf(nanobind::handle given);
+// 0: one for each processor. Throws ValueError for less.
+int threadsOf(int given);
 
 // Called where the module is made, which is in the thread that Python hands signals to.
 void rememberMainThread();

@@ -24,7 +24,7 @@ struct PyTexts {
 PyTexts load(const std::string& folder, const std::string& tokenizer, const Texts& plugins, int threads,
              nb::object timeLimit, nb::object memoryLimit) {
   LanguageModel::Options options;
-  options.threads = std::max(threads, 0);
+  options.threads = threadsOf(threads);
   if (std::optional<uint64_t> bytes = memoryLimitOf(memoryLimit)) options.run.memoryLimit = *bytes;
   options.run.timeLimit = timeLimitOf(timeLimit);
   Diagnostics diagnostics;

@@ -36,6 +36,7 @@ from tscompile._errors import (  # noqa: E402
     UnsupportedError,
 )
 from tscompile._language import LanguageModel  # noqa: E402
+from tscompile._shapes import TensorType  # noqa: E402
 
 __version__ = _core.version()
 __all__ = [
@@ -54,6 +55,7 @@ __all__ = [
     "Partition",
     "Session",
     "Tensor",
+    "TensorType",
     "UnsupportedError",
     "compile",
     "load",
@@ -109,8 +111,11 @@ def _ranges(inputs: Any, method: Method) -> tuple[list[str], list[str]]:
     if isinstance(inputs, Mapping):
         named = [(_full_name(name, method), value) for name, value in inputs.items()]
     else:
-        tensors = [i["name"] for i in method.inputs if i["type"].split("(")[0] in _TENSOR_TYPES]
         given = list(inputs)
+        types = {i["name"]: i["type"] for i in method.inputs}
+        tensors = [name for name, type in types.items() if type.split("(")[0] in _TENSOR_TYPES]
+        if len(given) > len(tensors):  # those that may be left out, too
+            tensors = [name for name, type in types.items() if type.removesuffix("?").split("(")[0] in _TENSOR_TYPES]
         if len(given) > len(tensors):
             raise ValueError(f"the method has {len(tensors)} inputs that are tensors, and sizes were given for {len(given)}")
         named = list(zip(tensors, given))
@@ -326,7 +331,7 @@ def load(
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-def operator(schema: str) -> Callable[[_Function], _Function]:
+def operator(schema: str, shapes: Callable[..., Any] | None = None) -> Callable[[_Function], _Function]:
     """Makes a function an operator of yours, for all that is loaded from then on:
 
         @tscompile.operator("mylib::foo(Tensor x, float by=1.5) -> Tensor")
@@ -335,10 +340,19 @@ def operator(schema: str) -> Callable[[_Function], _Function]:
 
     It is called with all arguments of the schema by position, tensors as tscompile.Tensor, and gives one result, or a
     tuple of them. It writes to arguments that the schema says are written, `Tensor(a!) x`, and to no others.
+
+    `shapes` tells what the results will be, so that engines can hold the operator and plan what follows:
+
+        @tscompile.operator("mylib::pairs(Tensor x) -> Tensor",
+                            shapes=lambda x: tscompile.TensorType((x.shape[0] // 2, *x.shape[1:]), x.dtype))
+
+    It is called with the same arguments, tensors as TensorType. `x` itself is a result like x, and None one that is
+    known only when the function has run. While a model is analysed sizes and numbers may be open: they can be computed
+    with and passed on, and a shape function that asks for their values ends there.
     """
 
     def register(function: _Function) -> _Function:
-        _core.register_operator(schema, function)
+        _core.register_operator(schema, function, shapes)
         return function
 
     return register

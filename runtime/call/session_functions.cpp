@@ -2,6 +2,9 @@
 
 #include "runtime/call/foreign_code.h"
 
+#include <fmt/core.h>
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <exception>
 #include <new>
@@ -151,6 +154,11 @@ void checkNewMemory(const Operator& op, const InferCall& inferred, std::span<con
 
 }  // namespace
 
+// "Float(2, 3)"
+static std::string tensorText(DType dtype, DimSpan sizes) {
+  return fmt::format("{}({})", dtype == DType::Undefined ? "Tensor" : graphName(dtype), fmt::join(sizes, ", "));
+}
+
 void checkSessionResults(const Operator& op, const InferCall& inferred, std::span<const IValue> results) {
   // Plugins, which may be forgotten, may give fewer rows than they told; what holds them checks that.
   const bool maySizesDiffer = !op.def().session->lifetime.expired();
@@ -166,7 +174,9 @@ void checkSessionResults(const Operator& op, const InferCall& inferred, std::spa
                     typeText(type));
     if (!maySizesDiffer && inferred.inferred(i).kind == Kind::Tensor && result.isTensor() && result.tensorImpl() &&
         !fits(result, inferred.inferred(i).tensor))
-      inferred.fail("its kernel gave result {} another dtype or other sizes than its inference told", i + 1);
+      inferred.fail("its kernel gave {} as result {}, where its inference told {}",
+                    tensorText(result.toTensor().dtype(), result.toTensor().sizes()), i + 1,
+                    tensorText(inferred.inferred(i).tensor.dtype, inferred.inferred(i).tensor.sizes));
   }
   checkNewMemory(op, inferred, results);
 }

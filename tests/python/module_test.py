@@ -366,6 +366,70 @@ class Operators(unittest.TestCase):
             model.compile([x]).save(path)
             self.assertEqual(tscompile.load(path)(x).tolist(), [0, 4])
 
+    def test_shape_functions_let_them_into_engines(self):
+        seen = []
+
+        def halved(x, by):
+            seen.append(x)
+            return tscompile.TensorType((x.shape[0] // 2, *x.shape[1:]), x.dtype)
+
+        @tscompile.operator("mylib::pairs(Tensor x, float by=1.5) -> Tensor", shapes=halved)
+        def pairs(x, by):
+            x = np.asarray(x)
+            return (x[0::2] + x[1::2]) * np.float32(by)
+        x = np.arange(24, dtype=np.float32).reshape(6, 4) - 5
+        want = np.tanh(pairs(np.maximum(x, 0), 2))
+        model = tscompile.load(
+            "graph(%x : Tensor):\n  %b : float = prim::Constant[value=2.]()\n  %r : Tensor = aten::relu(%x)\n"
+            "  %y : Tensor = mylib::pairs(%r, %b)\n  %t : Tensor = aten::tanh(%y)\n  return (%t)\n")
+        for sizes in ([x], None, ["2..8x4"]):
+            np.testing.assert_allclose(model.compile(sizes)(x).numpy(), want, rtol=1e-6)
+        cut = model.partition(["2..8x4"])
+        self.assertEqual(cut.coverage, 1)
+        self.assertEqual(cut.to_dict()["segments"][0]["outputs"][0]["type"], "Float(*, 4)")
+        self.assertTrue(any("?" in repr(s) for s in seen))
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "model.tse")
+            model.compile(["2..8x4"]).save(path)
+            np.testing.assert_allclose(tscompile.load(path)(x).numpy(), want, rtol=1e-6)
+
+    def test_shape_functions_may_say_less_or_fail(self):
+        x = np.ones((2, 3), np.float32)
+        np_like = lambda x: np.zeros(x.shape, x.dtype)
+
+        def asks(x):
+            return x if x.shape[0] > 1 else None
+
+        def refuses(x):
+            if x.ndim != 4:
+                raise ValueError("x is to have 4 dimensions")
+            return x
+        for shapes in (None, lambda x: None, lambda x: x, np_like, asks, lambda x: tscompile.TensorType(x.shape, np.float32)):
+            tscompile.operator("mylib::twice(Tensor x) -> Tensor", shapes)(lambda x: np.asarray(x) * 2)
+            model = self.calling("mylib::twice(%r)")
+            for each in (model, model.compile([x]), model.compile(["1..4x3"]), model.compile()):
+                self.assertEqual(each(x).tolist(), [[2, 2, 2]] * 2)
+        for shapes, said in ((lambda x: tscompile.TensorType((1, 2), x.dtype), "gave Float\\(2, 3\\) as result 1, .* Float\\(1, 2\\)"),
+                             (lambda x: tscompile.TensorType((-1, 2), x.dtype), "ValueError: a size is -1"),
+                             (lambda x: tscompile.TensorType((1, 2), "float33"), "there is no dtype 'float33'"),
+                             (lambda x: object(), "TypeError: a shape function gives"),
+                             (refuses, "ValueError: x is to have 4 dimensions")):
+            tscompile.operator("mylib::twice(Tensor x) -> Tensor", shapes)(lambda x: np.asarray(x) * 2)
+            with self.assertRaisesRegex(tscompile.Error, said):
+                self.calling("mylib::twice(%r)")(x)
+
+        def lists(xs, n, sizes):
+            return [tscompile.TensorType((n, *x.shape[1:]), x.dtype) for x in xs], len(xs)
+        tscompile.operator("mylib::heads(Tensor[] xs, int n, int[] sizes) -> (Tensor[], int)", lists)(
+            lambda xs, n, sizes: ([np.asarray(x)[:n] for x in xs], len(xs)))
+        model = tscompile.load(
+            "graph(%x : Tensor):\n  %n : int = prim::Constant[value=1]()\n  %s : int[] = prim::ListConstruct(%n)\n"
+            "  %xs : Tensor[] = prim::ListConstruct(%x, %x)\n  %h : Tensor[], %c : int = mylib::heads(%xs, %n, %s)\n"
+            "  %y : Tensor = aten::cat(%h, %n)\n  return (%y, %c)\n")
+        for each in (model, model.compile([x]), model.compile(["1..4x3"])):
+            y, count = each(x)
+            self.assertEqual((y.shape, count), ((1, 6), 2))
+
     def test_give_what_the_schema_says(self):
         tscompile.operator("mylib::both(Tensor x) -> (Tensor, int)")(lambda x: (np.asarray(x)[:1], x.size))
         tscompile.operator("mylib::floats(Tensor x) -> float[]")(lambda x: [1, 2])
@@ -542,7 +606,7 @@ class Document(unittest.TestCase):
                         exec(block, names)
             finally:
                 os.chdir(here)
-        self.assertEqual(len(blocks), 6)
+        self.assertEqual(len(blocks), 7)
         self.assertEqual(np.asarray(names["engine"](names["x"])).argmax(), 7)
         self.assertIn(str(names["model"].inputs).replace("'", '"'), text)
 
@@ -561,7 +625,10 @@ class Runs(unittest.TestCase):
                                   ({"time_limit": [1]}, TypeError, "time_limit takes seconds, or a text such as '500ms', not list"),
                                   ({"memory_limit": 1.5}, TypeError, "memory_limit takes bytes, or a text such as '512M', not float"),
                                   ({"memory_limit": "much"}, ValueError, "memory_limit takes bytes, or a text such as '512M', not 'much'"),
-                                  ({"memory_limit": -1}, ValueError, "memory_limit takes bytes from 0 up to 2**64 - 1")):
+                                  ({"memory_limit": -1}, ValueError, "memory_limit takes bytes from 0 up to 2**64 - 1"),
+                                  ({"thread": 1}, TypeError, "the method has no input 'thread', did you mean 'threads'?"),
+                                  ({"bias": 1}, TypeError, "the method has no input 'bias', it takes x, scale"),
+                                  ({"threads": -1}, ValueError, "threads takes a number from 1 up, or 0 for all, not -1")):
             with self.assertRaisesRegex(kind, re.escape(says)):
                 tscompile.load(GRAPH).run(np.ones(3, np.float32), 1.0, **wrong)
         for no_limit in (float("inf"), float("nan"), 1e10, 1e300):

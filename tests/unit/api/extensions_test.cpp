@@ -497,7 +497,7 @@ TEST(Extensions, OperatorsGiveWhatTheirSchemaSays) {
   EXPECT_EQ(runOf(like, [](KernelCall& call) { call.setResult(IValue(int64_t{1})); }),
             "mine::f: its kernel gave int as result 1, which is Tensor");
   EXPECT_EQ(runOf(like, [](KernelCall& call) { call.setResult(sample({3})); }),
-            "mine::f: its kernel gave result 1 another dtype or other sizes than its inference told");
+            "mine::f: its kernel gave Float(3) as result 1, where its inference told Float(2, 3)");
   const char* shared =
       "mine::f: its kernel gave memory of an argument or of another result as result 1, which the schema says is new: "
       "return a clone";

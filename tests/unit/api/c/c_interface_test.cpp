@@ -571,6 +571,102 @@ TEST(CInterface, OperatorsOfTheCallerRun) {
   EXPECT_NE(std::string(report).find("mylib::shifted has no shape function"), std::string::npos) << report;
 }
 
+// As many elements as its argument has, doubled in the dimension that is an argument.
+tscompile_status repeatedShapes(void*, tscompile_shapes* shapes, char* message, size_t room) {
+  tscompile_tensor x = {};
+  x.size = sizeof x;
+  int64_t dim = 0;
+  if (!tscompile_shapes_tensor(shapes, 0, &x) || x.rank < 0 || !tscompile_shapes_int(shapes, 1, &dim))
+    return TSCOMPILE_OK;
+  if (dim >= x.rank) {
+    std::snprintf(message, room, "there is no dimension %d", static_cast<int>(dim));
+    return TSCOMPILE_MODEL;
+  }
+  std::vector<int64_t> sizes(x.sizes, x.sizes + x.rank);
+  int64_t& repeated = sizes[static_cast<size_t>(dim)];
+  repeated = repeated < 0 ? TSCOMPILE_OPEN : 2 * repeated;
+  return tscompile_shapes_result(shapes, 0, x.dtype, x.rank, sizes.data());
+}
+
+TEST(CInterface, ShapeFunctionsLetOperatorsIntoEngines) {
+  auto repeated = [](void*, const tscompile_value* const* arguments, size_t, tscompile_value** results, size_t, char*,
+                     size_t) -> tscompile_status {
+    tscompile_tensor x = {};
+    x.size = sizeof x;
+    tscompile_value_get_tensor(arguments[0], &x);
+    const auto count = static_cast<size_t>(x.sizes[0]);
+    std::vector<float> y(static_cast<float*>(x.data), static_cast<float*>(x.data) + count);
+    y.insert(y.end(), y.begin(), y.begin() + static_cast<std::ptrdiff_t>(count));
+    const int64_t sizes[] = {2 * x.sizes[0]};
+    x.data = y.data(), x.sizes = sizes, x.strides = nullptr;
+    return tscompile_value_tensor_copy(&x, results, nullptr);
+  };
+  ASSERT_EQ(tscompile_register_shaped_operator("mylib::repeated(Tensor x, int dim) -> Tensor", repeated, repeatedShapes,
+                                               nullptr, nullptr),
+            TSCOMPILE_OK);
+  auto calling = [](int dim) {
+    return load("graph(%x : Tensor):\n  %d : int = prim::Constant[value=" + std::to_string(dim) +
+                "]()\n  %r : Tensor = aten::relu(%x)\n  %y : Tensor = mylib::repeated(%r, %d)\n"
+                "  %z : Tensor = aten::neg(%y)\n  return (%z)\n");
+  };
+  const Module module = calling(0);
+  const Value x = parse("2:f32=[-1 2]");
+  for (const char* sizes : {"2", "1..8"}) {
+    tscompile_compile_options options = {};
+    options.size = sizeof options, options.inputs = &sizes, options.input_count = 1;
+    tscompile_module* made = nullptr;
+    ASSERT_EQ(tscompile_module_compile(module.get(), &options, &made, nullptr), TSCOMPILE_OK);
+    const Module compiled(made);
+    EXPECT_EQ(run(prepare(compiled), {x.get()}), "4:f32=[-0 -2 -0 -2]");
+    char* report = nullptr;
+    ASSERT_EQ(tscompile_module_partition(module.get(), &options, &report, nullptr), TSCOMPILE_OK);
+    const Text json(report);
+    EXPECT_EQ(parseJson(report)["coverage"].number, 1) << report;
+  }
+  EXPECT_NE(run(prepare(calling(1)), {x.get()}).find("mylib::repeated: there is no dimension 1"), std::string::npos);
+}
+
+TEST(CInterface, ShapeFunctionsSeeListsAndTexts) {
+  auto first = [](void*, const tscompile_value* const* arguments, size_t, tscompile_value** results, size_t, char*,
+                  size_t) -> tscompile_status {
+    const Value item(tscompile_value_item(arguments[0], 0));
+    tscompile_tensor x = {};
+    x.size = sizeof x;
+    tscompile_value_get_tensor(item.get(), &x);
+    return tscompile_value_tensor_copy(&x, results, nullptr);
+  };
+  auto shapes = [](void*, tscompile_shapes* s, char* message, size_t room) -> tscompile_status {
+    const Value which(tscompile_shapes_value(s, 1));
+    const char* text = nullptr;
+    size_t length = 0;
+    tscompile_tensor x = {};
+    x.size = sizeof x;
+    if (!which || !tscompile_value_get_string(which.get(), &text, &length) || tscompile_shapes_value(s, 0) ||
+        tscompile_shapes_tensor(s, 0, &x) || tscompile_shapes_item(s, 0, 2, &x)) {
+      std::snprintf(message, room, "which is to be a text");
+      return TSCOMPILE_MODEL;
+    }
+    if (tscompile_shapes_count(s, 0) != 2 || !tscompile_shapes_item(s, 0, 0, &x)) return TSCOMPILE_OK;
+    EXPECT_EQ(tscompile_shapes_result(s, 1, x.dtype, x.rank, x.sizes), TSCOMPILE_USAGE);
+    return tscompile_shapes_result(s, 0, x.dtype, x.rank, x.sizes);
+  };
+  ASSERT_EQ(tscompile_register_shaped_operator("mylib::first(Tensor[] xs, str which) -> Tensor", first, shapes, nullptr,
+                                               nullptr),
+            TSCOMPILE_OK);
+  const Module module = load(
+      "graph(%x : Tensor):\n  %w : str = prim::Constant[value=\"first\"]()\n  %r : Tensor = aten::relu(%x)\n"
+      "  %l : Tensor[] = prim::ListConstruct(%r, %x)\n  %y : Tensor = mylib::first(%l, %w)\n"
+      "  %z : Tensor = aten::neg(%y)\n  return (%z)\n");
+  const char* sizes = "1..8";
+  tscompile_compile_options options = {};
+  options.size = sizeof options, options.inputs = &sizes, options.input_count = 1;
+  char* report = nullptr;
+  ASSERT_EQ(tscompile_module_partition(module.get(), &options, &report, nullptr), TSCOMPILE_OK);
+  const Text json(report);
+  EXPECT_EQ(parseJson(report)["coverage"].number, 1) << report;
+  EXPECT_EQ(run(prepare(module), {parse("2:f32=[-1 2]").get()}), "2:f32=[-0 -2]");
+}
+
 TEST(CInterface, OperatorsOfTheCallerGiveWhatTheirSchemaSays) {
   // Its argument as a new one, nothing, and a list of whole numbers for one of floats.
   auto same = [](void*, const tscompile_value* const* arguments, size_t, tscompile_value** results, size_t, char*,
