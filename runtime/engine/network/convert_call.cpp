@@ -4,6 +4,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <memory>
 #include <unordered_set>
 
 namespace tscompile {
@@ -49,7 +51,18 @@ BufferId NetworkTensors::bufferOf(const Storage* storage) {
   if (auto known = buffers_.find(storage); known != buffers_.end()) return known->second;
   const Narrow& made = narrow_.at(storage);
   const TensorId from = idOf(made.wide), to = network_.addTensor(made.dtype, made.wide.sizes());
+  std::vector<std::unique_ptr<Layer>>& layers = network_.layers;
+  const size_t end = layers.size();
+  size_t at = end;
+  // Whoever asks may have added the layer that is to read it, and not yet told what that one reads and writes.
+  auto isAwaiting = [&](const Layer& layer) {
+    return (layer.inputs.empty() || layer.outputs.empty()) &&
+           std::ranges::none_of(layer.outputs, [&](TensorId t) { return network_[t].buffer == network_[from].buffer; });
+  };
+  while (at > 0 && isAwaiting(*layers[at - 1])) --at;
   addConversion_(network_, made.node, from, to);
+  const auto begin = layers.begin();
+  std::rotate(begin + static_cast<std::ptrdiff_t>(at), begin + static_cast<std::ptrdiff_t>(end), layers.end());
   return buffers_[storage] = network_[to].buffer;
 }
 
