@@ -229,17 +229,20 @@ bool checkCoverage(const Prepared& prepared, const Partition& cut, const Compile
   return false;
 }
 
-// Gives ranges without a name those of the tensors among the inputs.
+// Gives ranges without a name those of the tensors among the inputs, with those that may be left out if there are so
+// many.
 bool nameRanges(std::vector<InputRange>& ranges, const Graph& entry, Diagnostics& diagnostics) {
-  std::vector<const Value*> tensors;
-  for (const Value* v : entry.inputs())
+  std::vector<const Value*> tensors, all;
+  for (const Value* v : entry.inputs()) {
     if (v->type()->isTensor()) tensors.push_back(v);
-  size_t count = 0;
-  for (InputRange& r : ranges) {
-    if (!r.name.empty()) continue;
-    if (count < tensors.size()) r.name = tensors[count]->name();
-    ++count;
+    if (sizedType(v->type())) all.push_back(v);
   }
+  const auto count =
+      static_cast<size_t>(std::ranges::count_if(ranges, [](const InputRange& r) { return r.name.empty(); }));
+  if (count == all.size()) tensors = std::move(all);
+  size_t next = 0;
+  for (InputRange& r : ranges)
+    if (r.name.empty() && next < tensors.size()) r.name = tensors[next++]->name();
   if (count == 0 || count == tensors.size()) return true;
   diagnostics.error(fmt::format("the method takes {} tensors, and {} inputs are described", tensors.size(), count),
                     ErrorKind::Input);

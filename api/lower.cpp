@@ -111,7 +111,7 @@ bool keepsSelf(Graph& graph, const std::string& name) {
 void assumeShapes(Graph& graph, const std::vector<InputRange>& ranges) {
   ShapeOptions shapes = shapeOptions(graph, ranges, false);
   for (size_t i = 0; i < shapes.inputs.size(); ++i)
-    if (shapes.inputs[i] && graph.input(i)->type()->isTensor()) graph.input(i)->setType(shapes.inputs[i]->type);
+    if (shapes.inputs[i]) graph.input(i)->setType(shapes.inputs[i]->type);  // one that may be left out is there
 }
 
 // Keeps the records that were asked for: of nodes that are there, and of calls as they are inlined.

@@ -16,6 +16,11 @@ std::vector<ValueInfo> inputsOf(const Graph& graph) {
   return inputs;
 }
 
+TypePtr sizedType(TypePtr type) {
+  if (type->is(TypeKind::Optional)) type = type->element();
+  return type->isTensor() ? type : nullptr;
+}
+
 size_t findInput(std::span<const ValueInfo> inputs, std::string_view name) {
   if (!name.empty() && name[0] == '%') name.remove_prefix(1);
   for (size_t i = 0; i < inputs.size(); ++i)
@@ -55,7 +60,7 @@ std::optional<InputFault> nameRange(InputRange& range, std::span<const ValueInfo
   const size_t found = findInput(inputs, range.name);
   if (found == kNoInput) return noSuchInput(inputs, range.name);
   const ValueInfo& input = inputs[found];
-  if (!input.type->isTensor())
+  if (!sizedType(input.type))
     return InputFault{"input %" + input.name + " is " + typeText(input.type) + " and has no shape", {}, found};
   range.name = input.name;
   return std::nullopt;

@@ -1,5 +1,6 @@
 #include "api/symbolic_ranges.h"
 
+#include "api/named_inputs.h"
 #include "ir/values/size_symbols.h"
 
 #include <fmt/core.h>
@@ -115,8 +116,9 @@ ShapeOptions shapeOptions(const Graph& graph, const std::vector<InputRange>& ran
   options.inputs.resize(graph.inputs().size());
   for (const InputRange& r : ranges)
     for (size_t i = 0; i < graph.inputs().size(); ++i) {
-      if (graph.input(i)->name() != r.name) continue;
-      DType dtype = r.dtype != DType::Undefined ? r.dtype : graph.input(i)->type()->tensor().dtype;
+      const TypePtr type = graph.input(i)->name() == r.name ? sizedType(graph.input(i)->type()) : nullptr;
+      if (!type) continue;
+      DType dtype = r.dtype != DType::Undefined ? r.dtype : type->tensor().dtype;
       Dims sizes;
       for (size_t d = 0; d < r.most.size(); ++d) sizes.push_back(sizeFor(r, d, largest));
       options.inputs[i] = symbolicTensor(dtype == DType::Undefined ? DType::Float32 : dtype, sizes);

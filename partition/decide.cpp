@@ -382,7 +382,8 @@ void Decider::takesInputs(const Node* node) {
     taken.push_back(v);
     const bool optional = v->type()->is(TypeKind::Optional);
     binding.names.emplace_back(v->name());
-    binding.numbers.push_back(optional ? Remedy::NoneOrValue : Remedy::Value);
+    const bool mayBeTensor = optional && v->type()->element()->isTensor();
+    binding.numbers.push_back(mayBeTensor ? Remedy::NoneOrTensor : optional ? Remedy::NoneOrValue : Remedy::Value);
     if (!unbound.empty()) continue;
     if (!canBeBound(v->type()))
       unbound = Remedy(Remedy::Kind::CannotBind, {v->name()}, {optional});

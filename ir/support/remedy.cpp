@@ -26,6 +26,12 @@ std::string constantsText(const Remedy& r) {
   return someOf(all, " and others");
 }
 
+std::string givenText(const Remedy& r) {
+  const auto optional = std::ranges::find(r.numbers, Remedy::NoneOrTensor);
+  if (optional == r.numbers.end()) return "";
+  return ", or sizes of %" + r.names[static_cast<size_t>(optional - r.numbers.begin())] + " if it is given";
+}
+
 std::string ifNone(const Remedy& r) {
   return r.numbers[0] ? "None in place of %" + r.names[0] + " if it is None; " : "";
 }
@@ -145,6 +151,7 @@ std::string plainWords(const Remedy& r) {
     case Kind::AllowMarked:
       return "leave out " + (r.names.empty() ? "what names it" : marksText(r));
     case Kind::ReplaceInputs:
+      return constantsText(r) + givenText(r);
     case Kind::SupplyInputs:
       return constantsText(r);
     case Kind::CannotBind:

@@ -52,7 +52,7 @@ struct Remedy {
     AskForJson,
     AvoidGains,  // the name of a strategy that does not ask for them
   };
-  enum Binding : uint8_t { Value, NoneValue, NoneOrValue };
+  enum Binding : uint8_t { Value, NoneValue, NoneOrValue, NoneOrTensor };
 
   Remedy() = default;
   Remedy(Kind kind, std::vector<std::string> names = {}, std::vector<int64_t> numbers = {},

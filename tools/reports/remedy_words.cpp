@@ -38,10 +38,18 @@ std::string marksText(const Remedy& r) {
 
 // "compile --bind n=VALUE --bind m=None", at most `most` of them.
 std::string bindText(const Remedy& r, size_t most) {
-  constexpr const char* kValues[] = {"=VALUE", "=None", "=None (or VALUE)"};
+  constexpr const char* kValues[] = {"=VALUE", "=None", "=None (or VALUE)", "=None (or VALUE)"};
   std::string out = "compile";
   for (size_t i = 0; i < std::min(r.names.size(), most); ++i) out += " --bind " + r.names[i] + kValues[r.numbers[i]];
   return r.names.size() > most ? out + " and others" : out;
+}
+
+// ", --shape mask=SIZES says that it is given"
+std::string givenText(const Remedy& r) {
+  const auto optional = std::find(r.numbers.begin(), r.numbers.end(), Remedy::NoneOrTensor);
+  if (optional == r.numbers.end()) return "";
+  const std::string& name = r.names[static_cast<size_t>(optional - r.numbers.begin())];
+  return ", --shape " + name + "=SIZES says that " + (r.names.size() == 1 ? "it" : "%" + name) + " is given";
 }
 
 std::string ifNone(const Remedy& r) {
@@ -111,7 +119,7 @@ std::string commandLineWords(const Remedy& r) {
       return "leave out " + (r.names.empty() ? "what names it" : marksText(r));
     case Kind::ReplaceInputs:
       return bindText(r, SIZE_MAX) +
-             (r.names.size() == 1 ? " puts a constant in its place" : " puts constants in their places");
+             (r.names.size() == 1 ? " puts a constant in its place" : " puts constants in their places") + givenText(r);
     case Kind::SupplyInputs:
       return bindText(r, 3);
     case Kind::CannotBind:

@@ -68,7 +68,7 @@ void addSizes(PartitionSpec& spec, std::span<const ValueInfo> infos, std::span<c
   for (size_t i = 0; i < std::min(infos.size(), values.size()); ++i) {
     const bool isSaid = std::any_of(spec.shapes.begin(), spec.shapes.end(),
                                     [&](const InputRange& r) { return r.name == infos[i].name; });
-    if (isSaid || !values[i].isTensor() || !infos[i].type->isTensor()) continue;
+    if (isSaid || !values[i].isTensor() || !values[i].tensorImpl() || !sizedType(infos[i].type)) continue;
     const Tensor& t = values[i].toTensor();
     const Dims sizes(t.sizes().begin(), t.sizes().end());
     spec.shapes.push_back({infos[i].name, t.dtype(), sizes, sizes});
@@ -87,8 +87,8 @@ std::vector<std::string> inputTexts(std::vector<std::string> texts, const Partit
       return inputs.size() == 1 || findInput(inputs, std::string_view(t).substr(0, t.find('='))) == own;
     });
     if (given) continue;
-    const TypePtr type = own == kNoInput ? nullptr : inputs[own].type;
-    DType dtype = r.dtype == DType::Undefined && type && type->isTensor() ? type->tensor().dtype : r.dtype;
+    const TypePtr type = own == kNoInput ? nullptr : sizedType(inputs[own].type);
+    DType dtype = r.dtype == DType::Undefined && type ? type->tensor().dtype : r.dtype;
     if (dtype == DType::Undefined) dtype = DType::Float32;
     texts.push_back(fmt::format("{}{}:{}:{}seed={})", start,
                                 r.most.empty() ? "scalar" : fmt::format("{}", fmt::join(r.most, "x")), shortName(dtype),
