@@ -583,8 +583,7 @@ OptionSpecs benchOptions() {
              {"--duration", "DURATION",
               "how long each measurement takes, such as 500ms or 10s; without a unit: seconds (default: 3s)",
               [](Options& o, const std::string& v) {
-                o.own.of<BenchCommand>().duration =
-                    checked(parseDuration(v), "--duration", "a duration such as 500ms or 10s", v);
+                o.own.of<BenchCommand>().duration = duration("--duration", "500ms or 10s", v);
               }},
          } +
          cuttingOptions();

@@ -40,6 +40,7 @@ class Inspector {
       : session_(session), json_(session.out), isJson_(session.common.json), emitGraph_(emitGraph) {}
 
   int run(const std::vector<std::string>& files) {
+    if (emitGraph_) return printGraphs(files);
     if (isJson_) {
       json_.beginObject();
       field()("schema", "tscompile.inspect/1");
@@ -67,20 +68,15 @@ class Inspector {
     Diagnostics& diagnostics = session_.diagnostics;
     isInput_ = path == "-";
     std::error_code ignored;
-    if (!isInput_ && !emitGraph_ && std::filesystem::is_directory(path, ignored)) return builtModel(path);
+    if (!isInput_ && std::filesystem::is_directory(path, ignored)) return builtModel(path);
     Result<std::string> start = isInput_ ? session_.read(path) : readFileStart(path, kFileKindBytes, diagnostics);
     if (!start) return;
     name_ = isInput_ ? "<stdin>" : path;
     FileKind kind = detectFileKind(std::string_view(*start).substr(0, kFileKindBytes));
-    if ((kind == FileKind::TorchArchive || kind == FileKind::Zip) && !isInput_) {
+    if (isArchive(kind) && !isInput_) {
       Ref<FileMapping> mapping = FileMapping::open(path, diagnostics);
       if (!mapping) return;
       kind = detectWholeFileKind(mapping->bytes(), session_.common.limits);
-    }
-    if (emitGraph_) {
-      if (kind == FileKind::EngineFile && !isInput_) return printGraphOf(path);
-      reportFileKind(name_, "an engine file", kind, diagnostics);
-      return;
     }
     head(kind);
     switch (kind) {
@@ -146,6 +142,8 @@ class Inspector {
     }
   }
 
+  static bool isArchive(FileKind kind) { return kind == FileKind::TorchArchive || kind == FileKind::Zip; }
+
   // Files that are read by their names cannot come from a pipe.
   bool needsFile() {
     if (!isInput_) return true;
@@ -155,8 +153,33 @@ class Inspector {
 
   // ---- engine files ----
 
+  int printGraphs(const std::vector<std::string>& files) {
+    int code = kExitDone;
+    for (const std::string& file : files) {
+      printGraphOf(file);
+      const int now = session_.finish();
+      if (code == kExitDone) code = now;
+    }
+    return code;
+  }
+
   void printGraphOf(const std::string& path) {
-    if (Result<SourcePtr> text = session_.readGraphText(path)) session_.out << (*text)->text();
+    const std::string name = path == "-" ? "<stdin>" : path;
+    Result<std::string> start =
+        path == "-" ? session_.read(path) : readFileStart(path, kFileKindBytes, session_.diagnostics);
+    if (!start) return;
+    FileKind kind = detectFileKind(std::string_view(*start).substr(0, kFileKindBytes));
+    if (kind == FileKind::EngineFile && path != "-") {
+      if (Result<SourcePtr> text = session_.readGraphText(path)) session_.out << (*text)->text();
+      return;
+    }
+    if (Diagnostics unheard; isArchive(kind) && path != "-")
+      if (Ref<FileMapping> mapping = FileMapping::open(path, unheard))
+        kind = detectWholeFileKind(mapping->bytes(), session_.common.limits);
+    Diagnostic& d = reportFileKind(name, "an engine file", kind, session_.diagnostics);
+    if (kind == FileKind::GraphText || kind == FileKind::ModuleDump || kind == FileKind::TorchScript ||
+        kind == FileKind::ExportedProgram)
+      d.note("'tscompile parse' prints the graph of a model");
   }
 
   void engine(const std::string& path) {

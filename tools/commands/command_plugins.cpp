@@ -206,8 +206,7 @@ OptionSpecs pluginsOptions() {
   return OptionSpecs{
       {"--limit-time", "DURATION", "time that each check may take, such as 250ms, 3s or 2min (default: 1min)",
        [](Options& o, const std::string& v) {
-         o.own.of<PluginsCommand>().checkLimit =
-             checked(parseDuration(v), "--limit-time", "a duration such as 250ms, 3s or 2min", v);
+         o.own.of<PluginsCommand>().checkLimit = duration("--limit-time", "250ms, 3s or 2min", v);
        }},
   };
 }

@@ -2,6 +2,7 @@
 #include "api/engine_cut.h"
 #include "api/profile/run_profile.h"
 #include "api/support/deep_copy.h"
+#include "api/value_text.h"
 #include "api/verify.h"
 #include "frontend/files/file_io.h"
 #include "frontend/files/section_file.h"
@@ -66,9 +67,30 @@ double weightBytes(const Graph& graph) {
   return out;
 }
 
+// "f32 [2, 4]", and of containers "{"bias": f32 [4]}".
 std::string givenText(const IValue& value) {
-  if (!value.isTensor()) return "";
-  return std::string(shortName(value.toTensor().dtype())) + " " + dimsText(value.toTensor().sizes());
+  constexpr size_t kMostItems = 8;
+  auto joined = [](const std::vector<std::string>& texts, char open, char close) {
+    std::string out(1, open);
+    for (size_t i = 0; i < texts.size() && i < kMostItems; ++i) out += (i ? ", " : "") + texts[i];
+    if (texts.size() > kMostItems) out += fmt::format(" and {} more", texts.size() - kMostItems);
+    return out + close;
+  };
+  std::vector<std::string> items;
+  if (value.isTensor() && value.tensorImpl())
+    return std::string(shortName(value.toTensor().dtype())) + " " + dimsText(value.toTensor().sizes());
+  if (value.isList() || value.isTuple()) {
+    for (const IValue& item : value.isList() ? value.toList().items : value.toTuple().items)
+      items.push_back(items.size() < kMostItems ? givenText(item) : "");
+    return joined(items, value.isList() ? '[' : '(', value.isList() ? ']' : ')');
+  }
+  if (value.isDict()) {
+    value.toDict().forEach([&](const IValue& key, const IValue& item) {
+      items.push_back(items.size() < kMostItems ? givenText(key) + ": " + givenText(item) : "");
+    });
+    return joined(items, '{', '}');
+  }
+  return abbreviate(valueToText(value), 80);
 }
 
 class Reporter {
@@ -210,8 +232,8 @@ class Reporter {
     size_t at = 0;
     for (const Value* v : entry.inputs())
       if (!v->type()->is(TypeKind::Class))
-        r.inputs.push_back(
-            {shown("%" + v->name()), shown(typeText(v->type())), at < inputs_.size() ? givenText(inputs_[at]) : ""}),
+        r.inputs.push_back({shown("%" + v->name()), shown(typeText(v->type())),
+                            at < inputs_.size() ? shown(givenText(inputs_[at]), 400) : ""}),
             ++at;
     for (const Use& u : entry.outputs())
       r.outputs.push_back({shown("%" + u.value->name()), shown(typeText(u.value->type())), ""});
@@ -391,8 +413,7 @@ OptionSpecs reportOptions() {
               [](Options& o, const std::string& v) { o.run.threads = static_cast<uint64_t>(threadCount(v, v)); }},
              {"--duration", "DURATION", "how long to measure, such as 500ms or 10s (default: 1s)",
               [](Options& o, const std::string& v) {
-                o.own.of<ReportCommand>().duration =
-                    checked(parseDuration(v), "--duration", "a duration such as 500ms or 10s", v);
+                o.own.of<ReportCommand>().duration = duration("--duration", "500ms or 10s", v);
               }},
              settingOption("shape"),
          } +

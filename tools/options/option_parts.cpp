@@ -14,6 +14,14 @@
 namespace tscompile {
 namespace {
 
+[[noreturn]] void wrongDuration(std::string_view option, std::string_view examples, const std::string& text) {
+  UsageError error{fmt::format("{} takes a duration such as {}, not '{}'", option, examples, abbreviate(text, 80))};
+  if (const std::string number(text, 0, text.size() - text.ends_with('m'));
+      number.size() < text.size() && parseDuration(number))
+    error.notes.push_back(fmt::format("minutes are {0}min, and milliseconds {0}ms", number));
+  throw error;
+}
+
 void setLimit(Options& o, const std::string& text) {
   size_t equal = text.find('=');
   if (equal == std::string::npos)
@@ -60,10 +68,10 @@ const OptionSpec kCommon[] = {
     {"--limit-time", "DURATION",
      "time that it may take, such as 250ms, 3s or 2min; without a unit: seconds (default: unlimited)",
      [](Options& o, const std::string& v) {
-       const auto time = parseDuration(v);
-       const bool passes = time && time->count() > 0;
-       o.common.timeLimit =
-           checked(passes ? time : std::nullopt, "--limit-time", "a duration such as 250ms, 3s or 2min", v);
+       constexpr std::string_view kExamples = "250ms, 3s or 2min";
+       const std::chrono::nanoseconds time = duration("--limit-time", kExamples, v);
+       if (time.count() == 0) wrongDuration("--limit-time", kExamples, v);
+       o.common.timeLimit = time;
      }},
     {"--plugin", "LIB", "a shared library with plugins; see docs/plugins.md",
      [](Options& o, const std::string& v) { o.common.plugins.push_back(v); }, true},
@@ -106,6 +114,11 @@ std::vector<OptionSpec> commonOptionSpecsOf(const VerbSpec& verb) {
     if (std::none_of(verb.options.begin(), verb.options.end(), [&](const OptionSpec& v) { return v.names == o.names; }))
       out.push_back(o);
   return out;
+}
+
+std::chrono::nanoseconds duration(std::string_view option, std::string_view examples, const std::string& text) {
+  if (std::optional<std::chrono::nanoseconds> time = parseDuration(text)) return *time;
+  wrongDuration(option, examples, text);
 }
 
 double realNumber(std::string_view option, const std::string& text) {

@@ -16,6 +16,7 @@ T checked(std::optional<T> value, std::string_view option, std::string_view want
   throw UsageError{std::string(option) + " takes " + std::string(wanted) + ", not '" + abbreviate(text, 80) + "'"};
 }
 // These throw UsageError for a text that is none.
+std::chrono::nanoseconds duration(std::string_view option, std::string_view examples, const std::string& text);
 double realNumber(std::string_view option, const std::string& text);
 int64_t wholeNumber(std::string_view option, const std::string& text);
 // From 0 up.

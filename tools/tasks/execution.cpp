@@ -2,9 +2,11 @@
 
 #include "api/compile.h"
 #include "api/engine_file.h"
+#include "api/exported_sizes.h"
 #include "api/forgotten_weights.h"
 #include "api/model_file.h"
 #include "api/support/fitted_values.h"
+#include "api/symbolic_ranges.h"
 #include "frontend/export/sample_inputs.h"
 #include "frontend/files/file_io.h"
 #include "frontend/files/section_file.h"
@@ -227,6 +229,51 @@ std::map<std::string, IValue> exportedInputs(const std::string& path, const std:
   return out;
 }
 
+namespace {
+
+// Sizes that an exported program takes: what is open is 8, or as near to it as it may be. Nothing where sizes are
+// computed of others.
+std::vector<InputRange> sizesOfExport(const Module& module, const std::string& method) {
+  std::vector<InputRange> out;
+  const Graph* graph = module.graph(method);
+  if (!graph) return out;
+  for (const ExportedInput& input : module.exportedSizes(*graph)) {
+    if (!input.path.empty()) continue;
+    InputRange& range = out.emplace_back();
+    range.name = input.name;
+    for (const ExportedSize& s : input.sizes) {
+      if (s.symbol.find_first_of("+-*/( ") != std::string::npos) return {};
+      range.most.push_back(std::clamp<int64_t>(8, s.least, std::max(s.least, s.most)));
+    }
+    range.least = range.most;
+  }
+  return out;
+}
+
+// What is known of the inputs of an engine file.
+std::vector<InputRange> sizesOfEngines(const Module& module, const std::string& method) {
+  std::vector<InputRange> out = module.engineInfo()->inputs;
+  for (InputRange& r : sizesOfExport(module, method))
+    if (std::ranges::none_of(out, [&](const InputRange& known) { return known.name == r.name; }))
+      out.push_back(std::move(r));
+  return out;
+}
+
+std::string sizesHint(const Module& module, const std::string& method, const ValueInfo& input) {
+  if (module.engineInfo())
+    for (const InputRange& r : sizesOfEngines(module, method)) {
+      if (r.name != input.name) continue;
+      InputRange usual = withoutExpressions(r);
+      usual.least = usual.most;
+      if (usual.dtype == DType::Undefined && input.type->isTensor()) usual.dtype = input.type->tensor().dtype;
+      const DType dtype = usual.dtype == DType::Float32 ? DType::Undefined : usual.dtype;
+      return rangeSizesText(usual) + (dtype == DType::Undefined ? "" : ":" + std::string(shortName(dtype)));
+    }
+  return input.type->isTensor() && input.type->tensor().hasRank ? "" : likelySizes(module, method, input.name);
+}
+
+}  // namespace
+
 Result<std::vector<IValue>> readInputs(const Executable& given, const Options& options, bool makes, Session& session) {
   Result<std::vector<std::string>> texts = givenInputs(options.run, session);
   if (!texts) return Failed{};
@@ -240,12 +287,12 @@ Result<std::vector<IValue>> readInputs(const Executable& given, const Options& o
   }
   InputReader reader(given.method.inputs(), session, std::move(defaults));
   reader.setFiles(options.run.inputFiles);
-  reader.setLikely([&](const ValueInfo& input) { return likelySizes(given.module, options.run.method, input.name); });
+  reader.setLikely([&](const ValueInfo& input) { return sizesHint(given.module, options.run.method, input); });
   if (!makes) return reader.read(*texts);
   CompileSpec spec = compileSpecOf(options.partition, session);
   if (const Graph* entry = given.module.graph(options.run.method)) checkShapes(spec, *entry);
-  if (const EngineInfo* info = given.module.engineInfo())
-    spec.shapes.insert(spec.shapes.end(), info->inputs.begin(), info->inputs.end());
+  if (given.module.engineInfo())
+    for (InputRange& r : sizesOfEngines(given.module, options.run.method)) spec.shapes.push_back(std::move(r));
   return reader.readOrMake(inputTexts(std::move(*texts), spec, given.method.inputs()), options.run.seed);
 }
 

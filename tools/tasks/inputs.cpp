@@ -81,7 +81,7 @@ std::string shapeHint(const ValueInfo& input, LikelySizes& sizesOf,
   if (!input.type->isTensor()) return "";
   const TensorFacts& f = input.type->tensor();
   if (f.hasRank && f.sizes.empty()) return "";
-  if (std::string sizes = !f.hasRank && likely ? likely(input) : ""; !sizes.empty())
+  if (std::string sizes = likely ? likely(input) : ""; !sizes.empty())
     return ", or random numbers with --shape " + input.name + "=" + sizes;
   const bool isFloat = f.dtype == DType::Undefined || f.dtype == DType::Float32;
   std::string sizes = f.hasRank ? "" : "2x3";
@@ -89,6 +89,12 @@ std::string shapeHint(const ValueInfo& input, LikelySizes& sizesOf,
     sizes += (d ? "x" : "") + std::to_string(sizesOf.at(f.sizes, d));
   return ", or random numbers with --shape " + input.name + "=" + sizes +
          (isFloat ? (f.hasRank ? "" : ":f32") : ":" + std::string(shortName(f.dtype)));
+}
+
+// What a message quotes: "2x4" of "'2x4' is not a number".
+std::string_view quotedIn(std::string_view message) {
+  const size_t begin = message.find('\''), end = message.rfind('\'');
+  return begin == end ? std::string_view() : message.substr(begin + 1, end - begin - 1);
 }
 
 // What a value that cannot be read may be meant as.
@@ -216,7 +222,9 @@ const IValue* InputReader::defaultOf(const ValueInfo& input) const {
   // Compilers number the names of the source: %mask.1.
   auto known = defaults_.find(input.name);
   if (known == defaults_.end()) known = defaults_.find(input.name.substr(0, input.name.rfind('.')));
-  return known == defaults_.end() ? nullptr : &known->second;
+  // None is no default any more of what was compiled for a tensor.
+  const bool fits = known != defaults_.end() && !(known->second.isNone() && input.type->isTensor());
+  return fits ? &known->second : nullptr;
 }
 
 size_t InputReader::onlyRequired(const std::string& text) const {
@@ -258,7 +266,9 @@ bool InputReader::one(const std::string& text) {
     diagnostics.clear();
     UsageError error{"--input " + wanted_[i].name + ": " + d.message};
     for (const Diagnostic& note : d.notes) error.notes.push_back(note.message);
-    if (std::string hint = valueHint(written); !hint.empty()) error.notes.assign(1, std::move(hint));
+    std::string hint = valueHint(written);
+    if (hint.empty()) hint = valueHint(quotedIn(d.message));  // an item of a list
+    if (!hint.empty()) error.notes.assign(1, std::move(hint));
     throw error;
   }
   return false;
