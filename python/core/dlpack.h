@@ -43,6 +43,15 @@ struct DlManagedVersioned {
   DlTensor tensor;
 };
 
+// What the capsule "dlpack_exchange_api" holds that a type has as __dlpack_c_exchange_api__, since DLPack 1.2:
+// functions that do without a call of Python. They return 0, or -1 with an error of Python set.
+struct DlExchange {
+  uint32_t major, minor;
+  DlExchange* before;
+  int (*allocate)(DlTensor*, DlManagedVersioned**, void*, void (*)(void*, const char*, const char*));
+  int (*fromPython)(void* object, DlManagedVersioned** out);
+};
+
 // No dtype: it has none of our tensors.
 std::optional<DType> dtypeOf(DlDType type);
 DlDType dlDTypeOf(DType type);

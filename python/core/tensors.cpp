@@ -118,9 +118,10 @@ void dropBuffer(void* context) {
   });
 }
 
+template <class Managed>
 void dropManaged(void* context) {
   withLock([&] {
-    auto* managed = static_cast<DlManaged*>(context);
+    auto* managed = static_cast<Managed*>(context);
     if (managed->drop) managed->drop(managed);
   });
 }
@@ -158,19 +159,68 @@ Tensor ofBuffer(PyObject* object) {
   }
 }
 
-Tensor ofCapsule(nb::handle capsule) {
-  auto* managed = static_cast<DlManaged*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
-  if (!managed) throw nb::python_error();
+template <class Managed>
+Tensor ofManaged(Managed* managed, bool readOnly) {
   const DlTensor& t = managed->tensor;
   if (t.device.type != kDlCpu) throw nb::value_error("the tensor is not in the memory of the CPU: move it there first");
   std::optional<DType> dtype = dtypeOf(t.dtype);
   if (!dtype) throw nb::type_error("tensors cannot have elements of this dtype");
   const auto rank = static_cast<size_t>(t.rank);
   const DimSpan sizes(t.sizes, rank), strides(t.strides, t.strides ? rank : 0);
-  Tensor out =
-      borrowTensor(*dtype, sizes, strides, static_cast<char*>(t.data) + t.byteOffset, false, dropManaged, managed);
+  return borrowTensor(*dtype, sizes, strides, static_cast<char*>(t.data) + t.byteOffset, readOnly, dropManaged<Managed>,
+                      managed);
+}
+
+Tensor ofCapsule(nb::handle capsule) {
+  auto* managed = static_cast<DlManaged*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
+  if (!managed) throw nb::python_error();
+  Tensor out = ofManaged(managed, false);
   PyCapsule_SetName(capsule.ptr(), "used_dltensor");
   return out;
+}
+
+// Of the type that was asked last, which stays: most calls are of one.
+const DlExchange* exchangeOf(PyTypeObject* type) {
+  static PyTypeObject* lastType = nullptr;
+  static const DlExchange* last = nullptr;
+  if (type == lastType) return last;
+  const DlExchange* found = nullptr;
+  if (nb::object capsule =
+          nb::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__dlpack_c_exchange_api__"));
+      capsule.is_valid())
+    found = static_cast<const DlExchange*>(PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api"));
+  PyErr_Clear();
+  while (found && found->major > 1) found = found->before;
+  if (found && (found->major != 1 || !found->fromPython)) found = nullptr;
+  Py_INCREF(type);
+  Py_XDECREF(reinterpret_cast<PyObject*>(lastType));
+  lastType = type;
+  return last = found;
+}
+
+// Nothing where __dlpack__ knows better: its errors are for people, and what is conjugate or negative until it is read
+// looks like any memory here.
+std::optional<Tensor> ofExchange(PyObject* object) {
+  const DlExchange* exchange = exchangeOf(Py_TYPE(object));
+  if (!exchange) return std::nullopt;
+  static PyObject* const kIsNegative = PyUnicode_InternFromString("is_neg");
+  nb::object isNegative = nb::steal(PyObject_CallMethodObjArgs(object, kIsNegative, nullptr));
+  DlManagedVersioned* managed = nullptr;
+  const bool given =
+      isNegative.is_valid() && isNegative.ptr() == Py_False && exchange->fromPython(object, &managed) == 0 && managed;
+  PyErr_Clear();
+  if (!given) return std::nullopt;
+  if (managed->tensor.device.type != kDlCpu || managed->tensor.dtype.code == kDlComplex ||
+      !dtypeOf(managed->tensor.dtype)) {
+    dropManaged<DlManagedVersioned>(managed);
+    return std::nullopt;
+  }
+  try {
+    return ofManaged(managed, (managed->flags & kDlReadOnly) != 0);
+  } catch (...) {
+    dropManaged<DlManagedVersioned>(managed);
+    throw;
+  }
 }
 
 // ---- to Python ----
@@ -332,6 +382,7 @@ PyType_Slot kTensorSlots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(getBuffe
 
 std::optional<Tensor> tensorOf(PyObject* object) {
   if (PyObject_CheckBuffer(object)) return ofBuffer(object);
+  if (std::optional<Tensor> t = ofExchange(object)) return t;
   static PyObject* const kName = PyUnicode_InternFromString("__dlpack__");
   if (!PyObject_HasAttr(object, kName)) return std::nullopt;
   // PyTorch gives no memory away that it would have to watch for gradients; nobody asks for any here.
