@@ -23,6 +23,8 @@ log = logging.getLogger("tscompile")
 
 # Engines of one compiled function: of other parameters, or other sizes that the graph is fixed to.
 MOST_VARIANTS = 8
+# Sizes of which is known that an engine is not for them.
+MOST_SIZES = 256
 
 
 def _bytes_of(program: torch.export.ExportedProgram) -> bytes:
@@ -272,8 +274,12 @@ class _Runner:
         self.held = {_memory(v) for v in traced.fixed.values() if isinstance(v, torch.Tensor)}
         # Inputs that a call writes, and the results that are these inputs themselves.
         self.written, self.same = sorted(traced.written), list(traced.same.items())
+        # Sizes that its program is not for, though the graph is: torch.export makes more of its example's than Dynamo.
+        self.refused: set[tuple[torch.Size, ...]] = set()
 
     def fits(self, args: Sequence[Any]) -> bool:
+        if self.refused and _sizes(args) in self.refused:
+            return False
         for i, value, version in self.fixed:
             arg = args[i]
             if arg is value:
@@ -298,6 +304,14 @@ class _Runner:
                 out[k] = args[i]
         self.layout(args, out)
         return out
+
+
+def _sizes(args: Sequence[Any]) -> tuple[torch.Size, ...]:
+    return tuple(a.shape for a in args if isinstance(a, torch.Tensor))
+
+
+def _refuses_sizes(error: BaseException) -> bool:
+    return isinstance(error, tscompile.Error) and "but the program was exported for" in _first_line(error)
 
 
 def _memory(tensor: torch.Tensor) -> int:
@@ -393,6 +407,7 @@ class _Compiled:
         self.outputs = flat(graph.graph.output_node().args[0])
         self.runners: list[_Runner] = []
         self.in_torch = False
+        self.sizes_in_torch: set[tuple[torch.Size, ...]] = set()
         self.told_gradients = self.told_refusal = False
         self.lock = threading.Lock()
         if why := depends_on_mode(graph, examples):
@@ -403,6 +418,13 @@ class _Compiled:
     def _leave(self, why: str) -> None:
         log.warning("%s stays in PyTorch: %s", self.what, why)
         self.in_torch = True
+
+    def _leave_sizes(self, args: Sequence[Any], why: str) -> None:
+        if not self.told_refusal:
+            self.told_refusal = True
+            log.warning("%s: calls with some sizes run in PyTorch, %s: %s", self.what, [list(s) for s in _sizes(args)], why)
+        if len(self.sizes_in_torch) < MOST_SIZES:
+            self.sizes_in_torch.add(_sizes(args))
 
     def _exported(
         self, args: Sequence[Any], taken: list[int], fixed: dict[int, Any], graph: torch.fx.GraphModule
@@ -481,7 +503,12 @@ class _Compiled:
             if runner.fits(args):
                 return runner
         with self.lock:
-            if self.in_torch:
+            if self.in_torch or (self.sizes_in_torch and _sizes(args) in self.sizes_in_torch):
+                return None
+            # Another program for other sizes; without one only these stay in PyTorch.
+            is_other = any(_sizes(args) in r.refused for r in self.runners)
+            if is_other and len(self.runners) >= MOST_VARIANTS:
+                self._leave_sizes(args, f"{MOST_VARIANTS} programs are for others")
                 return None
             if len(self.runners) >= MOST_VARIANTS:
                 self._leave(f"its parameters or numbers have changed {MOST_VARIANTS} times")
@@ -492,7 +519,10 @@ class _Compiled:
             try:
                 runner = self._make(args)
             except Exception as error:  # PyTorch has what the user asked for: the reason is told, not raised
-                self._leave(_first_line(error))
+                if is_other:
+                    self._leave_sizes(args, _first_line(error))
+                else:
+                    self._leave(_first_line(error))
                 return None
             self.runners.append(runner)
             return runner
@@ -514,6 +544,9 @@ class _Compiled:
 
     def _refused(self, args: Sequence[Any], runner: _Runner, error: Exception) -> Any:
         """Where nothing was written, PyTorch gives the results, or its own error."""
+        if self.dynamic and _refuses_sizes(error) and len(runner.refused) < MOST_SIZES and _sizes(args) not in runner.refused:
+            runner.refused.add(_sizes(args))
+            return self(*args)
         if isinstance(error, tscompile.Interrupted) or (runner.written and not isinstance(error, Shared)):
             raise error
         if not isinstance(error, tscompile.Error):

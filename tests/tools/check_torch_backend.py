@@ -143,6 +143,19 @@ def check_open_sizes():
     return same and watch.engines == 1, f"{watch.engines} compiled for three sizes"
 
 
+def check_sizes_of_other_programs():
+    """torch.export holds to more of its example's sizes than the graph: each of them is another engine."""
+
+    def padded(x):
+        filled = torch.nn.functional.pad(x, (0, 0, 0, (4 - x.shape[0] % 4) % 4))
+        return filled.view(-1, 4, x.shape[1]).sum(1)
+
+    calls = [(torch.randn(n, 3),) for n in (3, 2, 5, 17, 8, 1, 9)]
+    same, watch = watched(padded, *calls, dynamic=True)
+    few = watched(padded, *((torch.randn(4 * n, 3),) for n in range(1, 14)), dynamic=True)
+    return same and few[0] and not watch.left and watch.engines > 1, f"{watch.engines} for seven sizes, {few[1].left}"
+
+
 def check_changed_parameters():
     layer = torch.nn.Linear(4, 4)
     x = torch.randn(2, 4)
