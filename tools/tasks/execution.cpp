@@ -237,7 +237,7 @@ std::vector<InputRange> sizesOfExport(const Module& module, const std::string& m
   std::vector<InputRange> out;
   const Graph* graph = module.graph(method);
   if (!graph) return out;
-  for (const ExportedInput& input : module.exportedSizes(*graph)) {
+  for (const ExportedInput& input : module.exportedInputs(*graph).tensors) {
     if (!input.path.empty()) continue;
     InputRange& range = out.emplace_back();
     range.name = input.name;
