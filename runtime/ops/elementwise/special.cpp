@@ -91,9 +91,22 @@ void floatPairKernel(KernelCall& call) {
   mapElements<kFloats, 2>(call, dtype, kF);
 }
 
+// Of kNoHalves, where one argument alone has 16 bits.
+void refuseHalves(const KernelCall& call) {
+  const DType dtype = promotedDType(call, 2);
+  if (!kNoHalves.contains(dtype)) refuseDType(dtype);
+}
+
+template <auto kF>
+void widePairKernel(KernelCall& call) {
+  refuseHalves(call);
+  mapInputs<kFloats, 2>(call, kF);
+}
+
 // A polynomial whose degree is the second argument.
 template <auto kF>
 void polynomialKernel(KernelCall& call) {
+  refuseHalves(call);
   mapInputs<kFloats, 2>(call, [](auto x, auto n) { return kF(x, truncatedInt(static_cast<double>(n))); });
 }
 
@@ -123,7 +136,7 @@ void registerGammas(OpRegistry& ops) {
   add({"aten::igammac", "aten::special_gammaincc"}, inferBinary,
       floatPairKernel<[](auto a, auto x) { return upperGamma(a, x); }>);
   add({"aten::special_zeta", "aten::special_zeta.other_scalar", "aten::special_zeta.self_scalar"}, inferFloatBinary,
-      binaryKernel<kFloats, [](auto x, auto q) { return hurwitzZeta(x, q); }>, kDirect, kNoHalves);
+      widePairKernel<[](auto x, auto q) { return hurwitzZeta(x, q); }>, kDirect, kNoHalves);
 }
 
 int normalCdfSteps(StepBuilder& b) {

@@ -94,9 +94,9 @@ void inferIndexFill(InferCall& call) {
 void indexFillKernel(KernelCall& call) {
   Tensor self = updatedSelf(call, Repeats::Written);
   int64_t dim = call.dim(1, self.rank());
-  if (isEmptyBeside(self, dim)) return;
   const IValue& value = call.argument(3);
   Tensor element = elementOf(value.isTensor() ? numberOf(call.tensor(3)) : value, self.dtype());
+  if (isEmptyBeside(self, dim)) return;
   Tensor offsets = indexOffsets(call, self, dim, true);
   updateBlocks(indexedAlong(self, dim), asSpan(offsets), element, Update::Assign);
 }
