@@ -97,6 +97,11 @@ bool registerOperator(ForeignOperator op, Diagnostics& diagnostics) {
   return true;
 }
 
+bool isRegistered(const std::string& name) {
+  std::lock_guard lock(registered().mutex);
+  return registered().all.contains(name);
+}
+
 Result<std::shared_ptr<const Extensions>> extensionsOf(const ForeignExtensions& given, const Limits& limits,
                                                        Diagnostics& diagnostics) {
   std::map<std::string, std::shared_ptr<const ForeignOperator>> operators;

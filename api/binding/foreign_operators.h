@@ -26,6 +26,9 @@ struct ForeignOperator {
 // what is wrong with the schema.
 bool registerOperator(ForeignOperator op, Diagnostics& diagnostics);
 
+// Whether there is one of this name and overload, "mylib::foo.out".
+bool isRegistered(const std::string& name);
+
 // What a model is loaded with.
 struct ForeignExtensions {
   std::vector<std::string> plugins = {};  // libraries

@@ -349,6 +349,7 @@ nb::object engineInfo(const PyModule& m) {
 
 // Whether an operator of PyTorch, "aten::add.Tensor", can run.
 bool hasOperator(const std::string& name) {
+  if (isRegistered(name)) return true;
   const size_t dot = name.find('.');
   for (const Operator* op : allOps().overloads(Symbol::of(name.substr(0, dot))))
     if (op->overload() == (dot == std::string::npos ? "" : name.substr(dot + 1))) return op->isImplemented();

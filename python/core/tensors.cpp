@@ -390,6 +390,10 @@ std::optional<Tensor> tensorOf(PyObject* object) {
   if (nb::hasattr(source, "requires_grad") && nb::hasattr(source, "detach") &&
       nb::cast<bool>(nb::bool_(source.attr("requires_grad"))))
     source = source.attr("detach")();
+  // Nor does it say that elements are negative by a flag.
+  if (nb::hasattr(source, "is_neg") && nb::hasattr(source, "resolve_neg") &&
+      nb::cast<bool>(nb::bool_(source.attr("is_neg")())))
+    source = source.attr("resolve_neg")();
   PyObject* capsule = PyObject_CallMethodObjArgs(source.ptr(), kName, nullptr);
   if (!capsule) throw nb::python_error();
   return ofCapsule(nb::steal(capsule));

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import io
 import logging
+import operator
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -27,7 +28,24 @@ MOST_VARIANTS = 8
 MOST_SIZES = 256
 
 
+def _sum_in_steps(program: torch.export.ExportedProgram) -> None:
+    """torch.sym_sum, which torch.export.save does not know, as sums of two."""
+    graph = program.graph
+    for node in [n for n in graph.nodes if n.op == "call_function" and n.target is getattr(torch, "sym_sum", n)]:
+        total, *terms = node.args[0]
+        with graph.inserting_before(node):
+            for term in terms:
+                made = graph.call_function(operator.add, (total, term))
+                made.meta = {**node.meta, "val": sum(t.meta["val"] if isinstance(t, torch.fx.Node) else t for t in made.args)}
+                total = made
+        node.replace_all_uses_with(total)
+        if isinstance(total, torch.fx.Node):
+            program.graph_signature.replace_all_uses(node.name, total.name)
+        graph.erase_node(node)
+
+
 def _bytes_of(program: torch.export.ExportedProgram) -> bytes:
+    _sum_in_steps(program)
     out = io.BytesIO()
     torch.export.save(program, out)
     return out.getvalue()

@@ -312,6 +312,33 @@ def check_writes_beside_refused_operators():
     return same and torch.equal(got, want), "in their order"
 
 
+def check_own_operators():
+    """A function of Python that torch.ops knows and tscompile was given is part of the engine."""
+    torch.library.define("wheel::decayed", "(Tensor x, float by) -> Tensor")
+    torch.library.impl("wheel::decayed", "CPU", lambda x, by: x * by + 1)
+    torch.library.register_fake("wheel::decayed", lambda x, by: torch.empty_like(x))
+    tscompile.operator("wheel::decayed(Tensor x, float by) -> Tensor", shapes=lambda x, by: x)(
+        lambda x, by: torch.from_dlpack(x) * by + 1)
+    same, watch = watched(lambda x: torch.ops.wheel.decayed(x.relu(), 0.5).sin(), (torch.randn(3, 4),))
+    return same and watch.engines == 1 and not watch.left, f"{watch.engines} engine, {watch.left}"
+
+
+def check_sums_of_sizes():
+    """Dynamo joins sums of three sizes and more."""
+    def function(x, y, z):
+        return torch.zeros(x.shape[0] + y.shape[0] + z.shape[0] + 1) + torch.cat([x, y, z]).sum()
+    shapes = ((2, 3, 4), (5, 7, 6), (8, 9, 11))
+    same, watch = watched(function, *(tuple(torch.randn(n) for n in s) for s in shapes), dynamic=True)
+    return same and not watch.left, f"{watch.engines} engines, {watch.left}"
+
+
+def check_negatives():
+    z = torch.randn(3, dtype=torch.complex64)
+    same = torch.equal(torch.from_dlpack(tscompile.load(
+        "graph(%x : Tensor):\n  %y : Tensor = aten::relu(%x)\n  return (%y)\n")(z.conj().imag)), z.conj().imag.relu())
+    return same, "by a flag"
+
+
 def check_autocast():
     layer, x = torch.nn.Linear(4, 4), torch.randn(2, 4)
 
