@@ -152,8 +152,15 @@ Tensor stepsOf(const Tensor& t, DType dtype) {
   return out;
 }
 
-Ref<Quantization> chooseGrid(float least, float most, int32_t qmin, int32_t qmax) {
+Ref<Quantization> chooseGrid(float least, float most, int32_t qmin, int32_t qmax, bool isSymmetric) {
   if (!(least <= most)) throw ExecutionError(ErrorKind::Model, "numbers to be quantised are in no order");
+  isSymmetric = isSymmetric && least < 0.0f && most > 0.0f;
+  if (isSymmetric) {  // as many steps on each side, and one more below
+    const auto above = static_cast<float>((qmax - qmin) / 2), below = above + 1;
+    const double step = std::max(std::abs(least / below), std::abs(most / above));
+    least = static_cast<float>(-step * static_cast<double>(below));
+    most = static_cast<float>(step * static_cast<double>(above));
+  }
   least = std::min(least, 0.0f);
   most = std::max(most, 0.0f);
   double steps = qmax - qmin, scale = (static_cast<double>(most) - least) / steps;
@@ -176,7 +183,7 @@ Ref<Quantization> chooseGrid(float least, float most, int32_t qmin, int32_t qmax
   // The zero point from the bound that loses less by rounding, moved to an integer.
   double fromLeast = qmin - least / scale, fromMost = qmax - most / scale;
   double leastError = std::abs(qmin) - std::abs(least / scale), mostError = std::abs(qmax) - std::abs(most / scale);
-  double zero = leastError < mostError ? fromLeast : fromMost;
+  double zero = isSymmetric ? (qmin + qmax) / 2.0 : leastError < mostError ? fromLeast : fromMost;
   int64_t rounded = zero < qmin ? qmin : zero > qmax ? qmax : static_cast<int64_t>(std::nearbyint(zero));
   return Quantization::perTensor(scale, rounded);
 }

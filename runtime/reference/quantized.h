@@ -1,7 +1,7 @@
 // From numbers to the integers of quantised tensors and back, as PyTorch rounds.
 #pragma once
 
-#include "ir/values/quantization.h"
+#include "runtime/reference/quantization_grid.h"
 
 namespace tscompile {
 
@@ -37,9 +37,7 @@ Tensor stepsOf(const Tensor& quantized, DType dtype = DType::Float32);
 // Float32 numbers in units of the scale, rounded to a quantised tensor.
 Tensor quantizeSteps(const Tensor& steps, DType quantized, const Quantization& q);
 
-// The grid on which PyTorch's dynamic quantisation puts numbers between two bounds.
-Ref<Quantization> chooseGrid(float least, float most, int32_t qmin, int32_t qmax);
-// The same for all elements of a float32 tensor, as quint8.
+// The grid for all elements of a float32 tensor, as quint8; for two bounds: quantization_grid.h.
 Ref<Quantization> chooseGrid(const Tensor& x);
 
 }  // namespace tscompile

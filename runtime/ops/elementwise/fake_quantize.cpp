@@ -4,6 +4,7 @@
 #include "runtime/reference/elementwise.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/loops/scalars.h"
+#include "runtime/reference/quantization_grid.h"
 #include "runtime/reference/views.h"
 
 namespace tscompile {
@@ -130,6 +131,134 @@ void perChannelKernel(KernelCall& call) {
   quantizeAll<kMask>(call, reshaped(call.tensor(1), sizes), reshaped(zero, sizes), range);
 }
 
+// ---- with an observer, as models have it that are trained for quantization ----
+// (self, observer_on, fake_quant_on, running_min, running_max, scale, zero_point, averaging_const, quant_min,
+// quant_max, ch_axis, per_row_fake_quant, symmetric_quant)
+
+constexpr size_t kLeastAt = 3, kMostAt = 4, kScaleAt = 5, kZeroAt = 6;  // the state
+constexpr size_t kObservedRange = 8, kAxis = 10, kPerRow = 11, kSymmetric = 12;
+
+// The helper gives the mask as well, and in its functional form the state, which it leaves as it is.
+template <bool kMask, bool kState>
+void inferObserved(InferCall& call) {
+  if (call.constant(kObservedRange) && call.constant(kObservedRange + 1)) rangeAt(call, kObservedRange);
+  TensorInfo t = call.tensor(0);
+  call.result(t);
+  if constexpr (kMask) call.result(t, DType::Bool);
+  if constexpr (kState)
+    for (size_t i = kLeastAt; i <= kZeroAt; ++i) call.result(call.tensor(i));
+}
+
+struct Bounds {
+  std::vector<float> least, most;
+};
+
+// Of all elements, or of each row.
+Bounds boundsOf(const Tensor& x, int64_t rows) {
+  const Tensor from = contiguous(x);
+  const int64_t inner = rows == 0 ? 0 : from.numel() / rows;
+  Bounds out;
+  for (int64_t r = 0; r < rows; ++r) {
+    const float* row = from.data<float>() + r * inner;
+    float least = row[0], most = row[0];
+    for (int64_t i = 0; i < inner; ++i) {
+      if (std::isnan(row[i]) || std::isnan(least)) {
+        least = most = std::numeric_limits<float>::quiet_NaN();
+        break;
+      }
+      least = std::min(least, row[i]);
+      most = std::max(most, row[i]);
+    }
+    out.least.push_back(least);
+    out.most.push_back(most);
+  }
+  return out;
+}
+
+void moveTowards(float& running, float now, float part) {
+  running = std::isinf(running) ? now : running + part * (now - running);
+}
+
+// A copy that may be written to.
+Tensor floatsAt(const KernelCall& call, size_t i, DType dtype = DType::Float32) {
+  Tensor t = call.tensor(i);
+  call.require(t.dtype() == dtype, "argument {} must be {}, not {}", i + 1, pythonName(dtype), pythonName(t.dtype()));
+  return cloneTensor(contiguous(t));
+}
+
+template <bool kMask, bool kState>
+void observedKernel(KernelCall& call) {
+  const Range range = rangeAt(call, kObservedRange);
+  const Tensor x = call.tensor(0);
+  call.require(x.dtype() == DType::Float32, "expected float32, but found {}", pythonName(x.dtype()));
+  const bool perRow = call.flag(kPerRow), observes = numberOf(operandTensor(call, 1)).toDouble() != 0,
+             quantizes = numberOf(operandTensor(call, 2)).toDouble() != 0;
+  Tensor least = floatsAt(call, kLeastAt), most = floatsAt(call, kMostAt), scale = floatsAt(call, kScaleAt);
+  const DType zeroType = call.tensor(kZeroAt).dtype();
+  Tensor zero = convertTensor(call.tensor(kZeroAt), DType::Int64);
+  if (zeroType == DType::Int64) zero = cloneTensor(zero);
+  if (observes) {
+    if (perRow) {
+      call.require(call.integer(kAxis) == 0,
+                   "Per-channel FakeQuant in fused_moving_avg_obs_fake_quant is only supported on axis == 0");
+      call.require(x.rank() > 0, "the rows of a tensor without dimensions cannot be observed");
+    }
+    const int64_t rows = perRow ? x.size(0) : 1;
+    if (perRow && least.numel() == 0) {  // nothing was observed before
+      least = Tensor::empty(DType::Float32, Dims{rows});
+      fillTensor(least, std::numeric_limits<double>::infinity());
+      most = Tensor::empty(DType::Float32, Dims{rows});
+      fillTensor(most, -std::numeric_limits<double>::infinity());
+      scale = Tensor::zeros(DType::Float32, Dims{rows});
+      zero = Tensor::zeros(DType::Int64, Dims{rows});
+    }
+    call.require(x.numel() > 0, "there is nothing to observe in a tensor of size {}", dimsText(x.sizes()));
+    call.require(least.numel() == rows && most.numel() == rows,
+                 "running_min and running_max must have {} elements, not {} and {}", rows, least.numel(), most.numel());
+    const Bounds now = boundsOf(x, rows);
+    const auto part = static_cast<float>(call.number(7));
+    for (int64_t i = 0; i < rows; ++i) {
+      moveTowards(least.data<float>()[i], now.least[static_cast<size_t>(i)], part);
+      moveTowards(most.data<float>()[i], now.most[static_cast<size_t>(i)], part);
+    }
+  }
+  if (quantizes) {
+    const int64_t count = perRow ? least.numel() : 1;
+    call.require(least.numel() == count && most.numel() == count && scale.numel() >= count && zero.numel() >= count,
+                 "scale and zero_point must have {} elements, as running_min has", count);
+    for (int64_t i = 0; i < count; ++i) {
+      const Ref<Quantization> grid =
+          chooseGrid(std::min(least.data<float>()[i], 0.0f), std::max(most.data<float>()[i], 0.0f),
+                     static_cast<int32_t>(range.least), static_cast<int32_t>(range.most), call.flag(kSymmetric));
+      scale.data<float>()[i] = static_cast<float>(grid->scale);
+      zero.data<int64_t>()[i] = grid->zeroPoint;
+    }
+    Dims sizes;
+    if (perRow) {
+      const int64_t axis = call.integer(kAxis);
+      call.require(axis >= 0 && axis < x.rank() && x.size(axis) == scale.numel(),
+                   "scale and zero_point must have an element for each index of dimension {}", axis);
+      sizes = Dims(static_cast<size_t>(x.rank()), 1);
+      sizes[static_cast<size_t>(axis)] = scale.numel();
+    }
+    const Tensor zeros = convertTensor(zero, DType::Float32);
+    quantizeAll<kMask>(call, perRow ? reshaped(scale, sizes) : reshaped(narrowed(scale, 0, 0, 1), sizes),
+                       perRow ? reshaped(zeros, sizes) : reshaped(narrowed(zeros, 0, 0, 1), sizes), range);
+  } else {
+    call.setResult(0, cloneTensor(x));
+    if constexpr (kMask) fillTensor(call.out(1), true);
+  }
+  const Tensor state[] = {least, most, scale, convertTensor(zero, zeroType)};
+  for (size_t i = 0; i < 4; ++i) {
+    if constexpr (kState)
+      call.setResult(i + 2, state[i]);
+    else if (Tensor to = call.tensor(kLeastAt + i); !to.storage()->readOnly() && to.numel() == state[i].numel())
+      copyTensor(to,
+                 reshaped(state[i], Dims(to.sizes().begin(),
+                                         to.sizes().end())));  // weights of the model stay as they are: runs share them
+  }
+}
+
 // ---- in engines ----
 
 // Of float32, in the order of `quantized`. Scale and zero point are known and broadcast to the input.
@@ -188,6 +317,9 @@ void registerFakeQuantizeOps(OpRegistry& ops) {
   add("aten::_fake_quantize_learnable_per_tensor_affine", inferFakeQuantize<3, false>, learnablePerTensorKernel);
   add("aten::fake_quantize_per_channel_affine", inferPerChannel<false>, perChannelKernel<false, false>, convert<true>);
   add("aten::fake_quantize_per_channel_affine_cachemask", inferPerChannel<true>, perChannelKernel<true, false>);
+  add("aten::fused_moving_avg_obs_fake_quant", inferObserved<false, false>, observedKernel<false, false>);
+  add("aten::_fused_moving_avg_obs_fq_helper", inferObserved<true, false>, observedKernel<true, false>);
+  add("aten::_fused_moving_avg_obs_fq_helper_functional", inferObserved<true, true>, observedKernel<true, true>);
   add("aten::_fake_quantize_learnable_per_channel_affine", inferPerChannel<false>, perChannelKernel<false, true>);
 }
 
