@@ -231,7 +231,7 @@ Result<Module> Module::lowered(const LowerOptions& given, Diagnostics& diagnosti
       if (options.onCall) options.onCall(call);
     };
   std::string selfName = self ? graph->input(0)->name() : "";
-  if (isUncastText(*state_) && entersAutocast(*entry, sources) &&
+  if (isUncastText(*state_) && hasContexts(*entry, sources) &&
       !castWithCallees(*graph, callees.targets, *state_->registry, diagnostics))
     return Failed{};
   bool takesInOrder = state_->takesInOrder;

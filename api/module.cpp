@@ -364,7 +364,7 @@ Result<Method> Module::prepare(Diagnostics& diagnostics, std::string_view method
   size_t before = diagnostics.errorCount();
   ProgramSources sources = collectSources(s, *entry, diagnostics);
   if (diagnostics.errorCount() != before) return Failed{};
-  if (isUncastText(s) && entersAutocast(*entry, sources)) {
+  if (isUncastText(s) && hasContexts(*entry, sources)) {
     LowerOptions casting;
     casting.method = method;
     casting.query = Query().including({"inline_calls"});

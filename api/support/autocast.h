@@ -9,10 +9,12 @@
 
 namespace tscompile {
 
-// Whether a region begins in one of the graphs that running `entry` may reach.
-bool entersAutocast(const Graph& entry, const ProgramSources& sources);
+// Whether a region of autocast begins in one of the graphs that running `entry` may reach, or one of another context of
+// PyTorch's is constructed whose constructor is not part of the text.
+bool hasContexts(const Graph& entry, const ProgramSources& sources);
 
-// Inlines all calls of the graph and inserts the conversions of its regions. False if something was reported.
+// Inlines all calls of the graph, constructs its contexts and inserts the conversions of autocast's regions. False if
+// something was reported.
 bool castWithCallees(Graph& graph, const CallTargets& targets, const OpRegistry& registry, Diagnostics& diagnostics);
 
 }  // namespace tscompile
