@@ -407,6 +407,23 @@ class Options:
 torch.export.register_dataclass(Options, serialized_type_name="mine.Options")
 
 
+@dataclasses.dataclass
+class Batch:
+    image: torch.Tensor
+    label: torch.Tensor
+    weight: torch.Tensor | None = None
+
+
+torch.export.register_dataclass(Batch, serialized_type_name="mine.Batch")
+
+
+class Batches(nn.Module):
+    """Objects of tensors alone, which are one input each, and writes to one of them."""
+
+    def forward(self, batch, *, more):
+        return batch.image + batch.label.add_(1) * more.label - more.image
+
+
 class Objects(nn.Module):
     def forward(self, pair, options, *, more):
         return (pair.left + pair.right[0] * options.a) * options.n - more.a / more.b
@@ -469,6 +486,9 @@ def main():
         program = torch.export.export(Objects(), (Pair(x22, [x22 + 1]), Options(x22 * 2, None, 2)),
                                       {"more": Options(x22[0], x22[0] * 4)})
         write(program, os.path.join(folder, "..", "examples_of_objects.pt2"), keeps_examples=True)
+    if not names or "batches" in names:
+        program = torch.export.export(Batches(), (Batch(x22, x22 + 1),), {"more": Batch(x22 * 3, x22 * 2)})
+        write(program, os.path.join(folder, "..", "examples_of_batches.pt2"), keeps_examples=True)
     if not names or "untold" in names:
         write(torch.export.export(Untold(), (x22, x22), strict=True), os.path.join(folder, "untold.pt2"))
     if not names or "untold_states" in names:

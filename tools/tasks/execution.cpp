@@ -5,6 +5,7 @@
 #include "api/exported_sizes.h"
 #include "api/forgotten_weights.h"
 #include "api/model_file.h"
+#include "api/support/deep_copy.h"
 #include "api/support/fitted_values.h"
 #include "api/symbolic_ranges.h"
 #include "frontend/export/sample_inputs.h"
@@ -166,14 +167,14 @@ class SampleArguments {
 
   std::optional<IValue> take(const ValueInfo& input) {
     if (auto named = findNamed(input.name); named != named_.end()) {
-      std::optional<IValue> fit = fitted(named->second, input.type);
+      std::optional<IValue> fit = fittedObject(named->second, input.type);
       named_.erase(named);
       return fit;
     }
     while (!unnamed_.empty()) {
       const IValue value = std::move(unnamed_.back());
       unnamed_.pop_back();
-      if (std::optional<IValue> fit = fitted(value, input.type)) return fit;
+      if (std::optional<IValue> fit = fittedObject(value, input.type)) return fit;
       const std::vector<std::pair<std::string, IValue>> parts = partsOf(value);
       for (auto part = parts.rbegin(); part != parts.rend(); ++part) unnamed_.push_back(part->second);
     }
@@ -182,6 +183,19 @@ class SampleArguments {
 
  private:
   using Named = std::vector<std::pair<std::string, IValue>>;
+
+  // Objects are dicts here, and tuples of their fields where programs take them whole.
+  static std::optional<IValue> fittedObject(const IValue& value, TypePtr type) {
+    std::optional<IValue> fit = fitted(value, type);
+    return fit ? fit : fitted(fieldsOf(value), type);
+  }
+  static IValue fieldsOf(const IValue& value) {
+    const Named parts = partsOf(value);
+    if (parts.empty()) return value;
+    std::vector<IValue> fields;
+    for (const auto& [name, part] : parts) fields.push_back(fieldsOf(part));
+    return IValue(Ref<TupleValue>::make(std::move(fields), nullptr));
+  }
 
   // With their keys or numbers.
   static Named partsOf(const IValue& v) {
@@ -220,12 +234,15 @@ std::map<std::string, IValue> exportedInputs(const std::string& path, const std:
   std::optional<SampleInputs> samples = readSampleInputs(path, method, limits);
   if (!samples) return {};
   SampleArguments arguments(std::move(*samples));
-  std::map<std::string, IValue> out;
+  std::vector<IValue> values;
   for (const ValueInfo& input : inputs) {
     std::optional<IValue> fit = arguments.take(input);
     if (!fit) return {};
-    out.emplace(input.name, std::move(*fit));
+    values.push_back(std::move(*fit));
   }
+  values = deepCopy(values);  // programs may write to them, and not to the file's memory
+  std::map<std::string, IValue> out;
+  for (size_t i = 0; i < inputs.size(); ++i) out.emplace(inputs[i].name, std::move(values[i]));
   return out;
 }
 
