@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 namespace tscompile {
 namespace {
@@ -82,17 +83,26 @@ Taps<T> cubicTaps(int64_t in, int64_t out, const ResizeScale& scale) {
   return taps;
 }
 
-// A triangle or a cubic, as wide as the step from one output to the next where that is more than 1.
+// sin(pi x) / (pi x)
+double cardinalSine(double x) { return x == 0 ? 1 : std::sin(std::numbers::pi * x) / (std::numbers::pi * x); }
+
+// What an input at a distance that is not negative counts, and from which distance on it is nothing.
+double antialiasFilter(Interpolation kind, double x) {
+  constexpr double a = -0.5;
+  if (kind == Interpolation::LinearAntialias) return x < 1 ? 1 - x : 0;
+  if (kind == Interpolation::LanczosAntialias) return x < 3 ? cardinalSine(x) * cardinalSine(x / 3) : 0;
+  return x < 1 ? cubicNear(x, a) : x < 2 ? cubicFar(x, a) : 0;
+}
+int reachOf(Interpolation kind) {
+  return kind == Interpolation::LinearAntialias ? 1 : kind == Interpolation::CubicAntialias ? 2 : 3;
+}
+
+// A triangle, a cubic or Lanczos's window, as wide as the step from one output to the next where that is more than 1.
 template <class T>
-Taps<T> antialiasTaps(int64_t in, int64_t out, const ResizeScale& scale, bool cubic) {
-  T step = stepOf<T>(in, out, scale), half = cubic ? T(2) : T(1);
+Taps<T> antialiasTaps(int64_t in, int64_t out, const ResizeScale& scale, Interpolation kind) {
+  T step = stepOf<T>(in, out, scale), half = static_cast<T>(reachOf(kind));
   T support = step >= 1 ? half * step : half, inverse = step >= 1 ? 1 / step : T(1);
-  auto filter = [&](double x) {
-    x = std::abs(x);
-    if (!cubic) return static_cast<T>(x < 1 ? 1 - x : 0);
-    constexpr double a = -0.5;
-    return static_cast<T>(x < 1 ? cubicNear(x, a) : x < 2 ? cubicFar(x, a) : 0);
-  };
+  auto filter = [&](double x) { return static_cast<T>(antialiasFilter(kind, std::abs(x))); };
   auto width = static_cast<int64_t>(std::min(std::ceil(support) * 2 + 1, static_cast<T>(in)));
   Taps<T> taps(out, std::max<int64_t>(width, 1));
   for (int64_t o = 0; o < out; ++o) {
@@ -122,7 +132,7 @@ Taps<T> tapsOf(Interpolation kind, int64_t in, int64_t out, const ResizeScale& s
     case Interpolation::Cubic:
       return cubicTaps<T>(in, out, scale);
     default:
-      return antialiasTaps<T>(in, out, scale, kind == Interpolation::CubicAntialias);
+      return antialiasTaps<T>(in, out, scale, kind);
   }
 }
 

@@ -8,7 +8,7 @@
 
 namespace tscompile {
 
-enum class Interpolation { Nearest, NearestExact, Linear, Cubic, LinearAntialias, CubicAntialias };
+enum class Interpolation { Nearest, NearestExact, Linear, Cubic, LinearAntialias, CubicAntialias, LanczosAntialias };
 
 // How output coordinates become input coordinates.
 struct ResizeScale {

@@ -210,6 +210,8 @@ void registerResizeOps(OpRegistry& ops) {
   addResize<Interpolation::LinearAntialias, 2>(ops, "aten::_upsample_bilinear2d_aa",
                                                "aten::_upsample_bilinear2d_aa.vec");
   addResize<Interpolation::CubicAntialias, 2>(ops, "aten::_upsample_bicubic2d_aa", "aten::_upsample_bicubic2d_aa.vec");
+  addResize<Interpolation::LanczosAntialias, 2>(ops, "aten::_upsample_lanczos2d_aa",
+                                                "aten::_upsample_lanczos2d_aa.vec");
 }
 
 }  // namespace tscompile
