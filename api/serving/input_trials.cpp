@@ -124,7 +124,11 @@ class Trials {
     last.back() = last[1];  // another id
     first.front() = first[1];
     const std::optional<Tensor> byLast = logitsOf(last);
-    if (!byLast || changesLast(byLast) || !changesLast(logitsOf(first))) return true;
+    if (!changesLast(logitsOf(first))) return true;
+    if (!byLast || changesLast(byLast)) {
+      if (!seesBetween(kTokens) && !seesBetween(kTokens + 2)) warnOfOneToken();
+      return true;
+    }
     diagnostics_
         .error(fmt::format("of a text of {} the model looks at the first ones alone: the last one changes nothing",
                            counted(static_cast<uint64_t>(kTokens), "token")),
@@ -132,6 +136,31 @@ class Trials {
         .note(
             "a trace has the rounds of a loop over the tokens of its example, and torch.jit.script keeps the loop; "
             "torch.export with an example of one token says of a model that it takes one token a call");
+    return false;
+  }
+
+  // A model for one token a call may take the first of several, and add the others to what follows from it.
+  void warnOfOneToken() const {
+    diagnostics_
+        .warning({}, fmt::format("of a text of {} the model looks at the first and the last one: those between change "
+                                 "nothing",
+                                 counted(static_cast<uint64_t>(kTokens), "token")))
+        .note(
+            "a trace of a model for one token a call loses attributes that become other tensors: write into them, "
+            "with copy_, or use torch.jit.script");
+  }
+  // Texts of two lengths tell, since one may be as long as what a convolution leaves out.
+  bool seesBetween(int64_t count) const {
+    const std::optional<Tensor> usual = logitsOf(ids(count));
+    auto changes = [&](size_t at) {
+      std::vector<int64_t> other = ids(count);
+      other[at] = other[at + 1 < other.size() ? at + 1 : at - 1];
+      const std::optional<Tensor> logits = logitsOf(other);
+      return !logits || differ(*usual, *logits, kTokens - 1);
+    };
+    if (!usual || !changes(0)) return true;
+    for (size_t at = 1; at + 1 < static_cast<size_t>(count); ++at)
+      if (changes(at)) return true;
     return false;
   }
 

@@ -60,6 +60,7 @@ class WholeTexts {
     if (isOneByOne && inputs_.size() > (places_ ? 2 : 1) + masks_.size() + given_.size()) return StaticCaches::None;
     if (isOneByOne && !findReturned()) return StaticCaches::None;
     for (Node* n : attributes_) kept_.push_back({copyOf(n->output(), n->next())});
+    for (const auto& [read, anew] : replaced_) kept_.push_back({copyOf(read->output(), read->next()), anew});
     for (size_t i = 0; i < given_.size(); ++i) beginWithZeros(given_[i], i < returned_.size() ? returned_[i] : nullptr);
     if (isOneByOne)
       loopOverTokens();
@@ -217,7 +218,8 @@ class WholeTexts {
       if (n->kind() == sym::GetAttr && n->output()->type()->isTensor() && alias.isWritten(n->output()))
         attributes_.push_back(n);
       // Programs of torch.export copy what they write.
-      if (n->kind() == aten::clone && isAttribute(n->input(0)) && alias.isWritten(n->output())) kept_.push_back({n});
+      const bool isCopy = n->kind() == aten::clone && isAttribute(n->input(0)) && alias.isWritten(n->output());
+      if (isCopy && !replaced_.contains(n->input(0)->node())) kept_.push_back({n});
     }
     for (Value* v : inputs_) {
       if (v == ids_ || v == places_ || !hasKnownSizes(v) || std::ranges::find(masks_, v) != masks_.end()) continue;
@@ -275,7 +277,7 @@ class WholeTexts {
   }
 
   // An attribute is read once, before it is written. Where it becomes another tensor, that one is read after it; false
-  // if some calls may leave it as it was, or if it is one for the next token, of a graph for one token.
+  // if some calls may leave it as it was, or if it grows from token to token, of a graph for one token.
   bool mergeReads() {
     using Attribute = std::pair<const Value*, std::string>;
     std::map<Attribute, Value*> now;
@@ -284,18 +286,23 @@ class WholeTexts {
     forEachNode(graph_, [&](Node* n) {
       const bool isAttribute = (n->kind() == sym::GetAttr || n->kind() == sym::SetAttr) && n->attributeValue(sym::name);
       if (isAttribute) all.push_back(n);
-      mayStay |= n->kind() == sym::SetAttr && (!isAttribute || n->block() != graph_.block() || hasOneToken());
+      mayStay |= n->kind() == sym::SetAttr && (!isAttribute || n->block() != graph_.block());
     });
     if (mayStay) return false;
+    std::map<Attribute, Node*> reads;
     for (Node* n : all) {
       const Attribute attribute{n->input(0), std::string(n->attributeValue(sym::name)->toString())};
       if (n->kind() == sym::SetAttr) {
+        auto read = reads.find(attribute);
+        if (hasOneToken() && (read == reads.end() || !isOfForm(n->input(1), read->second->output()))) return false;
+        if (hasOneToken()) replaced_[read->second] = n->input(1);
         now[attribute] = n->input(1);
         areReplaced_ = true;
         n->destroy();
         continue;
       }
       auto [at, isNew] = now.try_emplace(attribute, n->output());
+      if (isNew && n->block() == graph_.block()) reads.try_emplace(attribute, n);
       const Node* from = at->second->node();
       if (isNew || (from && from->block() != graph_.block())) continue;
       n->output()->replaceAllUsesWith(at->second);
@@ -357,6 +364,10 @@ class WholeTexts {
       all.erase(key != keys_.end() ? found : all.begin(), found + 1);
     }
     return given_.empty() || !std::ranges::equal(returned_, given_);  // what is handed on knows nothing of the text
+  }
+  static bool isOfForm(const Value* a, const Value* b) {
+    return hasKnownSizes(a) && hasKnownSizes(b) && factsOf(a)->sizes == factsOf(b)->sizes &&
+           factsOf(a)->dtype == factsOf(b)->dtype;
   }
   static bool hasFormOf(const Value* a, const Value* b) {
     const TensorFacts *f = factsOf(a), *g = factsOf(b);
@@ -541,6 +552,7 @@ class WholeTexts {
   std::vector<Value*> masks_;                 // of places
   std::vector<Value*> starts_;                // numbers: places of the first of the tokens
   std::vector<Node*> attributes_;             // that are written
+  std::map<Node*, Value*> replaced_;          // reads of those that become others, of a graph for one token
   std::vector<Value*> returned_;              // what becomes of those that are given
   bool areReplaced_ = false;                  // attributes become other tensors
   bool areStates_ = false;                    // what is given has no places for tokens

@@ -1,5 +1,6 @@
 #include "passes/serving/forms/example_sizes.h"
 
+#include "ir/analysis/alias.h"
 #include "ir/analysis/shape_propagation.h"
 #include "ir/graph/clone.h"
 #include "ir/values/aten.h"
@@ -37,7 +38,7 @@ class Examples {
     if (!takeInputs()) return false;
     if (hasStates_) return findStates();
     for (int64_t texts = 1; texts <= kMostTexts; ++texts)
-      if (std::optional<Sizes> found = sizesFor(texts, {5, 3}))
+      if (std::optional<Sizes> found = sizesFor(texts, {5, 3}); found && !passesBy(*found, texts))
         return texts > 1 ? apply(*found, texts, kUnknownSize) : placeInRow(*found);
     for (int64_t texts = 1; texts <= kMostTexts; ++texts)
       if (std::optional<Sizes> found = sizesFor(texts, {1})) return apply(*found, texts, 1);
@@ -75,6 +76,7 @@ class Examples {
       for (const Node* n : graph_.block()->nodes())
         if (n->kind() == sym::GetAttr && n->output()->type()->isTensor())
           for (int64_t size : n->output()->type()->tensor().sizes) places_.insert(size);
+    keepsAttributes_ = keepsAttributes();
     return ids_ != nullptr;
   }
 
@@ -118,6 +120,40 @@ class Examples {
     for (const Value* v : graph_.inputs())
       if (v->type()->isTensor()) inputs.emplace_back(roleInput(v, sizes, texts, tokens));
     return run_(inputs, nullptr).defined();
+  }
+
+  // Whether it keeps something in attributes, and the last token of a call knows nothing of the one before it: it is
+  // for one token then, and takes the first or the last one of others.
+  bool passesBy(const Sizes& sizes, int64_t texts) const {
+    constexpr int64_t kFew = 5;
+    if (!keepsAttributes_) return false;
+    auto logits = [&](int64_t changed) {
+      std::vector<IValue> inputs;
+      for (const Value* v : graph_.inputs()) {
+        if (!v->type()->isTensor()) continue;
+        Tensor t = roleInput(v, sizes, texts, kFew);
+        for (int64_t text = 0; v == ids_ && changed < kFew && text < texts; ++text)
+          t.data<int64_t>()[text * kFew + changed] = 1;
+        inputs.emplace_back(std::move(t));
+      }
+      return run_(inputs, nullptr);
+    };
+    const Tensor usual = logits(kFew), other = logits(kFew - 2);
+    if (!usual.defined() || !other.defined() || usual.rank() == 0 || usual.numel() != other.numel()) return false;
+    for (int64_t i = usual.numel() - usual.size(usual.rank() - 1); i < usual.numel(); ++i)
+      if (usual.real(i) != other.real(i)) return false;
+    return true;
+  }
+
+  // Whether calls leave something in the model for the next ones.
+  bool keepsAttributes() const {
+    const AliasAnalysis alias(graph_, registry_);
+    bool found = false;
+    forEachNode(graph_, [&](const Node* n) {
+      found |= n->kind() == sym::SetAttr || (n->kind() == sym::GetAttr && n->outputCount() == 1 &&
+                                             n->output()->type()->isTensor() && alias.isWritten(n->output()));
+    });
+    return found;
   }
 
   // Zeros, or ones for a mask.
@@ -174,10 +210,35 @@ class Examples {
   // Caches that grow need no sizes, if there is nothing else.
   bool areDropped() const {
     std::unique_ptr<Graph> graph = cloneGraph(graph_);
-    return dropCaches(*graph, registry_) && std::ranges::all_of(graph->inputs(), [&](const Value* v) {
-             return v->type()->is(TypeKind::Class) ||
-                    (v->type()->isTensor() && (v->name() == ids_->name() || roleByName(v)));
-           });
+    return dropCaches(*graph, registry_) &&
+           std::ranges::all_of(graph->inputs(),
+                               [&](const Value* v) {
+                                 return v->type()->is(TypeKind::Class) ||
+                                        (v->type()->isTensor() && (v->name() == ids_->name() || roleByName(v)));
+                               }) &&
+           givesRows(*graph);
+  }
+
+  // Whether it has logits of each token, or of the last one. Windows of convolutions are joined to new tokens as well,
+  // and without them there are fewer rows than tokens.
+  bool givesRows(const Graph& graph) const {
+    const Form text{Part::Text, Part::Token}, row{Part::Token};
+    auto fits = [&](const Sizes& sizes) {
+      for (int64_t tokens : {5, 7}) {
+        std::vector<IValue> inputs;
+        for (const Value* v : graph.inputs())
+          if (v->type()->isTensor()) inputs.emplace_back(roleInput(v, sizes, 1, tokens));
+        const Tensor logits = run_(inputs, &graph);
+        if (!logits.defined() || logits.rank() == 0 || logits.numel() == 0) return false;
+        const int64_t rows = logits.numel() / logits.size(logits.rank() - 1);
+        if (rows != tokens && rows != 1) return false;
+      }
+      return true;
+    };
+    for (const Form& positions : {row, text, Form{}})
+      for (const Form& mask : {text, row})
+        if (fits({positions, mask, 0})) return true;
+    return false;
   }
 
   bool findStates(const Form& ids, int64_t tokens) {
@@ -219,14 +280,17 @@ class Examples {
     return true;
   }
 
-  // Whether the last token of a text counts with these states. A model that is for one token does not show it others of
+  // Whether the last token of a text counts with these states, and, in a model for many, the one before it: one that is
+  // for one token may take the first of a call, and passes by those between. It does not show a token all others of
   // the same call: what it is given beside them may be something else then, such as what an encoder returned.
   bool lastCounts(const Sizes& sizes, int64_t tokens, const std::vector<GivenState>& states) const {
     constexpr int64_t kFew = 3;
     for (int64_t count : {tokens, std::min(tokens, kFew)})
       if (!changesLast(sizes, states, count, count - 1) || showsLater(sizes, states, count)) return false;
-    const bool isForOne = tokens == 1;
-    return !isForOne || !changesLast(sizes, states, kFew, 0) || !changesLast(sizes, states, kFew, kFew - 1);
+    if (tokens != 1) return changesLast(sizes, states, kFew, kFew - 2);
+    for (int64_t changed = 0; changed < kFew; ++changed)
+      if (!changesLast(sizes, states, kFew, changed)) return true;
+    return false;
   }
 
   // Whether the first of several tokens sees the last one, as in sums over all tokens of a call.
@@ -282,7 +346,7 @@ class Examples {
   const RunExample& run_;
   const Value* ids_ = nullptr;
   std::unique_ptr<Graph> apart_;  // its containers of states are inputs
-  bool hasStates_ = false, hasPositions_ = false, hasMask_ = false;
+  bool hasStates_ = false, hasPositions_ = false, hasMask_ = false, keepsAttributes_ = false;
   std::set<int64_t> places_;  // sizes of attributes
   mutable size_t tried_ = 0;
 };

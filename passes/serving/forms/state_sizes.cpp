@@ -14,7 +14,7 @@
 namespace tscompile {
 namespace {
 
-constexpr size_t kMostStates = 200, kMostPropagations = 600;  // of each rank
+constexpr size_t kMostStates = 200, kMostPropagations = 1000;  // of each rank
 constexpr size_t kRanks = 7;
 constexpr int64_t kFirstPrime = 1009;
 
@@ -39,11 +39,11 @@ class StateSearch {
     if (states_.empty() || states_.size() > kMostStates) return false;
     // The least first: what has more dimensions may fit by being repeated.
     for (size_t rank = 0; rank < kRanks; ++rank)
-      if (tryRanks(std::vector<size_t>(states_.size(), rank))) return true;
+      if (tryRanks(std::vector<size_t>(states_.size(), rank)) || isRefused_) return !isRefused_;
     constexpr size_t kFew = 3;
     if (states_.size() == 1 || states_.size() > kFew) return false;
     for (std::vector<size_t> ranks(states_.size(), 0);;) {
-      if (tryRanks(ranks)) return true;
+      if (tryRanks(ranks) || isRefused_) return !isRefused_;
       size_t i = 0;
       while (i < ranks.size() && ++ranks[i] == kRanks) ranks[i++] = 0;
       if (i == ranks.size()) return false;
@@ -137,6 +137,13 @@ class StateSearch {
       if (helps(changes)) return true;
     for (const Change& c : single)
       if (c.size == 1 && helps({c})) return true;
+    // Texts are in front of both, and are not told.
+    for (const Change& merge : merges(given))
+      for (std::vector<Change> changes : aligned(given)) {
+        std::erase_if(changes, [&](const Change& c) { return c.prime == merge.prime || c.prime == merge.size; });
+        changes.insert(changes.begin(), merge);
+        if (propagations_ < kMostPropagations && changes.size() > 1 && helps(changes)) return true;
+      }
     for (size_t i = 0; i < single.size(); ++i)
       for (size_t j = i + 1; j < single.size() && propagations_ < kMostPropagations; ++j)
         if (single[i].prime != single[j].prime && helps({single[i], single[j]})) return true;
@@ -164,27 +171,54 @@ class StateSearch {
     return all;
   }
 
+  // lstm_cell(x, [h, c], of_x, of_h, ...): states are [texts, hidden], weights of them [gates, hidden].
+  std::vector<Change> ofCell(const Node* n, const ShapePropagation& shapes) const {
+    constexpr size_t kOfHidden = 3;
+    std::vector<Change> changes;
+    const std::vector<Dims> given = sizesAt(n, shapes);
+    const SymbolicValue* weights = n->inputCount() > kOfHidden ? shapes.find(n->input(kOfHidden)) : nullptr;
+    const bool isTable = weights && weights->type->isTensor() && weights->type->tensor().sizes.size() == 2;
+    if (!isTable || given.empty() || given[0].size() != 2 || !isTold(given[0][0])) return changes;
+    const Dims told{given[0][0], weights->type->tensor().sizes[1]};
+    for (const Dims& state : given)
+      for (size_t d = 0; d < told.size() && state.size() == told.size(); ++d)
+        if (open_.contains(state[d]) && isTold(told[d])) changes.push_back({state[d], told[d]});
+    return changes;
+  }
+
   // The hidden states of lstm(x, [h, c], parameters, ...) and its like are told by the parameters.
   std::vector<Change> recurrent(const Node* n, const ShapePropagation& shapes) const {
     constexpr size_t kLayers = 4, kBidirectional = 7, kBatchFirst = 8;
     std::vector<Change> changes;
+    if (n->kind().name().ends_with("_cell")) return ofCell(n, shapes);
     const IValue* weights = n->inputCount() > kBatchFirst ? GraphFacts::constant(n->input(2)) : nullptr;
     if (!weights || !weights->isList() || weights->toList().items.size() < 2) return changes;
     auto number = [&](size_t i) -> int64_t {
       const IValue* v = GraphFacts::constant(n->input(i));
       return !v ? 0 : v->isInt() ? v->toInt() : v->isBool() ? int64_t{v->toBool()} : 0;
     };
-    const IValue& hidden = weights->toList().items[1];  // [gates, hidden]
+    const auto& items = weights->toList().items;
     const SymbolicValue* x = shapes.find(n->input(0));
-    if (!hidden.isTensor() || hidden.toTensor().rank() != 2 || !x || x->type->tensor().sizes.size() != 3)
-      return changes;
-    const Dims told{number(kLayers) * (number(kBidirectional) + 1),
-                    x->type->tensor().sizes[number(kBatchFirst) ? 0 : 1], hidden.toTensor().size(1)};
-    if (!isTold(told[1])) return changes;
-    for (const Dims& state : sizesAt(n, shapes))
-      if (state.size() == told.size())
-        for (size_t d = 0; d < told.size(); ++d)
-          if (open_.contains(state[d])) changes.push_back({state[d], told[d]});
+    const int64_t rows = number(kLayers) * (number(kBidirectional) + 1);
+    if (rows <= 0 || !x || x->type->tensor().sizes.size() != 3) return changes;
+    const int64_t texts = x->type->tensor().sizes[number(kBatchFirst) ? 0 : 1];
+    const size_t each = items.size() / static_cast<size_t>(rows);
+    auto columns = [&](size_t i) {
+      return i < items.size() && items[i].isTensor() && items[i].toTensor().rank() == 2 ? items[i].toTensor().size(1)
+                                                                                        : 0;
+    };
+    const int64_t hidden = columns(1);                            // [gates, hidden]
+    const int64_t cells = each % 2 ? columns(each - 1) : hidden;  // [hidden, cells] of a projection
+    if (!isTold(texts) || hidden == 0 || cells == 0) return changes;
+    const Node* pair = n->input(1)->node();
+    const bool isPair = pair && pair->kind() == sym::ListConstruct;
+    const std::vector<Dims> given = sizesAt(n, shapes);
+    for (size_t i = 0; i < given.size(); ++i) {
+      // Tensors are x, what the list holds, or the state alone.
+      const Dims told{rows, texts, isPair && i + 1 == given.size() ? cells : hidden};
+      for (size_t d = 0; d < told.size() && given[i].size() == told.size(); ++d)
+        if (open_.contains(given[i][d])) changes.push_back({given[i][d], told[d]});
+    }
     return changes;
   }
 
@@ -233,8 +267,10 @@ class StateSearch {
     for (const Dims& d : given)
       for (int64_t s : d) sizes.insert(s);
     std::vector<Change> all, last;
+    std::set<std::pair<int64_t, int64_t>> known;
     auto add = [&](int64_t prime, int64_t size) {
-      if (size > 0 && isTold(size)) (size == 1 ? last : all).push_back({prime, size});
+      if (size > 0 && isTold(size) && known.emplace(prime, size).second)
+        (size == 1 ? last : all).push_back({prime, size});
     };
     for (int64_t prime : open_)
       for (int64_t s : sizes) {
@@ -312,13 +348,20 @@ class StateSearch {
     const std::set<int64_t> primes = open_;
     for (int64_t places : places_) {
       states_ = open;
-      bool hasPlaces = false;
-      for (int64_t prime : primes) {
-        const bool isPlace = !growing.contains(prime) && !texts.contains(prime);
-        hasPlaces |= isPlace;
-        replace({prime, isPlace ? places : growing.contains(prime) ? kUnknownSize : 1});
-      }
-      if (!attemptOf(propagate()).node && accepts_(states_)) return true;
+      auto isPlace = [&](int64_t size) {
+        return primes.contains(size) && !growing.contains(size) && !texts.contains(size);
+      };
+      // Nothing has places in two dimensions.
+      if (std::ranges::any_of(states_,
+                              [&](const GivenState& s) { return std::ranges::count_if(s.sizes, isPlace) > 1; }))
+        return false;
+      const bool hasPlaces = std::ranges::any_of(primes, isPlace);
+      for (int64_t prime : primes)
+        replace({prime, isPlace(prime) ? places : growing.contains(prime) ? kUnknownSize : 1});
+      const bool fits = !attemptOf(propagate()).node;
+      if (fits && accepts_(states_)) return true;
+      // Sizes that the model tells are right: it is for another number of tokens.
+      isRefused_ = fits && !hasPlaces;
       if (!hasPlaces) return false;
     }
     return false;
@@ -335,6 +378,7 @@ class StateSearch {
   std::unordered_map<const Node*, size_t> orders_;
   std::set<int64_t> open_;  // primes that are still to be sizes
   size_t propagations_ = 0;
+  bool isRefused_ = false;
 };
 
 }  // namespace

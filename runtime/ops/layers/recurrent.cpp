@@ -360,6 +360,12 @@ void inferCell(InferCall& call) {
     call.require(!x.hasRank || !differ(t.sizes[0], x.sizes[0]), "the state is of {} sequences, the input of {}",
                  t.sizes[0], x.hasRank ? x.sizes[0] : 0);
   }
+  // The weights of the state are [gates, hidden].
+  const TensorInfo weights = call.tensor(3);
+  const int64_t hidden = weights.hasRank && weights.rank() == 2 ? weights.sizes[1] : kUnknownSize;
+  for (const TensorInfo& t : states)
+    call.require(!t.hasRank || !differ(t.sizes[1], hidden), "the state has {} numbers, the weights {} columns",
+                 t.hasRank ? t.sizes[1] : 0, hidden);
   for (const TensorInfo& t : states) call.result(t);
 }
 

@@ -227,6 +227,25 @@ TEST_F(DecoderFiles, StatesOfTracesHaveTheSizesThatFit) {
                            {5, 6, 11, 0, 6, 0, 4, 6, 3}, {3, 6, 10, 5, 6, 3, 0, 6, 3}, {11, 0, 6, 11, 3, 5, 6, 4, 5}}));
 }
 
+// What is for one token a call may run with several, of which it takes the first: tests/tools/make_state_archives.py.
+TEST_F(DecoderFiles, StatesOfOneTokenACallAreKept) {
+  using Texts = std::vector<std::vector<TokenId>>;
+  const Texts sums{{4, 4, 4, 4, 4, 4, 4, 4, 4}, {3, 8, 2, 8, 2, 8, 2, 8, 2}, {10, 3, 8, 8, 8, 10, 3, 8, 8}};
+  const std::pair<const char*, Texts> models[] = {
+      {"sums", sums},
+      {"held", sums},
+      {"window", {{10, 11, 3, 4, 8, 3, 4, 8, 3}, {3, 7, 0, 7, 8, 3, 4, 0, 7}, {3, 4, 8, 3, 4, 8, 3, 4, 8}}},
+      {"projected",
+       {{7, 0, 10, 11, 3, 4, 10, 11, 3}, {10, 11, 3, 4, 10, 11, 3, 4, 10}, {3, 4, 10, 11, 3, 4, 10, 11, 3}}},
+      {"cells", {{7, 0, 10, 11, 1, 7, 0, 10, 11}, {10, 11, 1, 7, 0, 10, 11, 1, 7}, {3, 4, 10, 11, 1, 10, 11, 1, 10}}}};
+  for (const auto& [name, tokens] : models) {
+    ASSERT_TRUE(buildsFile(std::string("language/states_") + name + ".pt", {"max_seq_len=48"})) << name << "\n"
+                                                                                                << messages();
+    EXPECT_EQ(readBuiltModel(folder_, diagnostics_)->config.kvCacheType, KvCacheType::State) << name << messages();
+    EXPECT_EQ(served(9), tokens) << name;
+  }
+}
+
 // Ids that are padding take no row of the table of positions. A step has no more texts than the program takes.
 TEST_F(DecoderFiles, TextsOfAStepAreThoseOfAnExport) {
   ASSERT_TRUE(buildsFile("language/padded_batch.pt2")) << messages();
