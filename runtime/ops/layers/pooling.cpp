@@ -4,6 +4,7 @@
 #include "ir/support/text.h"
 #include "ir/values/size_expression.h"
 #include "runtime/call/kernel_call.h"
+#include "runtime/engine/layers/alone/pool_places_layer.h"
 #include "runtime/engine/layers/operands.h"
 #include "runtime/engine/layers/row_layers.h"
 #include "runtime/ops/ops.h"
@@ -342,16 +343,50 @@ void unpoolKernel(KernelCall& call) {
   out.store();
 }
 
+// Whether somebody reads the places of maxima.
+bool areAsked(const ConvertCall& call) {
+  const Node* n = call.node();
+  return !n || n->kind() != call.op().kind() || n->output(1)->useCount() > 0;
+}
+constexpr std::string_view kMaxPools[] = {"aten::max_pool1d", "aten::max_pool2d", "aten::max_pool3d"};
+
+template <size_t kSpatial>
+void convertMaxPlaces(ConvertCall& call) {
+  InferCall sizes(call.op(), call.arguments(), call.size());
+  if (areAsked(call))
+    return addMaxPlaces(call, gridOf(describe(sizes, kSpatial, 4, 5), call.tensor(0), false), kSpatial);
+  std::vector<IValue> arguments(call.arguments(), call.arguments() + call.size());
+  call.setResult(0, call.compute(kMaxPools[kSpatial - 1], std::move(arguments)));
+  call.setResult(1, Tensor());
+}
+template <size_t kSpatial>
+void convertMaxUnpool(ConvertCall& call) {
+  const Tensor x = call.tensor(0), places = call.tensor(1);
+  const Dims& sizes = call.spec().sizes;
+  if (!isF32(x)) return convertToKernel(call, kNotF32);
+  if (x.numel() == 0 || checkedNumel(sizes).value_or(0) == 0) return convertToKernel(call, kEmpty);
+  int64_t planes = 1;
+  for (size_t d = 0; d + kSpatial < sizes.size(); ++d) planes *= sizes[d];
+  const IValue rows = intList(Dims{planes, *checkedNumel(sizes) / planes}), ownRows = intList(Dims{planes, -1});
+  const IValue zeros = call.compute("aten::zeros", {rows, static_cast<int64_t>(x.dtype())});
+  const IValue placed = call.compute("aten::scatter.src", {zeros, 1, call.compute("aten::reshape", {places, ownRows}),
+                                                           call.compute("aten::reshape", {x, ownRows})});
+  call.setResult(0, call.compute("aten::reshape", {placed, intList(sizes)}));
+}
+
 // Where the windows are all alike, and nobody asks for their places.
 template <size_t kSpatial>
 void convertAdaptiveMaxPool(ConvertCall& call) {
-  static constexpr std::string_view kPools[] = {"aten::max_pool1d", "aten::max_pool2d", "aten::max_pool3d"};
   const Tensor x = call.tensor(0);
-  const Node* n = call.node();
-  const bool isAsked = !n || n->kind() != call.op().kind() || n->output(1)->useCount() > 0;
-  if (isAsked) return convertToKernel(call, "the places of its maxima are asked for");
-  if (!isF32OrHalf(x) || x.numel() == 0) return convertToKernel(call, "it is neither float32 nor of 16 bits, or empty");
   const Dims& out = call.spec().sizes;
+  if (!isF32OrHalf(x) || x.numel() == 0) return convertToKernel(call, "it is neither float32 nor of 16 bits, or empty");
+  if (areAsked(call)) {
+    if (checkedNumel(out) == 0) return convertToKernel(call, kEmpty);
+    const Dims from = inThree(x.sizes().subspan(out.size() - kSpatial)), to = inThree(DimSpan(out).last(kSpatial));
+    return addMaxPlaces(
+        call, {adaptiveWindows(from[0], to[0]), adaptiveWindows(from[1], to[1]), adaptiveWindows(from[2], to[2])},
+        kSpatial);
+  }
   Dims window, dims, none(kSpatial, 0), ones(kSpatial, 1);
   bool isWhole = true;
   for (size_t d = out.size() - kSpatial; d < out.size(); ++d) {
@@ -362,9 +397,9 @@ void convertAdaptiveMaxPool(ConvertCall& call) {
     isWhole &= out[d] == 1;
   }
   const IValue sizes = intList(window);
-  call.setResult(0, isWhole
-                        ? call.compute("aten::amax", {x, intList(dims), true})
-                        : call.compute(kPools[kSpatial - 1], {x, sizes, sizes, intList(none), intList(ones), false}));
+  call.setResult(
+      0, isWhole ? call.compute("aten::amax", {x, intList(dims), true})
+                 : call.compute(kMaxPools[kSpatial - 1], {x, sizes, sizes, intList(none), intList(ones), false}));
   call.setResult(1, Tensor());
 }
 
@@ -383,12 +418,13 @@ void registerPoolingOps(OpRegistry& ops) {
              .traits = {Trait::RoundsOnce}});
   };
   add("aten::max_pool1d", inferMaxPool<1>, maxPoolKernel<1>, kFloatingTypes, convertMaxPool<1>);
-  add("aten::max_pool1d_with_indices", inferMaxPool<1>, maxPoolKernel<1>);
+  add("aten::max_pool1d_with_indices", inferMaxPool<1>, maxPoolKernel<1>, kRealTypes, convertMaxPlaces<1>);
   add("aten::max_pool2d", inferMaxPool<2>, keepingFormat<maxPoolKernel<2>, 2>, kRealTypes, convertMaxPool<2>);
-  add("aten::max_pool2d_with_indices", inferMaxPool<2>, keepingFormat<maxPoolKernel<2>, 2>);
+  add("aten::max_pool2d_with_indices", inferMaxPool<2>, keepingFormat<maxPoolKernel<2>, 2>, kRealTypes,
+      convertMaxPlaces<2>);
   for (const char* name : {"aten::max_pool3d", "aten::max_pool3d_with_indices"})
     add(name, inferMaxPool<3>, keepingFormat<maxPoolKernel<3>, 2>, kRealTypes,
-        std::string_view(name).ends_with("3d") ? convertMaxPoolVolume : nullptr);
+        std::string_view(name).ends_with("3d") ? convertMaxPoolVolume : convertMaxPlaces<3>);
   add("aten::avg_pool1d", inferAveragePool<1>, keepingFormatOfSeries<averagePoolKernel<1>>, kAveraged,
       convertAveragePool<1>);
   add("aten::avg_pool2d", inferAveragePool<2>, keepingFormat<averagePoolKernel<2>>, kAveraged, convertAveragePool<2>);
@@ -408,8 +444,8 @@ void registerPoolingOps(OpRegistry& ops) {
     add(name, inferAdaptivePool<3>, adaptiveAverageKernel<3>, kFloatingTypes, convertAdaptiveAveragePool<3>);
   add("aten::fractional_max_pool2d", inferFractional<2>, fractionalKernel<2>, kFloatingTypes);
   add("aten::fractional_max_pool3d", inferFractional<3>, fractionalKernel<3>, kFloatingTypes);
-  add("aten::max_unpool2d", inferUnpool<2>, unpoolKernel<2>);
-  add("aten::max_unpool3d", inferUnpool<3>, unpoolKernel<3>);
+  add("aten::max_unpool2d", inferUnpool<2>, unpoolKernel<2>, kRealTypes, convertMaxUnpool<2>);
+  add("aten::max_unpool3d", inferUnpool<3>, unpoolKernel<3>, kRealTypes, convertMaxUnpool<3>);
 }
 
 }  // namespace tscompile

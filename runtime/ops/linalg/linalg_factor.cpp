@@ -1,6 +1,6 @@
 // Factorizations of matrices: Cholesky, LU, LDL, QR, and what is solved or unpacked from them.
 #include "ir/values/size_expression.h"
-#include "runtime/call/kernel_call.h"
+#include "runtime/engine/layers/alone/factor_layer.h"
 #include "runtime/kernels/openblas/lapack.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/linalg.h"
@@ -432,16 +432,22 @@ void ormqrKernel(KernelCall& call) {
 }  // namespace
 
 void registerLinalgFactorOps(OpRegistry& ops) {
-  auto add = [&](const char* schema, InferFunction infer, KernelFunction kernel) {
-    ops.add(
-        {.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kMatrixTypes, .traits = {Trait::OwnStrides}});
+  auto add = [&](const char* schema, InferFunction infer, KernelFunction kernel, ConvertFunction convert = nullptr) {
+    ops.add({.schema = schema,
+             .infer = infer,
+             .kernel = kernel,
+             .convert = convert,
+             .dtypes = kMatrixTypes,
+             .traits = {Trait::OwnStrides}});
   };
-  add("aten::cholesky(Tensor self, bool upper=False) -> Tensor", inferCholesky, choleskyKernel);
-  add("aten::linalg_cholesky(Tensor self, *, bool upper=False) -> Tensor", inferCholesky, choleskyKernel);
+  add("aten::cholesky(Tensor self, bool upper=False) -> Tensor", inferCholesky, choleskyKernel, convertCholesky);
+  add("aten::linalg_cholesky(Tensor self, *, bool upper=False) -> Tensor", inferCholesky, choleskyKernel,
+      convertCholesky);
   add("aten::linalg_cholesky_ex", inferCholeskyEx, choleskyExKernel);
-  add("aten::cholesky_inverse(Tensor self, bool upper=False) -> Tensor", inferCholesky, choleskyInverseKernel);
+  add("aten::cholesky_inverse(Tensor self, bool upper=False) -> Tensor", inferCholesky, choleskyInverseKernel,
+      convertCholeskyInverse);
   add("aten::cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor", inferCholeskySolve,
-      choleskySolveKernel);
+      choleskySolveKernel, convertCholeskySolve);
 
   add("aten::linalg_lu_factor(Tensor A, *, bool pivot=True) -> (Tensor LU, Tensor pivots)", inferLuFactor,
       luFactorKernel);

@@ -1,6 +1,6 @@
 // Systems of linear equations: solve, inverse, determinants, triangular systems, least squares.
 #include "ir/values/size_expression.h"
-#include "runtime/call/kernel_call.h"
+#include "runtime/engine/layers/alone/factor_layer.h"
 #include "runtime/kernels/openblas/lapack.h"
 #include "runtime/ops/call_op.h"
 #include "runtime/ops/ops.h"
@@ -578,32 +578,38 @@ void tensorsolveKernel(KernelCall& call) {
 }  // namespace
 
 void registerLinalgSolveOps(OpRegistry& ops) {
-  auto add = [&](const char* schema, InferFunction infer, KernelFunction kernel) {
-    ops.add(
-        {.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kMatrixTypes, .traits = {Trait::OwnStrides}});
+  auto add = [&](const char* schema, InferFunction infer, KernelFunction kernel, ConvertFunction convert = nullptr) {
+    ops.add({.schema = schema,
+             .infer = infer,
+             .kernel = kernel,
+             .convert = convert,
+             .dtypes = kMatrixTypes,
+             .traits = {Trait::OwnStrides}});
   };
-  add("aten::linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor", inferSolve, solveKernel);
+  add("aten::linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor", inferSolve, solveKernel, convertSolve);
   add("aten::linalg_solve_ex", inferSolveEx, solveExKernel);
   add("aten::_linalg_solve_ex", inferSolveAll, solveAllKernel);
   add("aten::linalg_lu_solve", inferLuSolve<kLuSolve>, luSolveKernel<kLuSolve>);
   add("aten::lu_solve(Tensor self, Tensor LU_data, Tensor LU_pivots) -> Tensor", inferLuSolve<kOldLuSolve>,
       luSolveKernel<kOldLuSolve>);
 
-  add("aten::inverse(Tensor self) -> Tensor", inferInverse, inverseKernel);
-  add("aten::linalg_inv(Tensor A) -> Tensor", inferInverse, inverseKernel);
+  add("aten::inverse(Tensor self) -> Tensor", inferInverse, inverseKernel, convertInverse);
+  add("aten::linalg_inv(Tensor A) -> Tensor", inferInverse, inverseKernel, convertInverse);
   add("aten::linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)", inferInverseEx,
       inverseExKernel);
 
-  add("aten::det(Tensor self) -> Tensor", inferDet, detKernel);
-  add("aten::linalg_det(Tensor A) -> Tensor", inferDet, detKernel);
+  add("aten::det(Tensor self) -> Tensor", inferDet, detKernel, convertDeterminant);
+  add("aten::linalg_det(Tensor A) -> Tensor", inferDet, detKernel, convertDeterminant);
   add("aten::_linalg_det(Tensor A) -> (Tensor result, Tensor LU, Tensor pivots)", inferDetAll, detAllKernel);
-  add("aten::slogdet(Tensor self) -> (Tensor sign, Tensor logabsdet)", inferSlogdet, slogdetKernel);
-  add("aten::linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet)", inferSlogdet, slogdetKernel);
+  add("aten::slogdet(Tensor self) -> (Tensor sign, Tensor logabsdet)", inferSlogdet, slogdetKernel,
+      convertSignAndLogarithm);
+  add("aten::linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet)", inferSlogdet, slogdetKernel,
+      convertSignAndLogarithm);
   add("aten::_linalg_slogdet", inferSlogdetAll, slogdetAllKernel);
   add("aten::logdet(Tensor self) -> Tensor", inferDet, logdetKernel);
 
   add("aten::triangular_solve", inferTriangularSolve, triangularSolveKernel);
-  add("aten::linalg_solve_triangular", inferSolveTriangular, solveTriangularKernel);
+  add("aten::linalg_solve_triangular", inferSolveTriangular, solveTriangularKernel, convertSolveTriangular);
   add("aten::linalg_lstsq", inferLstsq, lstsqKernel);
   add("aten::linalg_tensorinv(Tensor self, int ind=2) -> Tensor", inferTensorinv, tensorinvKernel);
   add("aten::linalg_tensorsolve(Tensor self, Tensor other, int[]? dims=None) -> Tensor", inferTensorsolve,
