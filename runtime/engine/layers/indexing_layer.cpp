@@ -4,8 +4,10 @@
 #include "ir/values/error.h"
 #include "runtime/call/thread_pool.h"
 #include "runtime/engine/layers/operands.h"
+#include "runtime/reference/views.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <numeric>
 #include <span>
@@ -175,32 +177,55 @@ void GatherLayer::run(Frame& frame) const {
   });
 }
 
-void IndexAddLayer::run(Frame& frame) const {
-  const float* self = frame.data<float>(inputs[0]);
-  const std::byte* numbers = frame.raw(inputs[1]);
-  const DType dtype = frame.network()[inputs[1]].dtype;
-  const float* source = frame.data<float>(inputs[2]);
-  auto* out = frame.data<float>(outputs[0]);
-  for (int64_t i = 0; i < count; ++i) checked(elementOf(numbers, dtype, i), size, wraps);
-  // Each thread has columns of its own: what is added to one element is added in order.
-  const int64_t columns = std::clamp<int64_t>(inner / 16, 1, 16), units = outer * columns;
-  const int64_t work = outer * (count + size) * inner;
-  parallelFor(units, work < (32 << 10) ? 1 : frame.threads(), [&](int64_t u) {
-    const int64_t o = u / columns;
+namespace {
+
+void addElements(float* to, const float* from, int64_t count, float alpha) {
+  for (int64_t i = 0; i < count; ++i) to[i] += from[i] * alpha;
+}
+void addElements(double* to, const double* from, int64_t count, float) {
+  for (int64_t i = 0; i < count; ++i) to[i] += from[i];
+}
+// Modulo 2^64.
+void addElements(int64_t* to, const int64_t* from, int64_t count, float) {
+  for (int64_t i = 0; i < count; ++i)
+    to[i] = static_cast<int64_t>(static_cast<uint64_t>(to[i]) + static_cast<uint64_t>(from[i]));
+}
+
+}  // namespace
+
+void PutLayer::run(Frame& frame) const {
+  const int64_t count = which.count;
+  const std::span<int64_t> blocks(reinterpret_cast<int64_t*>(frame.workspace()), static_cast<size_t>(count));
+  which.find(frame, std::span(inputs).subspan(2), blocks);
+  const NetTensor& out = frame.network()[outputs[0]];
+  const auto item = static_cast<int64_t>(itemSize(out.dtype));
+  const std::byte *self = frame.raw(inputs[0]), *source = frame.raw(inputs[1]);
+  std::byte* to = frame.raw(outputs[0]);
+  // Each thread has columns of its own, so that blocks that are written twice are written in order.
+  const int64_t columns = std::clamp<int64_t>(inner / 64, 1, 16), units = outer * columns;
+  parallelFor(units, (out.numel + outer * count * inner) * item < kParallelBytes ? 1 : frame.threads(), [&](int64_t u) {
     const Piece part = pieceOf(inner, columns, u % columns);
-    for (int64_t i = 0; i < size; ++i) {
-      const int64_t at = (o * size + i) * inner;
-      std::copy(self + at + part.begin, self + at + part.end, out + at + part.begin);
-    }
-    for (int64_t i = 0; i < count; ++i) {
-      const int64_t number = elementOf(numbers, dtype, i);
-      float* to = out + (o * size + (number < 0 ? number + size : number)) * inner;
-      const float* from = source + (o * count + i) * inner;
-      if (assigns)
-        std::copy(from + part.begin, from + part.end, to + part.begin);
-      else
-        for (int64_t c = part.begin; c < part.end; ++c) to[c] += from[c] * alpha;
-    }
+    const int64_t first = part.begin * item, width = part.end - part.begin;
+    const auto bytes = static_cast<size_t>(width * item);
+    auto blockAt = [&](auto* base, int64_t i) { return base + i * inner * item + first; };
+    const int64_t ownFirst = u / columns * picked, givenFirst = u / columns * count;
+    if (columns == 1)
+      std::memcpy(blockAt(to, ownFirst), blockAt(self, ownFirst), bytes * static_cast<size_t>(picked));
+    else
+      for (int64_t i = 0; i < picked; ++i) std::memcpy(blockAt(to, ownFirst + i), blockAt(self, ownFirst + i), bytes);
+    auto each = [&](auto&& write) {
+      for (int64_t i = 0; i < count; ++i)
+        write(blockAt(to, ownFirst + blocks[static_cast<size_t>(i)]), blockAt(source, givenFirst + i));
+    };
+    auto addAs = [&](auto sample) {
+      using T = decltype(sample);
+      each([&](std::byte* a, const std::byte* b) {
+        addElements(reinterpret_cast<T*>(a), reinterpret_cast<const T*>(b), width, alpha);
+      });
+    };
+    if (!adds) return each([&](std::byte* a, const std::byte* b) { std::memcpy(a, b, bytes); });
+    if (out.dtype == DType::Float32) return addAs(float{});
+    out.dtype == DType::Float64 ? addAs(double{}) : addAs(int64_t{});
   });
 }
 
@@ -220,51 +245,111 @@ TensorId inOrder(ConvertCall& call, const Tensor& t) {
 
 int64_t product(DimSpan sizes) { return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>()); }
 
+// What indices pick of dimensions [first, first + indices.size()); nothing if they cannot be broadcast.
+std::optional<PickedBlocks> pickedBlocks(DimSpan sizes, size_t first, const std::vector<Tensor>& indices, bool wraps) {
+  PickedBlocks which;
+  for (const Tensor& t : indices)
+    if (!broadcastInto(which.block, t.sizes())) return std::nullopt;
+  const size_t rank = which.block.size();
+  which.count = product(which.block);
+  which.wraps = wraps;
+  for (size_t k = 0; k < indices.size(); ++k) {
+    const Tensor& t = indices[k];
+    PickedBlocks::Index index{sizes[first + k], product(sizes.subspan(first + k + 1, indices.size() - k - 1)),
+                              Dims(rank, 0)};
+    for (int d = 0; d < t.rank(); ++d)
+      index.strides[rank - static_cast<size_t>(t.rank() - d)] = t.size(d) == 1 ? 0 : t.stride(d);
+    which.indices.push_back(std::move(index));
+  }
+  return which;
+}
+
 // Picks from dimensions [first, first + indices.size()).
 void addPick(ConvertCall& call, const Tensor& x, size_t first, const std::vector<Tensor>& indices, bool wraps) {
   const Dims sizes(x.sizes());
   if (x.numel() == 0 || checkedNumel(call.spec().sizes).value_or(0) == 0) return convertToKernel(call, kEmpty);
+  auto which = pickedBlocks(sizes, first, indices, wraps);
+  if (!which) return convertToKernel(call, kNotIndex);
   const TensorId from = inOrder(call, x);
   auto layer = std::make_unique<PickLayer>(call.node());
-  for (const Tensor& t : indices)
-    if (!broadcastInto(layer->which.block, t.sizes())) return convertToKernel(call, kNotIndex);
-  const size_t behind = first + indices.size(), rank = layer->which.block.size();
-  layer->which.count = product(layer->which.block);
+  const size_t behind = first + indices.size();
+  layer->which = *std::move(which);
   layer->outer = product(DimSpan(sizes.data(), first));
   layer->picked = product(DimSpan(sizes.data() + first, indices.size()));
   layer->innerBytes =
       product(DimSpan(sizes.data() + behind, sizes.size() - behind)) * static_cast<int64_t>(itemSize(x.dtype()));
-  layer->which.wraps = wraps;
   layer->inputs = {from};
-  for (size_t k = 0; k < indices.size(); ++k) {
-    const Tensor& t = indices[k];
-    PickedBlocks::Index index{sizes[first + k], product(DimSpan(sizes.data() + first + k + 1, indices.size() - k - 1)),
-                              Dims(rank, 0)};
-    for (int d = 0; d < t.rank(); ++d)
-      index.strides[rank - static_cast<size_t>(t.rank() - d)] = t.size(d) == 1 ? 0 : t.stride(d);
-    layer->which.indices.push_back(std::move(index));
-    layer->inputs.push_back(call.idOf(t));
-  }
+  for (const Tensor& t : indices) layer->inputs.push_back(call.idOf(t));
   layer->outputs = {call.makeResult()};
   call.network().layers.push_back(std::move(layer));
 }
 
+bool canAdd(DType d) { return d == DType::Float32 || d == DType::Float64 || d == DType::Int64; }
+
+// Brings `values`, which are broadcast, to the places in dimensions [first, first + indices.size()) of argument 0.
+void addPut(ConvertCall& call, size_t first, const std::vector<Tensor>& indices, const Tensor& values, bool adds,
+            bool wraps, float alpha = 1) {
+  const Tensor x = call.tensor(0);
+  const Dims sizes(x.sizes());
+  if (x.dtype() != values.dtype() || (adds && !canAdd(x.dtype())))
+    return convertToKernel(call, "the dtypes differ, or there is no such sum");
+  if (x.numel() == 0 || values.numel() == 0) return convertToKernel(call, kEmpty);
+  auto which = pickedBlocks(sizes, first, indices, wraps);
+  if (!which || which->count == 0) return convertToKernel(call, kNotIndex);
+  const size_t behind = first + indices.size();
+  Dims given(DimSpan(sizes.data(), first));
+  for (int64_t n : which->block) given.push_back(n);
+  for (int64_t n : DimSpan(sizes).subspan(behind)) given.push_back(n);
+  Dims all = given;
+  if (values.sizes().size() > all.size() || !broadcastInto(all, values.sizes()) || !(all == given))
+    return convertToKernel(call, "the values have other sizes");
+  std::vector<TensorId> inputs{inOrder(call, x), inOrder(call, expandedTo(values, given))};
+  for (const Tensor& t : indices) inputs.push_back(call.idOf(t));
+  const TensorId output = call.makeResult();
+  auto& layer = call.add<PutLayer>();
+  layer.which = *std::move(which);
+  layer.outer = product(DimSpan(sizes.data(), first));
+  layer.picked = product(DimSpan(sizes.data() + first, indices.size()));
+  layer.inner = product(DimSpan(sizes).subspan(behind));
+  layer.adds = adds;
+  layer.alpha = alpha;
+  layer.inputs = std::move(inputs);
+  layer.outputs = {output};
+}
+
 }  // namespace
 
-// (self, indices): those that are there stand next to each other.
-void convertIndex(ConvertCall& call) {
-  Tensor x = call.tensor(0);
-  std::vector<Tensor> given = call.tensors(1), indices;
-  size_t first = 0;
-  for (size_t d = 0; d < given.size(); ++d) {
-    if (!given[d].defined()) continue;
-    if (!isIndex(given[d])) return convertToKernel(call, kNotIndex);
-    if (indices.empty()) first = d;
-    if (d != first + indices.size()) return convertToKernel(call, "indices do not stand next to each other");
-    indices.push_back(given[d]);
+namespace {
+
+// Those of a list of indices that are there.
+struct GivenIndices {
+  GivenIndices(const std::vector<Tensor>& list, int rank) {
+    for (size_t d = 0; d < list.size(); ++d) {
+      if (!list[d].defined()) continue;
+      areNumbers &= isIndex(list[d]);
+      if (indices.empty()) first = d;
+      isRun &= d == first + indices.size();
+      indices.push_back(list[d]);
+      order.push_back(static_cast<int64_t>(d));
+    }
+    for (int64_t d = 0; d < rank; ++d)
+      if (static_cast<size_t>(d) >= list.size() || !list[static_cast<size_t>(d)].defined()) order.push_back(d);
   }
-  if (indices.empty()) return convertToKernel(call, kNotIndex);
-  addPick(call, x, first, indices, true);
+  std::vector<Tensor> indices;
+  size_t first = 0;                      // the dimension of the first one
+  bool isRun = true, areNumbers = true;  // they are those of neighbours
+  Dims order;                            // their dimensions, then the others
+};
+
+}  // namespace
+
+// (self, indices): of dimensions that are no neighbours the block is first.
+void convertIndex(ConvertCall& call) {
+  const Tensor x = call.tensor(0);
+  const GivenIndices given(call.tensors(1), x.rank());
+  if (!given.areNumbers || given.indices.empty()) return convertToKernel(call, kNotIndex);
+  if (given.isRun) return addPick(call, x, given.first, given.indices, true);
+  addPick(call, x.permuted(given.order), 0, given.indices, true);
 }
 
 void convertIndexSelect(ConvertCall& call) {
@@ -300,22 +385,6 @@ void convertGather(ConvertCall& call) {
 
 namespace {
 
-// `sizes`: of the source, which has as many places along `dim` as there are indices.
-IndexAddLayer& addIndexAdd(ConvertCall& call, const Dims& sizes, size_t dim, const Tensor& index,
-                           const Tensor& source) {
-  const Tensor x = call.tensor(0);
-  const TensorId to = inOrder(call, x), numbers = inOrder(call, index), from = inOrder(call, source);
-  TensorId output = call.makeResult();
-  auto& layer = call.add<IndexAddLayer>();
-  layer.outer = product(DimSpan(sizes.data(), dim));
-  layer.size = x.size(static_cast<int>(dim));
-  layer.count = index.size(0);
-  layer.inner = product(DimSpan(sizes.data() + dim + 1, sizes.size() - dim - 1));
-  layer.inputs = {to, numbers, from};
-  layer.outputs = {output};
-  return layer;
-}
-
 // x[mask] = number
 void putWhereTrue(ConvertCall& call, const Tensor& mask) {
   const Tensor x = call.tensor(0), value = call.tensor(2);
@@ -332,40 +401,51 @@ void putWhereTrue(ConvertCall& call, const Tensor& mask) {
 
 // (self, dim, index, source, alpha)
 void convertIndexAdd(ConvertCall& call) {
-  Tensor x = call.tensor(0), index = call.tensor(2), source = call.tensor(3);
-  if (!isF32(x)) return convertToKernel(call, kNotF32);
-  if (x.numel() == 0 || source.numel() == 0) return convertToKernel(call, kEmpty);
-  if (x.rank() == 0 || index.rank() != 1) return convertToKernel(call, "a tensor has no dimensions");
-  const auto dim = static_cast<size_t>(call.dim(1, x.rank()));
-  Dims sizes(x.sizes());
-  sizes[dim] = index.size(0);
-  if (!(Dims(source.sizes()) == sizes)) return convertToKernel(call, "the source is broadcast");
-  addIndexAdd(call, sizes, dim, index, source).alpha = static_cast<float>(call.number(4));
+  const Tensor x = call.tensor(0), index = call.tensor(2), source = call.tensor(3);
+  if (x.rank() == 0 || index.rank() != 1 || source.rank() != x.rank())
+    return convertToKernel(call, "a tensor has no dimensions");
+  const double alpha = call.number(4);
+  if (alpha != 1 && !isF32(x)) return convertToKernel(call, kNotF32);
+  addPut(call, static_cast<size_t>(call.dim(1, x.rank())), {index}, source, true, false, static_cast<float>(alpha));
 }
 
-// (self, indices, values, accumulate): one index, or a mask and one number.
+// (self, indices, values, accumulate): numbers, or a mask and one number.
 void convertIndexPut(ConvertCall& call) {
   const Tensor x = call.tensor(0), values = call.tensor(2);
-  if (!isF32(x) || !isF32(values)) return convertToKernel(call, kNotF32);
   if (x.numel() == 0 || values.numel() == 0) return convertToKernel(call, kEmpty);
-  const std::vector<Tensor> indices = call.tensors(1);
-  size_t dim = 0;
-  while (dim < indices.size() && !indices[dim].defined()) ++dim;
-  for (size_t d = dim + 1; d < indices.size(); ++d)
-    if (indices[d].defined()) return convertToKernel(call, "there are several indices");
-  if (dim >= indices.size()) return convertToKernel(call, kNotIndex);
-  const Tensor& index = indices[dim];
-  if (index.dtype() == DType::Bool && dim == 0 && index.rank() > 0 && index.rank() <= x.rank())
-    return putWhereTrue(call, index);
-  if (!isIndex(index) || index.rank() != 1 || index.numel() == 0) return convertToKernel(call, kNotIndex);
-  Dims sizes(x.sizes()), given(sizes);
-  sizes[dim] = given[dim] = index.size(0);
-  if (values.sizes().size() > sizes.size() || !broadcastInto(given, values.sizes()) || !(given == sizes))
-    return convertToKernel(call, "the values have other sizes");
-  const Tensor source = call.compute("aten::expand", {values, intList(sizes), false}).toTensor();
-  IndexAddLayer& layer = addIndexAdd(call, sizes, dim, index, source);
-  layer.assigns = !call.flag(3);
-  layer.wraps = true;
+  const std::vector<Tensor> list = call.tensors(1);
+  if (!list.empty() && list[0].defined() && list[0].dtype() == DType::Bool && list[0].rank() > 0 &&
+      list[0].rank() <= x.rank() && x.dtype() == values.dtype() &&
+      std::none_of(list.begin() + 1, list.end(), [](const Tensor& t) { return t.defined(); }))
+    return putWhereTrue(call, list[0]);
+  const GivenIndices given(list, x.rank());
+  if (!given.areNumbers || given.indices.empty()) return convertToKernel(call, kNotIndex);
+  if (!given.isRun) return convertToKernel(call, "indices do not stand next to each other");
+  addPut(call, given.first, given.indices, values, call.flag(3), true);
+}
+
+// (self, dim, index, source)
+void convertIndexCopy(ConvertCall& call) {
+  const Tensor x = call.tensor(0), index = call.tensor(2), source = call.tensor(3);
+  if (x.rank() == 0 || index.rank() != 1 || source.rank() != x.rank())
+    return convertToKernel(call, "a tensor has no dimensions");
+  addPut(call, static_cast<size_t>(call.dim(1, x.rank())), {index}, source, false, false);
+}
+
+// (self, dim, index, value)
+void convertIndexFill(ConvertCall& call) {
+  const Tensor x = call.tensor(0), index = call.tensor(2);
+  const IValue& value = call.argument(3);
+  const bool isNumber = value.isNumber() && !value.isComplex() && isF32(x);
+  if (x.rank() == 0 || index.rank() != 1 || !(isNumber || value.isTensor()))
+    return convertToKernel(call, "a tensor has no dimensions, or a number is not to be one of float32");
+  Tensor element = value.isTensor() ? value.toTensor() : Tensor::empty(DType::Float32, Dims{});
+  if (isNumber) {
+    *element.data<float>() = static_cast<float>(value.toDouble());
+    if (std::isinf(*element.data<float>()) && !std::isinf(value.toDouble()))
+      return convertToKernel(call, "a number is too large");
+  }
+  addPut(call, static_cast<size_t>(call.dim(1, x.rank())), {index}, element, false, true);
 }
 
 }  // namespace tscompile

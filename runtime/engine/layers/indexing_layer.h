@@ -1,4 +1,4 @@
-// Elements that tensors of numbers pick: index, index_select, embedding, gather, index_add.
+// Elements that tensors of numbers pick: index, index_select, embedding, gather, index_add, index_put.
 #pragma once
 
 #include "runtime/engine/network/convert_call.h"
@@ -60,15 +60,19 @@ class GatherLayer : public Layer {
   size_t dim = 0;
 };
 
-// out = self; out[o][index[i]] += source[o][i] * alpha in f32; all are contiguous.
-class IndexAddLayer : public Layer {
+// out = self, a contiguous tensor [outer][picked dimensions][inner]; blocks of it become those of the source
+// [outer][block][inner], or these are added, in order. Inputs: self, the source, the numbers.
+class PutLayer : public Layer {
  public:
   using Layer::Layer;
-  std::string name() const override { return assigns ? "index_put" : "index_add"; }
+  std::string name() const override { return adds ? "index_add" : "index_put"; }
+  size_t workspace() const override { return which.bytes(); }
   void run(Frame& frame) const override;
-  int64_t outer = 1, size = 0, count = 0, inner = 1;
-  float alpha = 1;
-  bool assigns = false, wraps = false;  // instead of adding; negative numbers count from the end
+
+  PickedBlocks which;
+  int64_t outer = 1, picked = 1, inner = 1;
+  bool adds = false;  // of float32, float64 and int64
+  float alpha = 1;    // by which what is added of float32 is multiplied
 };
 
 void convertIndex(ConvertCall& call);
@@ -77,5 +81,7 @@ void convertEmbedding(ConvertCall& call);
 void convertGather(ConvertCall& call);
 void convertIndexAdd(ConvertCall& call);
 void convertIndexPut(ConvertCall& call);
+void convertIndexCopy(ConvertCall& call);
+void convertIndexFill(ConvertCall& call);
 
 }  // namespace tscompile

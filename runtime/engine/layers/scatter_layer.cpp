@@ -14,29 +14,31 @@ namespace {
 using How = ScatterLayer::How;
 constexpr int64_t kParallel = 32 << 10;  // elements; fewer are brought by one thread
 
-template <How kHow>
-float joined(float old, float value) {
+template <How kHow, class T>
+T joined(T old, T value) {
   if constexpr (kHow == How::Assign) return value;
-  if constexpr (kHow == How::Add) return old + value;
-  if constexpr (kHow == How::Multiply) return old * value;
-  if constexpr (kHow == How::Max) return std::isnan(old) || old >= value ? old : value;
-  return std::isnan(old) || old <= value ? old : value;
+  using Sum = std::conditional_t<std::is_same_v<T, int64_t>, uint64_t, T>;  // modulo 2^64
+  if constexpr (kHow == How::Add) return static_cast<T>(static_cast<Sum>(old) + static_cast<Sum>(value));
+  if constexpr (kHow == How::Multiply) return static_cast<T>(static_cast<Sum>(old) * static_cast<Sum>(value));
+  if constexpr (kHow == How::Max) return old != old || old >= value ? old : value;
+  return old != old || old <= value ? old : value;
 }
 
 // Elements that go to places of their own: of one coordinate in all dimensions but `dim` and the last, and a piece of
 // the last; or, where `dim` is the last, those of a range of places.
+template <class T>
 struct Column {
   const int64_t* index;
-  const float* source;
-  float* out;
+  const T* source;
+  T* out;
   int64_t count, size;                     // along `dim`, of the index and of the result
   int64_t indexStep, sourceStep, outStep;  // along `dim`
   int64_t width, indexNext, sourceNext;    // along the last dimension
   Piece places;
 };
 
-template <How kHow>
-void joinColumn(const Column& c) {
+template <How kHow, class T>
+void joinColumn(const Column<T>& c) {
   auto placeOf = [&](int64_t at) {
     // The interpreter does it again, and tells where it is.
     if (at < 0 || at >= c.size) [[unlikely]]
@@ -45,19 +47,19 @@ void joinColumn(const Column& c) {
   };
   if (c.width == 1 && c.places.begin == 0 && c.places.end == c.size) {
     for (int64_t i = 0; i < c.count; ++i) {
-      float& to = c.out[placeOf(c.index[i * c.indexStep]) * c.outStep];
+      T& to = c.out[placeOf(c.index[i * c.indexStep]) * c.outStep];
       to = joined<kHow>(to, c.source[i * c.sourceStep]);
     }
     return;
   }
   for (int64_t i = 0; i < c.count; ++i) {
     const int64_t* index = c.index + i * c.indexStep;
-    const float* source = c.source + i * c.sourceStep;
+    const T* source = c.source + i * c.sourceStep;
     if (c.indexNext == 0 && (c.sourceNext == 1 || c.sourceNext == 0)) {
       const int64_t at = placeOf(*index);
       if (at < c.places.begin || at >= c.places.end) continue;
-      float* to = c.out + at * c.outStep;
-      const float first = *source;
+      T* to = c.out + at * c.outStep;
+      const T first = *source;
       if (c.sourceNext == 0)
         for (int64_t j = 0; j < c.width; ++j) to[j] = joined<kHow>(to[j], first);
       else
@@ -67,13 +69,14 @@ void joinColumn(const Column& c) {
     for (int64_t j = 0; j < c.width; ++j) {
       const int64_t at = placeOf(index[j * c.indexNext]);
       if (at < c.places.begin || at >= c.places.end) continue;
-      float& to = c.out[at * c.outStep + j];
+      T& to = c.out[at * c.outStep + j];
       to = joined<kHow>(to, source[j * c.sourceNext]);
     }
   }
 }
 
-void join(How how, const Column& c) {
+template <class T>
+void join(How how, const Column<T>& c) {
   switch (how) {
     case How::Assign:
       return joinColumn<How::Assign>(c);
@@ -88,12 +91,29 @@ void join(How how, const Column& c) {
   }
 }
 
+bool isWhole(double v) { return std::trunc(v) == v && std::fabs(v) < 0x1p53; }
+
 }  // namespace
 
 void ScatterLayer::run(Frame& frame) const {
+  switch (frame.network()[outputs[0]].dtype) {
+    case DType::Float32:
+      return runAs<float>(frame);
+    case DType::Float64:
+      return runAs<double>(frame);
+    case DType::Int64:
+      return runAs<int64_t>(frame);
+    default:
+      return runAs<bool>(frame);
+  }
+}
+
+template <class T>
+void ScatterLayer::runAs(Frame& frame) const {
   const NetTensor &out = frame.network()[outputs[0]], &index = frame.network()[inputs[1]];
-  auto* to = frame.data<float>(outputs[0]);
-  const float* self = frame.data<float>(inputs[0]);
+  auto* to = frame.data<T>(outputs[0]);
+  const T* self = frame.data<T>(inputs[0]);
+  const T number = static_cast<T>(value);
   const int64_t copies = std::clamp<int64_t>(out.numel >> 14, 1, 64);
   parallelFor(copies, out.numel < kParallel * 2 ? 1 : frame.threads(), [&](int64_t i) {
     const Piece piece = pieceOf(out.numel, copies, i);
@@ -122,9 +142,9 @@ void ScatterLayer::run(Frame& frame) const {
         sourceAt += at * sourceStrides[d];
         outAt += at * out.strides[d];
       }
-      Column c{};
+      Column<T> c{};
       c.index = frame.data<int64_t>(inputs[1]) + indexAt + part.begin * index.strides[last];
-      c.source = (hasSource ? frame.data<float>(inputs[2]) : &value) + sourceAt + part.begin * sourceStrides[last];
+      c.source = (hasSource ? frame.data<T>(inputs[2]) : &number) + sourceAt + part.begin * sourceStrides[last];
       c.out = to + outAt + part.begin;
       c.count = index.sizes[dim];
       c.size = size;
@@ -170,20 +190,24 @@ void convertOneHot(ConvertCall& call) {
 
 void addScatter(ConvertCall& call, How how) {
   Tensor x = call.tensor(0), index = call.tensor(2);
-  if (!isF32(x)) return convertToKernel(call, kNotF32);
+  const bool isBool = x.dtype() == DType::Bool, isOther = x.dtype() == DType::Float64 || x.dtype() == DType::Int64;
+  if (!isF32(x) && !isOther && !(isBool && how == How::Assign))
+    return convertToKernel(call, "the elements are of none of float32, float64, int64 and bool");
   if (x.numel() == 0 || index.numel() == 0) return convertToKernel(call, kEmpty);
   if (x.rank() == 0 || index.rank() != x.rank()) return convertToKernel(call, "a tensor has no dimensions");
   if (index.dtype() != DType::Int64) return convertToKernel(call, "its index is not int64");
   const bool hasSource = call.argument(3).isTensor();
-  if (hasSource && (!isF32(call.tensor(3)) || call.tensor(3).rank() != x.rank()))
+  if (hasSource && (call.tensor(3).dtype() != x.dtype() || call.tensor(3).rank() != x.rank()))
     return convertToKernel(call, "the source is broadcast");
+  if (!hasSource && !isFloating(x.dtype()) && !isWhole(call.number(3)))
+    return convertToKernel(call, "a number is not whole, or too large");
   std::vector<TensorId> inputs{contiguousOperand(call, 0), call.operand(2)};
   if (hasSource) inputs.push_back(call.operand(3));
   TensorId output = call.makeResult();
   auto& layer = call.add<ScatterLayer>();
   layer.dim = static_cast<size_t>(call.dim(1, x.rank()));
   layer.how = how;
-  if (!hasSource) layer.value = static_cast<float>(call.number(3));
+  if (!hasSource) layer.value = call.number(3);
   layer.inputs = std::move(inputs);
   layer.outputs = {output};
 }

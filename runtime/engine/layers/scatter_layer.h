@@ -6,7 +6,7 @@
 
 namespace tscompile {
 
-// out = self; out[.., index[.., i, ..], ..] is joined with source[.., i, ..], in the order of i, in f32. Inputs: self,
+// out = self; out[.., index[.., i, ..], ..] is joined with source[.., i, ..], in the order of i. Inputs: self,
 // which is contiguous, the index, and the source if it is no number.
 class ScatterLayer : public Layer {
  public:
@@ -16,7 +16,11 @@ class ScatterLayer : public Layer {
   void run(Frame& frame) const override;
   size_t dim = 0;
   How how = How::Assign;
-  float value = 0;
+  double value = 0;
+
+ private:
+  template <class T>
+  void runAs(Frame& frame) const;
 };
 
 // A row of zeros for each class, with a 1 at its place.

@@ -245,6 +245,29 @@ void putKernel(KernelCall& call) {
                call.flag(3) ? Update::Add : Update::Assign);
 }
 
+// ---- take, take_along_dim in engines ----
+
+void convertTake(ConvertCall& call) {
+  const IValue elements = call.compute("aten::reshape", {call.argument(0), intList(Dims{-1})});
+  call.setResult(0, call.compute("aten::index.Tensor_hacked_twin", {elements, tensorList({call.tensor(1)})}));
+}
+
+void convertTakeAlongDim(ConvertCall& call) {
+  Tensor self = call.tensor(0), index = call.tensor(1);
+  if (self.numel() == 0 || index.numel() == 0) return convertToKernel(call, kEmpty);
+  if (call.isNone(2)) {
+    const IValue elements = call.compute("aten::reshape", {self, intList(Dims{-1})});
+    return call.setResult(
+        0, call.compute("aten::gather", {elements, 0, call.compute("aten::reshape", {index, intList(Dims{-1})})}));
+  }
+  const int64_t dim = call.dim(2, self.rank());
+  Dims from(call.spec().sizes), places = from;
+  from[static_cast<size_t>(dim)] = self.size(static_cast<int>(dim));
+  const IValue around = call.compute("aten::remainder.Scalar", {index, self.size(static_cast<int>(dim))});
+  call.setResult(0, call.compute("aten::gather", {call.compute("aten::expand", {self, intList(from)}), dim,
+                                                  call.compute("aten::expand", {around, intList(places)})}));
+}
+
 // ---- scatter_reduce in engines ----
 
 void convertScatterReduce(ConvertCall& call) {
@@ -285,6 +308,7 @@ void registerGatheringOps(OpRegistry& ops) {
   ops.add({.schema = "aten::take_along_dim",
            .infer = inferTakeAlongDim,
            .kernel = takeAlongDimKernel,
+           .convert = convertTakeAlongDim,
            .dtypes = kAllTypes});
   for (auto schema : {"aten::scatter.src", "aten::scatter.value", "aten::scatter.reduce", "aten::scatter.value_reduce"})
     ops.add({.schema = schema,
@@ -308,7 +332,8 @@ void registerGatheringOps(OpRegistry& ops) {
            .dtypes = kAllTypes,
            .inplace = InPlace::Direct,
            .traits = {Trait::SetsStrides}});
-  ops.add({.schema = "aten::take", .infer = inferTake, .kernel = takeKernel, .dtypes = kAllTypes});
+  ops.add(
+      {.schema = "aten::take", .infer = inferTake, .kernel = takeKernel, .convert = convertTake, .dtypes = kAllTypes});
   ops.add(
       {.schema = "aten::put", .infer = inferPut, .kernel = putKernel, .dtypes = kAllTypes, .inplace = InPlace::Direct});
 }

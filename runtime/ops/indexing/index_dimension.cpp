@@ -223,11 +223,13 @@ void registerIndexDimensionOps(OpRegistry& ops) {
     ops.add({.schema = schema,
              .infer = inferIndexFill,
              .kernel = indexFillKernel,
+             .convert = convertIndexFill,
              .dtypes = kAllTypes,
              .inplace = InPlace::Direct});
   ops.add({.schema = "aten::index_copy",
            .infer = inferIndexCopy,
            .kernel = indexCopyKernel,
+           .convert = convertIndexCopy,
            .dtypes = kAllTypes,
            .inplace = InPlace::Direct,
            .traits = {Trait::SetsStrides}});

@@ -210,6 +210,33 @@ void diagKernel(KernelCall& call) {
   call.setResult(out);
 }
 
+// The last dimension of a tensor as the diagonal of two new ones at the end, and zeros.
+void setEmbedded(ConvertCall& call, const IValue& values, int64_t offset) {
+  const Tensor t = values.toTensor();
+  if (offset != 0 || t.numel() == 0 || (t.dtype() != DType::Float32 && t.dtype() != DType::Int64))
+    return convertToKernel(call, "another diagonal than the main one, or neither float32 nor int64");
+  const int64_t side = t.size(t.rank() - 1);
+  const IValue isDiagonal = call.compute("aten::eye", {side, static_cast<int64_t>(DType::Bool)});
+  const IValue rows = call.compute("aten::unsqueeze", {values, -1}),
+               zero = isFloating(t.dtype()) ? IValue(0.0) : IValue(0);
+  call.setResult(0, call.compute("aten::where.ScalarOther", {isDiagonal, rows, zero}));
+}
+void convertDiagEmbed(ConvertCall& call) {
+  const int64_t rank = call.tensor(0).rank() + 1, a = call.dim(2, static_cast<int>(rank)),
+                b = call.dim(3, static_cast<int>(rank));
+  if (std::min(a, b) != rank - 2 || std::max(a, b) != rank - 1)
+    return convertToKernel(call, "the diagonal is not of the last two dimensions");
+  setEmbedded(call, call.argument(0), call.integer(1));
+}
+void convertDiagflat(ConvertCall& call) {
+  setEmbedded(call, call.compute("aten::reshape", {call.argument(0), intList(Dims{-1})}), call.integer(1));
+}
+void convertDiag(ConvertCall& call) {
+  if (call.tensor(0).rank() == 1) return setEmbedded(call, call.argument(0), call.integer(1));
+  call.setResult(0,
+                 call.compute("aten::clone", {call.compute("aten::diagonal", {call.argument(0), call.argument(1)})}));
+}
+
 // ---- vander, one_hot ----
 
 // Powers of each element: columns from x^(n - 1) down to 1, or the other way. Computed by repeated multiplication.
@@ -294,8 +321,9 @@ void oneHotKernel(KernelCall& call) {
 }  // namespace
 
 void registerTrianglesOps(OpRegistry& ops) {
-  auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel) {
-    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kAllTypes});
+  auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel,
+                 ConvertFunction convert = nullptr) {
+    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .convert = convert, .dtypes = kAllTypes});
   };
   add("aten::eye", inferEye<1>, eyeKernel);
   add("aten::eye.m", inferEye<2>, eyeKernel);
@@ -313,9 +341,9 @@ void registerTrianglesOps(OpRegistry& ops) {
            .inplace = InPlace::Direct});
   add("aten::tril_indices", inferIndices<true>, indicesKernel<true>);
   add("aten::triu_indices", inferIndices<false>, indicesKernel<false>);
-  add("aten::diag", inferDiag, diagKernel);
-  add("aten::diag_embed", inferDiagEmbed, diagEmbedKernel);
-  add("aten::diagflat", inferDiagflat, diagflatKernel);
+  add("aten::diag", inferDiag, diagKernel, convertDiag);
+  add("aten::diag_embed", inferDiagEmbed, diagEmbedKernel, convertDiagEmbed);
+  add("aten::diagflat", inferDiagflat, diagflatKernel, convertDiagflat);
   add("aten::vander", inferVander, vanderKernel);
   ops.add({.schema = "aten::one_hot",
            .infer = inferOneHot,
