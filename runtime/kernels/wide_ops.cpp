@@ -122,6 +122,10 @@ int64_t flooredRest(int64_t a, int64_t b) {
   return r + (b & -static_cast<int64_t>((r != 0) & ((r ^ b) < 0)));
 }
 
+// Counts that are negative, or no smaller than the bits there are, leave nothing but the sign.
+int64_t shiftedLeft(int64_t a, int64_t count) { return bits(count) < 64 ? wrapped(bits(a) << (bits(count) & 63)) : 0; }
+int64_t shiftedRight(int64_t a, int64_t count) { return a >> std::min(bits(count), uint64_t{63}); }
+
 // The bounds are whole numbers or infinite.
 int64_t clampedInteger(int64_t x, double low, double high) {
   constexpr double kEnd = 0x1p63;
@@ -189,6 +193,16 @@ WideFunction<int64_t> wideFunction(PointwiseOp op) {
       return numberTile<T, 2, [](T x, T y) { return flooredRest(x, y); }>;
     case PointwiseOp::Fmod:
       return numberTile<T, 2, [](T x, T y) { return y == -1 ? 0 : x % y; }>;
+    case PointwiseOp::BitAnd:
+      return numberTile<T, 2, [](T x, T y) { return x & y; }>;
+    case PointwiseOp::BitOr:
+      return numberTile<T, 2, [](T x, T y) { return x | y; }>;
+    case PointwiseOp::BitXor:
+      return numberTile<T, 2, [](T x, T y) { return x ^ y; }>;
+    case PointwiseOp::ShiftLeft:
+      return numberTile<T, 2, shiftedLeft>;
+    case PointwiseOp::ShiftRight:
+      return numberTile<T, 2, shiftedRight>;
     default:
       return commonFunction<T>(op);
   }

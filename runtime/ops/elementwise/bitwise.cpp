@@ -31,11 +31,20 @@ void notKernel(KernelCall& call) {
   mapInputs<kI64, 1>(call, [](int64_t x) { return ~x; });
 }
 
-// Of truth values the bits are the truth.
 template <PointwiseOp kOp>
-int onTruth(StepBuilder& b) {
-  if (b.call().spec().dtype != DType::Bool) return b.fail("the elements are not bool");
-  return singleStep<kOp>(b);
+int ofIntegers(StepBuilder& b) {
+  return isIntegral(b.call().spec().dtype, false) ? singleStep<kOp>(b) : b.fail("the elements are no integers");
+}
+// Of truth values the bits are the truth.
+template <PointwiseOp kOp, PointwiseOp kOnBits>
+int bitSteps(StepBuilder& b) {
+  return b.call().spec().dtype == DType::Bool ? singleStep<kOp>(b) : ofIntegers<kOnBits>(b);
+}
+// ~x = -1 - x
+int notSteps(StepBuilder& b) {
+  if (b.call().spec().dtype == DType::Bool) return singleStep<PointwiseOp::Not>(b);
+  if (!isIntegral(b.call().spec().dtype, false)) return b.fail("the elements are no integers");
+  return b.step(PointwiseOp::Sub, b.constant(-1), b.value(0));
 }
 
 }  // namespace
@@ -55,9 +64,9 @@ void registerBitwiseOps(OpRegistry& ops) {
   constexpr KernelFunction kAnd = bitwiseKernel<[](int64_t a, int64_t b) { return a & b; }>;
   constexpr KernelFunction kOr = bitwiseKernel<[](int64_t a, int64_t b) { return a | b; }>;
   constexpr KernelFunction kXor = bitwiseKernel<[](int64_t a, int64_t b) { return a ^ b; }>;
-  constexpr ConvertFunction kAndSteps = convertPointwise<onTruth<PointwiseOp::And>>;
-  constexpr ConvertFunction kOrSteps = convertPointwise<onTruth<PointwiseOp::Or>>;
-  constexpr ConvertFunction kXorSteps = convertPointwise<onTruth<PointwiseOp::Xor>>;
+  constexpr ConvertFunction kAndSteps = convertPointwise<bitSteps<PointwiseOp::And, PointwiseOp::BitAnd>>;
+  constexpr ConvertFunction kOrSteps = convertPointwise<bitSteps<PointwiseOp::Or, PointwiseOp::BitOr>>;
+  constexpr ConvertFunction kXorSteps = convertPointwise<bitSteps<PointwiseOp::Xor, PointwiseOp::BitXor>>;
   constexpr KernelFunction kLeft = shiftKernel<true>, kRight = shiftKernel<false>;
   add({"aten::bitwise_and.Tensor", "aten::bitwise_and.Scalar", "aten::__iand__.Tensor", "aten::__iand__.Scalar"}, kAnd,
       InPlace::Direct, true, kAndSteps);
@@ -67,10 +76,10 @@ void registerBitwiseOps(OpRegistry& ops) {
       InPlace::Direct, true, kXorSteps);
   add({"aten::bitwise_left_shift.Tensor", "aten::bitwise_left_shift.Tensor_Scalar", "aten::__ilshift__.Tensor",
        "aten::__ilshift__.Scalar"},
-      kLeft, InPlace::Direct);
+      kLeft, InPlace::Direct, false, convertPointwise<ofIntegers<PointwiseOp::ShiftLeft>>);
   add({"aten::bitwise_right_shift.Tensor", "aten::bitwise_right_shift.Tensor_Scalar", "aten::__irshift__.Tensor",
        "aten::__irshift__.Scalar"},
-      kRight, InPlace::Direct);
+      kRight, InPlace::Direct, false, convertPointwise<ofIntegers<PointwiseOp::ShiftRight>>);
   add({"aten::bitwise_and.Scalar_Tensor", "aten::__and__.Tensor", "aten::__and__.Scalar"}, kAnd, InPlace::No, true,
       kAndSteps);
   add({"aten::bitwise_or.Scalar_Tensor", "aten::__or__.Tensor", "aten::__or__.Scalar"}, kOr, InPlace::No, true,
@@ -78,13 +87,13 @@ void registerBitwiseOps(OpRegistry& ops) {
   add({"aten::bitwise_xor.Scalar_Tensor", "aten::__xor__.Tensor", "aten::__xor__.Scalar"}, kXor, InPlace::No, true,
       kXorSteps);
   add({"aten::bitwise_left_shift.Scalar_Tensor", "aten::__lshift__.Tensor", "aten::__lshift__.Scalar"}, kLeft,
-      InPlace::No);
+      InPlace::No, false, convertPointwise<ofIntegers<PointwiseOp::ShiftLeft>>);
   add({"aten::bitwise_right_shift.Scalar_Tensor", "aten::__rshift__.Tensor", "aten::__rshift__.Scalar"}, kRight,
-      InPlace::No);
+      InPlace::No, false, convertPointwise<ofIntegers<PointwiseOp::ShiftRight>>);
   ops.add({.schema = "aten::bitwise_not",
            .infer = inferSameAsSelf,
            .kernel = notKernel,
-           .convert = convertPointwise<onTruth<PointwiseOp::Not>>,
+           .convert = convertPointwise<notSteps>,
            .dtypes = kIntegerTypes | kBoolType,
            .inplace = InPlace::Direct,
            .traits = {Trait::Elementwise}});

@@ -6,6 +6,8 @@
 #include "runtime/reference/half_operands.h"
 #include "runtime/reference/loops/arithmetic.h"
 
+#include <cmath>
+
 namespace tscompile {
 namespace {
 
@@ -90,6 +92,25 @@ void divideModeKernel(KernelCall& call) {
   }
 }
 
+// Integers are divided by a power of two, that is known and more than 1, by their bits; 0 for all other divisors.
+int64_t knownPowerOfTwo(const StepBuilder& b) {
+  auto isWide = [](DType d) { return d == DType::Int64 || d == DType::Int32; };
+  const IValue &x = b.call().argument(0), &divisor = b.call().argument(1);
+  if (!divisor.isInt() || !x.isTensor() || !isWide(x.toTensor().dtype()) || !isWide(b.call().spec().dtype)) return 0;
+  const int64_t n = divisor.toInt();
+  return n > 1 && n < (int64_t{1} << 31) && (n & (n - 1)) == 0 ? n : 0;
+}
+int remainderSteps(StepBuilder& b) {
+  const int64_t n = knownPowerOfTwo(b);
+  if (n == 0) return singleStep<PointwiseOp::Remainder>(b);
+  return b.step(PointwiseOp::BitAnd, b.value(0), b.constant(static_cast<double>(n - 1)));
+}
+int floorDivideSteps(StepBuilder& b) {
+  const int64_t n = knownPowerOfTwo(b);
+  if (n == 0) return singleStep<PointwiseOp::FloorDiv>(b);
+  return b.step(PointwiseOp::ShiftRight, b.value(0), b.constant(std::log2(static_cast<double>(n))));
+}
+
 int divideModeSteps(StepBuilder& b) {
   switch (roundingMode(b.call())) {
     case Rounding::None:
@@ -99,7 +120,7 @@ int divideModeSteps(StepBuilder& b) {
     case Rounding::Floor:
       break;
   }
-  return singleStep<PointwiseOp::FloorDiv>(b);
+  return floorDivideSteps(b);
 }
 
 }  // namespace
@@ -122,11 +143,10 @@ void registerDivisionOps(OpRegistry& ops) {
   add({"aten::div.Tensor_mode", "aten::div.Scalar_mode", "aten::divide.Tensor_mode", "aten::divide.Scalar_mode"},
       inferDivideMode, divideModeKernel, convertPointwise<divideModeSteps>, {Trait::Elementwise, Trait::RoundsOnce});
   add({"aten::floor_divide", "aten::floor_divide_.Tensor", "aten::floor_divide.Scalar"}, inferBinary,
-      roundedQuotientKernel<[](auto a, auto b) { return divideFloor(a, b); }>, convertPointwise<PointwiseOp::FloorDiv>,
+      roundedQuotientKernel<[](auto a, auto b) { return divideFloor(a, b); }>, convertPointwise<floorDivideSteps>,
       {Trait::Elementwise, Trait::RoundsOnce});
   constexpr KernelFunction kRemainder = realKernel<[](auto a, auto b) { return remainder(a, b); }>;
-  add({"aten::remainder.Tensor", "aten::remainder.Scalar"}, inferBinary, kRemainder,
-      convertPointwise<PointwiseOp::Remainder>);
+  add({"aten::remainder.Tensor", "aten::remainder.Scalar"}, inferBinary, kRemainder, convertPointwise<remainderSteps>);
   add({"aten::fmod.Tensor", "aten::fmod.Scalar"}, inferBinary,
       realKernel<[](auto a, auto b) { return truncatedRemainder(a, b); }>, convertPointwise<PointwiseOp::Fmod>);
   ops.add({.schema = "aten::remainder.Scalar_Tensor",

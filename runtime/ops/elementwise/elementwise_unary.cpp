@@ -302,6 +302,12 @@ void logitKernel(KernelCall& call) {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
+int sincSteps(StepBuilder& b) {
+  const int x = b.value(0), y = b.step(PointwiseOp::Mul, x, b.constant(kPi));
+  const int quotient = b.step(PointwiseOp::Div, b.step(PointwiseOp::Sin, y), y);
+  return b.step(PointwiseOp::Where, b.step(PointwiseOp::Eq, x, b.constant(0)), b.constant(1), quotient);
+}
+
 int mulBy(StepBuilder& b, int x, double factor) { return b.step(PointwiseOp::Mul, x, b.constant(factor)); }
 int plusNumber(StepBuilder& b, int x, double more) { return b.step(PointwiseOp::Add, x, b.constant(more)); }
 
@@ -553,7 +559,7 @@ void registerFunctions(OpRegistry& ops) {
            convertPointwise<acoshSteps>, kAllTypes);
   function({"aten::atanh", "aten::arctanh"}, unaryKernel<kWithComplex, [](auto x) { return atanh(x); }>,
            convertPointwise<PointwiseOp::Atanh>, kAllTypes);
-  function({"aten::sinc", "aten::special_sinc"}, sincKernel, nullptr, kAllTypes);
+  function({"aten::sinc", "aten::special_sinc"}, sincKernel, convertPointwise<sincSteps>, kAllTypes);
   function({"aten::deg2rad"}, unaryKernel<kFloats, [](auto x) { return x * decltype(x)(kPi / 180); }>,
            convertPointwise<timesSteps<kPi / 180>>, kRealAndBool, Cost::Step);
   function({"aten::rad2deg"}, unaryKernel<kFloats, [](auto x) { return x * decltype(x)(180 / kPi); }>,

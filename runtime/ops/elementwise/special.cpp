@@ -116,16 +116,18 @@ constexpr InPlace kDirect = InPlace::Direct;
 
 void registerGammas(OpRegistry& ops) {
   auto add = [&](std::initializer_list<std::string_view> names, InferFunction infer, KernelFunction kernel,
-                 InPlace inplace = kDirect, DTypeSet dtypes = kRealAndBool) {
+                 InPlace inplace = kDirect, DTypeSet dtypes = kRealAndBool, ConvertFunction convert = nullptr) {
     addAliases(ops, names,
                {.infer = infer,
                 .kernel = kernel,
+                .convert = convert,
                 .dtypes = dtypes,
                 .inplace = inplace,
                 .traits = kPerElement,
                 .cost = Cost::Function});
   };
-  add({"aten::lgamma", "aten::special_gammaln"}, inferFloatUnary, logGammaKernel);
+  add({"aten::lgamma", "aten::special_gammaln"}, inferFloatUnary, logGammaKernel, kDirect, kRealAndBool,
+      convertPointwise<PointwiseOp::LogGamma>);
   add({"aten::digamma", "aten::special_psi", "aten::special_digamma"}, inferFloatUnary,
       unaryKernel<kFloats, [](auto x) { return digamma(x); }>);
   add({"aten::mvlgamma", "aten::special_multigammaln"}, inferMultigamma, multigammaKernel);
