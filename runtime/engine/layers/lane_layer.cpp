@@ -17,6 +17,8 @@ void RunningTotalLayer::run(Frame& frame) const {
   switch (frame.network()[inputs[0]].dtype) {
     case DType::Float32:
       return total(float(), float());
+    case DType::Float64:
+      return total(double(), double());
     case DType::Int32:
       return total(int32_t(), int64_t());
     case DType::Bool:
@@ -24,6 +26,17 @@ void RunningTotalLayer::run(Frame& frame) const {
     default:
       return total(int64_t(), int64_t());
   }
+}
+
+void RunningExtremesLayer::run(Frame& frame) const {
+  auto extremes = [&](auto sample) {
+    using T = decltype(sample);
+    runningExtremes(isLargest, shape, frame.data<T>(inputs[0]), frame.data<T>(outputs[0]),
+                    frame.data<int64_t>(outputs[1]), frame.threads());
+  };
+  const DType dtype = frame.network()[inputs[0]].dtype;
+  if (dtype == DType::Float32) return extremes(float());
+  dtype == DType::Float64 ? extremes(double()) : extremes(int64_t());
 }
 
 void ExtremesLayer::run(Frame& frame) const {
@@ -152,8 +165,8 @@ void convertRunningTotal(ConvertCall& call) {
   Tensor x = call.tensor(0);
   const DType from = x.dtype(), to = call.spec().dtype;
   const bool whole = to == DType::Int64 && (from == DType::Int64 || from == DType::Int32 || from == DType::Bool);
-  if (!whole && !(isF32(x) && to == from))
-    return convertToKernel(call, "its dtype is none of float32, int64, int32, bool");
+  if (!whole && !((isF32(x) || from == DType::Float64) && to == from))
+    return convertToKernel(call, "its dtype is none of float32, float64, int64, int32, bool");
   if (x.numel() == 0) return convertToKernel(call, kEmpty);
   auto layer = std::make_unique<RunningTotalLayer>(call.node());
   layer->shape = shapeAlong(x, call.dim(1, x.rank()));
@@ -162,6 +175,20 @@ void convertRunningTotal(ConvertCall& call) {
 }
 template void convertRunningTotal<true>(ConvertCall& call);
 template void convertRunningTotal<false>(ConvertCall& call);
+
+template <bool kLargest>
+void convertRunningExtremes(ConvertCall& call) {
+  const Tensor x = call.tensor(0);
+  if (!isF32(x) && x.dtype() != DType::Float64 && x.dtype() != DType::Int64)
+    return convertToKernel(call, "its dtype is none of float32, float64, int64");
+  if (x.numel() == 0) return convertToKernel(call, kEmpty);
+  auto layer = std::make_unique<RunningExtremesLayer>(call.node());
+  layer->shape = shapeAlong(x, call.dim(1, x.rank()));
+  layer->isLargest = kLargest;
+  addLane(call, std::move(layer));
+}
+template void convertRunningExtremes<true>(ConvertCall& call);
+template void convertRunningExtremes<false>(ConvertCall& call);
 
 void convertRunningLog(ConvertCall& call) {
   const Tensor x = call.tensor(0);

@@ -17,6 +17,16 @@ class RunningTotalLayer : public Layer {
   bool isProduct = false;
 };
 
+// Outputs: the values and the places.
+class RunningExtremesLayer : public Layer {
+ public:
+  using Layer::Layer;
+  std::string name() const override { return isLargest ? "cummax" : "cummin"; }
+  void run(Frame& frame) const override;
+  LaneShape shape;
+  bool isLargest = true;
+};
+
 class RunningLogLayer : public Layer {
  public:
   using Layer::Layer;
@@ -85,6 +95,8 @@ class SearchLayer : public Layer {
 template <bool kProduct>
 void convertRunningTotal(ConvertCall& call);
 // (self, dim)
+template <bool kLargest>
+void convertRunningExtremes(ConvertCall& call);
 void convertRunningLog(ConvertCall& call);
 // (self, dim, keepdim) of max.dim, min.dim, argmax and argmin
 template <bool kLargest>

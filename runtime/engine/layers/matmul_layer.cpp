@@ -323,10 +323,9 @@ void computeComplex(ConvertCall& call) {
 bool areF32(const ConvertCall& call, size_t i, size_t k) { return isF32(call.tensor(i)) && isF32(call.tensor(k)); }
 bool isF64(const Tensor& t) { return t.dtype() == DType::Float64; }
 
-// The product of arguments `a` and `b`, and what is added to it.
-void computeSum(ConvertCall& call, std::string_view product, size_t a, const IValue& b, size_t added, double beta = 1,
-                double alpha = 1) {
-  IValue result = call.compute(product, {call.argument(a), b});
+}  // namespace
+
+void setSum(ConvertCall& call, IValue result, size_t added, double beta, double alpha) {
   if (alpha != 1) result = call.compute("aten::mul.Scalar", {result, alpha});
   if (beta != 0 && !call.isNone(added)) {
     IValue other = call.argument(added);
@@ -336,19 +335,31 @@ void computeSum(ConvertCall& call, std::string_view product, size_t a, const IVa
   call.setResult(0, result);
 }
 
+namespace {
+
+// The product of arguments `a` and `b`, and what is added to it.
+void computeSum(ConvertCall& call, std::string_view product, size_t a, const IValue& b, size_t added, double beta = 1,
+                double alpha = 1) {
+  setSum(call, call.compute(product, {call.argument(a), b}), added, beta, alpha);
+}
+
 }  // namespace
 
 void convertLinear(ConvertCall& call) {
   const bool isDouble = isF64(call.tensor(0)) && isF64(call.tensor(1));
   if (!isF32(call.tensor(0)) && !isDouble) return convertToKernel(call, kNotF32);
+  const bool hasElements = checkedNumel(call.spec().sizes) != 0 && call.tensor(0).numel() != 0;
+  auto inSteps = [&] { computeSum(call, "aten::matmul", 0, call.compute("aten::t", {call.argument(1)}), 2); };
   if (!isConstantMatrix(call, 1)) {
     if (!(isDouble || areF32(call, 0, 1)) || call.tensor(1).rank() != 2)
       return convertToKernel(call, weightProblem(call, 1));
-    if (checkedNumel(call.spec().sizes) == 0 || call.tensor(0).numel() == 0) return convertToKernel(call, kEmpty);
-    return computeSum(call, "aten::matmul", 0, call.compute("aten::t", {call.argument(1)}), 2);
+    return hasElements ? inSteps() : convertToKernel(call, kEmpty);
   }
   Tensor w = call.tensor(1), bias = call.isNone(2) ? Tensor() : constantRow(call, 2, w.size(0));
-  if (!call.isNone(2) && !bias.defined()) return convertToKernel(call, kBiasUnknown);
+  if (!call.isNone(2) && !bias.defined()) {
+    const bool isRow = isF32(call.tensor(2)) && call.tensor(2).rank() <= 1;
+    return isRow && hasElements ? inSteps() : convertToKernel(call, kBiasUnknown);
+  }
   if (!addProduct(call, 0, w, w.size(1), w.size(0), w.stride(1), w.stride(0), bias)) convertToKernel(call, kEmpty);
 }
 
@@ -373,15 +384,14 @@ void convertMatmul(ConvertCall& call) {
 }
 
 void convertAddmm(ConvertCall& call) {
-  const bool hasElements = checkedNumel(call.spec().sizes) != 0 && call.tensor(1).numel() != 0;
-  if (isF64(call.tensor(0)) && isF64(call.tensor(1)) && hasElements)
-    return computeSum(call, "aten::mm", 1, call.argument(2), 0, call.number(3), call.number(4));
-  if (!isF32(call.tensor(1))) return convertToKernel(call, kNotF32);
-  if (!isConstantMatrix(call, 2)) return convertToKernel(call, weightProblem(call, 2));
-  if (call.number(3) != 1 || call.number(4) != 1) return convertToKernel(call, "beta or alpha is not 1");
-  Tensor w = call.tensor(2), bias = constantRow(call, 0, w.size(1));
-  if (!bias.defined()) return convertToKernel(call, kBiasUnknown);
-  if (!addProduct(call, 1, w, w.size(0), w.size(1), w.stride(0), w.stride(1), bias)) convertToKernel(call, kEmpty);
+  const bool isDouble = isF64(call.tensor(0)) && isF64(call.tensor(1)) && isF64(call.tensor(2));
+  if (!isDouble && !(areF32(call, 1, 2) && isF32(call.tensor(0)))) return convertToKernel(call, kNotF32);
+  if (checkedNumel(call.spec().sizes) == 0 || call.tensor(1).numel() == 0) return convertToKernel(call, kEmpty);
+  if (isConstantMatrix(call, 2) && call.number(3) == 1 && call.number(4) == 1) {
+    const Tensor w = call.tensor(2), bias = constantRow(call, 0, w.size(1));
+    if (bias.defined() && addProduct(call, 1, w, w.size(0), w.size(1), w.stride(0), w.stride(1), bias)) return;
+  }
+  computeSum(call, "aten::mm", 1, call.argument(2), 0, call.number(3), call.number(4));
 }
 
 // (self, batch1, batch2, beta, alpha): a product, a scale and a sum, which may be the scores of attention.

@@ -96,5 +96,7 @@ void convertLinear(ConvertCall& call);
 void convertMatmul(ConvertCall& call);
 void convertAddmm(ConvertCall& call);
 void convertBaddbmm(ConvertCall& call);
+// The result is beta * argument `added` + alpha * product.
+void setSum(ConvertCall& call, IValue product, size_t added, double beta, double alpha);
 
 }  // namespace tscompile

@@ -295,7 +295,7 @@ size_t bytesToSelect(const LaneShape& s, int64_t k) {
 
 template <class In, class Out>
 void runningTotal(bool isProduct, const LaneShape& s, const In* in, Out* out, int threads) {
-  using Acc = std::conditional_t<std::is_same_v<Out, float>, double, uint64_t>;
+  using Acc = std::conditional_t<std::is_floating_point_v<Out>, double, uint64_t>;
   const int64_t columns = (s.inner + kColumns - 1) / kColumns, all = s.outer * columns;
   const int64_t pieces = std::clamp<int64_t>(all, 1, kMostPieces);
   parallelFor(pieces, threadsFor(s, threads), [&](int64_t p) {
@@ -309,9 +309,61 @@ void runningTotal(bool isProduct, const LaneShape& s, const In* in, Out* out, in
   });
 }
 template void runningTotal(bool, const LaneShape&, const float*, float*, int);
+template void runningTotal(bool, const LaneShape&, const double*, double*, int);
 template void runningTotal(bool, const LaneShape&, const int64_t*, int64_t*, int);
 template void runningTotal(bool, const LaneShape&, const int32_t*, int64_t*, int);
 template void runningTotal(bool, const LaneShape&, const bool*, int64_t*, int);
+
+namespace {
+
+// Columns [begin, end) of one [count][inner].
+template <bool kLargest, class T>
+void extremeColumns(const LaneShape& s, int64_t begin, int64_t end, const T* in, T* values, int64_t* places) {
+  auto follows = [](T x, T best) { return (kLargest ? x >= best : x <= best) | (x != x); };
+  if (s.inner == 1) {
+    T best = in[0];
+    int64_t place = 0;
+    for (int64_t i = 0; i < s.count; ++i) {
+      if (follows(in[i], best)) best = in[i], place = i;
+      values[i] = best;
+      places[i] = place;
+    }
+    return;
+  }
+  std::copy(in + begin, in + end, values + begin);
+  std::fill(places + begin, places + end, int64_t{0});
+  for (int64_t i = 1; i < s.count; ++i) {
+    const T *x = in + i * s.inner, *best = values + (i - 1) * s.inner;
+    const int64_t* place = places + (i - 1) * s.inner;
+    T* value = values + i * s.inner;
+    int64_t* to = places + i * s.inner;
+    for (int64_t c = begin; c < end; ++c) {
+      const bool is = follows(x[c], best[c]);
+      value[c] = is ? x[c] : best[c];
+      to[c] = is ? i : place[c];
+    }
+  }
+}
+
+}  // namespace
+
+template <class T>
+void runningExtremes(bool isLargest, const LaneShape& s, const T* in, T* values, int64_t* places, int threads) {
+  const int64_t columns = (s.inner + kColumns - 1) / kColumns, all = s.outer * columns;
+  const int64_t pieces = std::clamp<int64_t>(all, 1, kMostPieces);
+  parallelFor(pieces, threadsFor(s, threads), [&](int64_t p) {
+    const Piece piece = pieceOf(all, pieces, p);
+    for (int64_t i = piece.begin; i < piece.end; ++i) {
+      const int64_t at = i / columns * s.count * s.inner;
+      const Piece part = pieceOf(s.inner, columns, i % columns);
+      isLargest ? extremeColumns<true>(s, part.begin, part.end, in + at, values + at, places + at)
+                : extremeColumns<false>(s, part.begin, part.end, in + at, values + at, places + at);
+    }
+  });
+}
+template void runningExtremes(bool, const LaneShape&, const float*, float*, int64_t*, int);
+template void runningExtremes(bool, const LaneShape&, const double*, double*, int64_t*, int);
+template void runningExtremes(bool, const LaneShape&, const int64_t*, int64_t*, int64_t*, int);
 
 namespace {
 

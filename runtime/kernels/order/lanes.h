@@ -13,9 +13,14 @@ struct LaneShape {
 };
 
 // out[o][i][c] = the sum or product of in[o][0..i][c]. Of float in f64, of int64_t modulo 2^64. In may be float,
-// int64_t, int32_t or bool, Out float or int64_t.
+// double, int64_t, int32_t or bool, Out float, double or int64_t.
 template <class In, class Out>
 void runningTotal(bool isProduct, const LaneShape& shape, const In* in, Out* out, int threads);
+
+// values[o][i][c] = the largest (smallest) of in[o][0..i][c], with its place: the last of equal ones; NaN stays. T is
+// float, double or int64_t.
+template <class T>
+void runningExtremes(bool isLargest, const LaneShape& shape, const T* in, T* values, int64_t* places, int threads);
 
 // out[o][i][c] = log of the sum of exp(in[o][0..i][c]), in f64.
 void runningLogOfSum(const LaneShape& shape, const float* in, float* out, int threads);

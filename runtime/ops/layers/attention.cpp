@@ -324,8 +324,9 @@ IValue partOf(const ConvertCall& call, const IValue& weight, int64_t from, int64
 
 // softmax(q k^T / sqrt(d)) v with its projections; `inputs` are query, key and value. Nothing for masks of another kind
 // than [queries, keys], [batch, keys] and [batch, heads, queries, keys].
+// `shares` becomes what the values are weighted by, if it is asked for.
 IValue attended(const ConvertCall& call, const std::array<IValue, 3>& inputs, size_t weights, int64_t features,
-                int64_t heads, const IValue& mask, const IValue& maskType) {
+                int64_t heads, const IValue& mask, const IValue& maskType, IValue* shares = nullptr) {
   auto split = [&](const IValue& t) {
     IValue parted = call.compute(
         "aten::view", {t, intList(Dims{t.toTensor().size(0), t.toTensor().size(1), heads, features / heads})});
@@ -349,7 +350,18 @@ IValue attended(const ConvertCall& call, const std::array<IValue, 3>& inputs, si
       hidden = call.compute("aten::unsqueeze", {call.compute("aten::unsqueeze", {mask, 1}), 1});
     seen = call.compute("aten::logical_not", {hidden});
   }
-  IValue out = call.compute("aten::scaled_dot_product_attention", {parts[0], parts[1], parts[2], seen, 0.0, false});
+  IValue out;
+  if (shares) {
+    const double scale = 1 / std::sqrt(static_cast<double>(features / heads));
+    IValue scores = call.compute("aten::matmul", {call.compute("aten::mul.Scalar", {parts[0], scale}),
+                                                  call.compute("aten::transpose.int", {parts[1], 2, 3})});
+    if (mask.isTensor())
+      scores = call.compute("aten::where.ScalarOther", {seen, scores, -std::numeric_limits<double>::infinity()});
+    *shares = call.compute("aten::softmax.int", {scores, -1, IValue()});
+    out = call.compute("aten::matmul", {*shares, parts[2]});
+  } else {
+    out = call.compute("aten::scaled_dot_product_attention", {parts[0], parts[1], parts[2], seen, 0.0, false});
+  }
   IValue joined = call.compute("aten::transpose.int", {out, 1, 2});
   joined = call.compute("aten::reshape", {joined, intList(Dims(inputs[0].toTensor().sizes()))});
   return call.compute("aten::linear", {joined, call.argument(weights + 2), call.argument(weights + 3)});
@@ -376,11 +388,19 @@ void convertMultiHead(ConvertCall& call) {
   });
   const Node* n = call.node();
   const bool isAsked = !n || n->kind() != call.op().kind() || n->output(1)->useCount() > 0;
-  if (call.flag(10) && isAsked) return convertToKernel(call, "its weights are asked for");
   if (!fits || !fitsAttention(call, 5, features, heads, call.argument(9), call.argument(12)))
     return convertToKernel(call, "its sizes do not fit each other");
-  call.setResult(0, attended(call, inputs, 5, features, heads, call.argument(9), call.argument(12)));
-  call.setResult(1, Tensor());
+  IValue shares = Tensor();
+  const bool isShown = call.flag(10) && isAsked;
+  auto isLikeQuery = [&](const IValue& t) {
+    return isF32(t.toTensor()) && Dims(t.toTensor().sizes()) == Dims(inputs[0].toTensor().sizes());
+  };
+  if (isShown && !std::all_of(inputs.begin(), inputs.end(), isLikeQuery))
+    return convertToKernel(call, "its weights are asked for, in 16 bits or of keys of other sizes");
+  call.setResult(
+      0, attended(call, inputs, 5, features, heads, call.argument(9), call.argument(12), isShown ? &shares : nullptr));
+  if (isShown && call.flag(11)) shares = call.compute("aten::mean.dim", {shares, intList(Dims{1}), false, IValue()});
+  call.setResult(1, shares);
 }
 
 void convertEncoderLayer(ConvertCall& call) {

@@ -463,6 +463,18 @@ IValue huberOf(ConvertCall& call, const IValue& difference) {
   return bentAt(call, difference, call.number(3), call.number(3));
 }
 
+// Argument `reduction` tells how.
+void setReduced(ConvertCall& call, const IValue& losses, size_t reduction) {
+  switch (static_cast<LossReduction>(call.integer(reduction))) {
+    case LossReduction::Mean:
+      return call.setResult(0, call.compute("aten::mean", {losses}));
+    case LossReduction::Sum:
+      return call.setResult(0, call.compute("aten::sum", {losses}));
+    default:
+      call.setResult(0, losses);
+  }
+}
+
 template <IValue (*kLoss)(ConvertCall&, const IValue&)>
 void convertLoss(ConvertCall& call) {
   const Tensor x = call.tensor(0), target = call.tensor(1);
@@ -471,10 +483,64 @@ void convertLoss(ConvertCall& call) {
   if (x.numel() == 0 || target.numel() == 0) return convertToKernel(call, "a tensor has no elements");
   if (call.size() > 3 && !(call.number(3) > 0)) return convertToKernel(call, "the loss has no bend");
   const IValue losses = kLoss(call, call.compute("aten::sub.Tensor", {x, target, 1}));
-  const auto reduction = static_cast<LossReduction>(call.integer(2));
-  call.setResult(0, reduction == LossReduction::Mean  ? call.compute("aten::mean", {losses})
-                    : reduction == LossReduction::Sum ? call.compute("aten::sum", {losses})
-                                                      : losses);
+  setReduced(call, losses, 2);
+}
+
+// Whether the first `count` arguments are tensors of float32 with elements.
+bool areFloats(const ConvertCall& call, size_t count) {
+  for (size_t i = 0; i < count; ++i)
+    if (call.tensor(i).dtype() != DType::Float32 || call.tensor(i).numel() == 0) return false;
+  return true;
+}
+constexpr std::string_view kNotFloats = "an argument is not float32, or empty";
+
+void convertKlDiv(ConvertCall& call) {
+  if (!areFloats(call, 2)) return convertToKernel(call, kNotFloats);
+  const IValue x = call.argument(0), y = call.argument(1);
+  const IValue losses = call.flag(3) ? call.compute("aten::mul.Tensor", {call.compute("aten::exp", {y}),
+                                                                         call.compute("aten::sub.Tensor", {y, x, 1})})
+                                     : call.compute("aten::sub.Tensor", {call.compute("aten::xlogy.Tensor", {y, y}),
+                                                                         call.compute("aten::mul.Tensor", {y, x}), 1});
+  setReduced(call, losses, 2);
+}
+
+// (self, target, weight, pos_weight, reduction): (1 - y) x - ((pos_weight - 1) y + 1) log(sigmoid(x))
+void convertBceLogits(ConvertCall& call) {
+  if (!areFloats(call, 2)) return convertToKernel(call, kNotFloats);
+  const IValue x = call.argument(0), y = call.argument(1);
+  IValue logarithm = call.compute("aten::log_sigmoid", {x});
+  if (!call.isNone(3)) {
+    const IValue more = call.compute("aten::sub.Scalar", {call.argument(3), 1, 1});
+    const IValue factor = call.compute("aten::add.Scalar", {call.compute("aten::mul.Tensor", {more, y}), 1, 1});
+    logarithm = call.compute("aten::mul.Tensor", {factor, logarithm});
+  }
+  const IValue others = call.compute("aten::mul.Tensor", {call.compute("aten::rsub.Scalar", {y, 1, 1}), x});
+  IValue losses = call.compute("aten::sub.Tensor", {others, logarithm, 1});
+  if (!call.isNone(2)) losses = call.compute("aten::mul.Tensor", {losses, call.argument(2)});
+  setReduced(call, losses, 4);
+}
+
+// (input1, input2, target, margin, reduction)
+void convertMarginRanking(ConvertCall& call) {
+  if (!areFloats(call, 3)) return convertToKernel(call, kNotFloats);
+  const IValue difference = call.compute("aten::sub.Tensor", {call.argument(1), call.argument(0), 1});
+  const IValue product = call.compute("aten::mul.Tensor", {call.argument(2), difference});
+  setReduced(call, call.compute("aten::relu", {call.compute("aten::add.Scalar", {product, call.argument(3), 1})}), 4);
+}
+
+// (anchor, positive, negative, margin, p, eps, swap, reduction)
+void convertTriplet(ConvertCall& call) {
+  const int rank = call.tensor(0).rank();
+  if (!areFloats(call, 3) || call.tensor(1).rank() != rank || call.tensor(2).rank() != rank)
+    return convertToKernel(call, kNotFloats);
+  auto distance = [&](size_t a, size_t b) {
+    return call.compute("aten::pairwise_distance",
+                        {call.argument(a), call.argument(b), call.argument(4), call.argument(5), false});
+  };
+  IValue apart = distance(0, 2);
+  if (call.flag(6)) apart = call.compute("aten::minimum", {apart, distance(1, 2)});
+  const IValue excess = call.compute("aten::sub.Tensor", {distance(0, 1), apart, 1});
+  setReduced(call, call.compute("aten::relu", {call.compute("aten::add.Scalar", {excess, call.argument(3), 1})}), 7);
 }
 
 }  // namespace
@@ -488,15 +554,15 @@ void registerLossOps(OpRegistry& ops) {
   add("aten::l1_loss", inferL1, l1Kernel, kAllTypes, convertLoss<sizeOf>);
   add("aten::smooth_l1_loss", inferFloatLoss<2>, smoothL1Kernel, kRealAndBool, convertLoss<smoothSizeOf>);
   add("aten::huber_loss", inferHuber, huberKernel, kRealAndBool, convertLoss<huberOf>);
-  add("aten::kl_div", inferKlDiv, klDivKernel);
+  add("aten::kl_div", inferKlDiv, klDivKernel, kRealAndBool, convertKlDiv);
   add("aten::binary_cross_entropy", inferBce, bceKernel, kFloatingTypes);
-  add("aten::binary_cross_entropy_with_logits", inferBceLogits, bceLogitsKernel, kFloatingTypes);
+  add("aten::binary_cross_entropy_with_logits", inferBceLogits, bceLogitsKernel, kFloatingTypes, convertBceLogits);
   add("aten::poisson_nll_loss", inferPoisson, poissonKernel, kAllTypes);
   add("aten::hinge_embedding_loss", inferHinge, hingeKernel);
-  add("aten::margin_ranking_loss", inferMarginRanking, marginRankingKernel);
+  add("aten::margin_ranking_loss", inferMarginRanking, marginRankingKernel, kRealAndBool, convertMarginRanking);
   add("aten::soft_margin_loss", inferSoftMargin, softMarginKernel, kAllTypes);
   add("aten::cosine_embedding_loss", inferCosineEmbedding, cosineEmbeddingKernel);
-  add("aten::triplet_margin_loss", inferTriplet, tripletKernel);
+  add("aten::triplet_margin_loss", inferTriplet, tripletKernel, kRealAndBool, convertTriplet);
 }
 
 }  // namespace tscompile

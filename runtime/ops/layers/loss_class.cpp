@@ -1,4 +1,5 @@
 // Losses of classifications: negative log likelihood, cross entropy, margins of classes.
+#include "runtime/engine/network/convert_call.h"
 #include "runtime/ops/layers/reduced_loss.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/dense.h"
@@ -191,6 +192,50 @@ void crossEntropyKernel(KernelCall& call) {
   call.setResult(nllLoss(nllOf(call, x, call.integer(4)), lossReduction(call, 3), x.dtype()));
 }
 
+// ---- in engines ----
+
+// The losses of logarithms of probabilities, which are picked by the classes; those of the ignored class are 0.
+void setPickedLosses(ConvertCall& call, const IValue& x, double smoothing) {
+  const int64_t classDim = x.toTensor().rank() == 1 ? 0 : 1, ignored = call.integer(4);
+  const IValue target = call.argument(1), isIgnored = call.compute("aten::eq.Scalar", {target, ignored});
+  auto seen = [&](const IValue& nothing, const IValue& v) {
+    return call.compute("aten::where.ScalarSelf", {isIgnored, nothing, v});
+  };
+  const IValue places = call.compute("aten::unsqueeze", {seen(0, target), classDim});
+  const IValue picked =
+      call.compute("aten::squeeze.dim", {call.compute("aten::gather", {x, classDim, places}), classDim});
+  IValue losses = seen(0.0, call.compute("aten::neg", {picked}));
+  if (smoothing > 0) {
+    const IValue sums = call.compute("aten::sum.dim_IntList", {x, intList(Dims{classDim}), false, IValue()});
+    const double share = smoothing / static_cast<double>(x.toTensor().size(static_cast<int>(classDim)));
+    losses = call.compute("aten::sub.Tensor",
+                          {call.compute("aten::mul.Scalar", {losses, 1 - smoothing}), seen(0.0, sums), share});
+  }
+  const LossReduction reduction = lossReduction(call, 3);
+  if (reduction == LossReduction::None) return call.setResult(0, losses);
+  const IValue sum = call.compute("aten::sum", {losses, IValue()});
+  if (reduction == LossReduction::Sum) return call.setResult(0, sum);
+  const IValue counts = call.compute("aten::ne.Scalar", {target, ignored});
+  call.setResult(0, call.compute("aten::div.Tensor", {sum, call.compute("aten::sum", {counts, IValue()})}));
+}
+
+// Why classes pick nothing here; empty if they do.
+std::string_view lossObstacle(const ConvertCall& call) {
+  const Tensor x = call.tensor(0), target = call.tensor(1);
+  if (x.dtype() != DType::Float32 || target.dtype() != DType::Int64) return "it is not float32, or has no classes";
+  if (x.rank() == 0 || x.rank() != target.rank() + 1 || x.numel() == 0) return "a tensor has no elements";
+  return call.isNone(2) ? "" : "the classes have weights";
+}
+void convertNll(ConvertCall& call) {
+  if (std::string_view why = lossObstacle(call); !why.empty()) return convertToKernel(call, why);
+  setPickedLosses(call, call.argument(0), 0);
+}
+void convertCrossEntropy(ConvertCall& call) {
+  if (std::string_view why = lossObstacle(call); !why.empty()) return convertToKernel(call, why);
+  const int64_t classDim = call.tensor(0).rank() == 1 ? 0 : 1;
+  setPickedLosses(call, call.compute("aten::log_softmax.int", {call.argument(0), classDim, IValue()}), call.number(5));
+}
+
 // ---- margins; inputs are [n, classes], [classes] or [] ----
 
 struct RowSizes {
@@ -318,19 +363,20 @@ void multilabelKernel(KernelCall& call) {
 }  // namespace
 
 void registerLossClassOps(OpRegistry& ops) {
-  auto add = [&](std::string_view name, InferFunction infer, KernelFunction kernel, DTypeSet dtypes = kFloatingTypes) {
-    ops.add({.schema = name, .infer = infer, .kernel = kernel, .dtypes = dtypes});
+  auto add = [&](std::string_view name, InferFunction infer, KernelFunction kernel, ConvertFunction convert = nullptr,
+                 DTypeSet dtypes = kFloatingTypes) {
+    ops.add({.schema = name, .infer = infer, .kernel = kernel, .convert = convert, .dtypes = dtypes});
   };
-  add("aten::nll_loss", inferNll, nllKernel);
-  add("aten::nll_loss2d", inferNll, nllKernel);
-  add("aten::nll_loss_nd", inferNll, nllKernel);
+  add("aten::nll_loss", inferNll, nllKernel, convertNll);
+  add("aten::nll_loss2d", inferNll, nllKernel, convertNll);
+  add("aten::nll_loss_nd", inferNll, nllKernel, convertNll);
   add("aten::nll_loss_forward", inferNllForward, nllForwardKernel);
   add("aten::nll_loss2d_forward", inferNllForward, nllForwardKernel);
-  add("aten::cross_entropy_loss", inferCrossEntropy, crossEntropyKernel);
+  add("aten::cross_entropy_loss", inferCrossEntropy, crossEntropyKernel, convertCrossEntropy);
   constexpr DTypeSet kWide{DType::Float32, DType::Float64};
-  add("aten::multi_margin_loss", inferMultiMargin, multiMarginKernel, kWide);
-  add("aten::multilabel_margin_loss", inferMultilabel, multilabelKernel<false>, kWide);
-  add("aten::multilabel_margin_loss_forward", inferMultilabelForward, multilabelKernel<true>, kWide);
+  add("aten::multi_margin_loss", inferMultiMargin, multiMarginKernel, nullptr, kWide);
+  add("aten::multilabel_margin_loss", inferMultilabel, multilabelKernel<false>, nullptr, kWide);
+  add("aten::multilabel_margin_loss_forward", inferMultilabelForward, multilabelKernel<true>, nullptr, kWide);
 }
 
 }  // namespace tscompile

@@ -96,6 +96,18 @@ void pairwiseDistanceKernel(KernelCall& call) {
                               {moved, call.argument(2), intList(Dims{moved.rank() - 1}), call.argument(4)}));
 }
 
+void convertPairwiseDistance(ConvertCall& call) {
+  const Tensor a = call.tensor(0), b = call.tensor(1);
+  if (a.dtype() != DType::Float32 || b.dtype() != DType::Float32)
+    return convertToKernel(call, "an argument is not float32");
+  if (a.rank() == 0 || b.rank() == 0 || a.numel() == 0 || b.numel() == 0)
+    return convertToKernel(call, "a tensor has no elements");
+  const IValue moved =
+      call.compute("aten::add.Scalar", {call.compute("aten::sub.Tensor", {a, b, 1}), call.argument(3), 1});
+  call.setResult(0, call.compute("aten::linalg_vector_norm",
+                                 {moved, call.argument(2), intList(Dims{-1}), call.argument(4), IValue()}));
+}
+
 // ---- the distance of two rows ----
 
 template <class T>
@@ -296,7 +308,7 @@ void registerDistanceOps(OpRegistry& ops) {
     ops.add({.schema = name, .infer = infer, .kernel = kernel, .convert = convert, .dtypes = dtypes});
   };
   add("aten::cosine_similarity", inferCosineSimilarity, cosineSimilarityKernel, kRealAndBool, convertCosineSimilarity);
-  add("aten::pairwise_distance", inferPairwiseDistance, pairwiseDistanceKernel, kAllTypes);
+  add("aten::pairwise_distance", inferPairwiseDistance, pairwiseDistanceKernel, kAllTypes, convertPairwiseDistance);
   add("aten::cdist", inferCdist, cdistKernel, kFloatingTypes, convertCdist);
   add("aten::_cdist_forward", inferCdist, cdistKernel, kFloatingTypes, convertCdist);
   add("aten::pdist", inferPdist, pdistKernel, kFloatingTypes);

@@ -320,6 +320,21 @@ void convertAddmv(ConvertCall& call) {
   call.setResult(0, call.compute("aten::add.Tensor", {result, added, 1}));
 }
 
+// (self, batch1, batch2, beta, alpha): the products of a batch are summed up, so they are one product.
+void convertAddbmm(ConvertCall& call) {
+  const DType d = call.tensor(0).dtype();
+  const bool isFloat =
+      (d == DType::Float32 || d == DType::Float64) && call.tensor(1).dtype() == d && call.tensor(2).dtype() == d;
+  if (!isFloat || checkedNumel(call.spec().sizes) == 0 || call.tensor(1).numel() == 0)
+    return convertToKernel(call, "an argument is neither float32 nor float64, or empty");
+  const Tensor a = call.tensor(1), b = call.tensor(2);
+  const int64_t depth = a.size(0) * a.size(2);
+  const IValue beside = call.compute(
+      "aten::reshape", {call.compute("aten::permute", {a, intList(Dims{1, 0, 2})}), intList(Dims{a.size(1), depth})});
+  const IValue below = call.compute("aten::reshape", {b, intList(Dims{depth, b.size(2)})});
+  setSum(call, call.compute("aten::mm", {beside, below}), 0, call.number(3), call.number(4));
+}
+
 // ---- _grouped_mm(self, mat2, offs, bias, out_dtype) ----
 
 // Products of as many groups as `offs` has ends: of rows of `self` and matrices of `mat2`, of matrices of `self` and
@@ -400,7 +415,7 @@ void registerMatmulOps(OpRegistry& ops) {
   add("aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
       inferAddProduct<mvSizes, true>, addmvKernel, convertAddmv);
   add("aten::addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-      inferAddProduct<addbmmSizes>, addbmmKernel, nullptr, InPlace::No);
+      inferAddProduct<addbmmSizes>, addbmmKernel, convertAddbmm, InPlace::No);
   // Takes on the sizes of the sum.
   ops.add({.schema = "aten::addbmm_",
            .kernel = addbmmInPlaceKernel,

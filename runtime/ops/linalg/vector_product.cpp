@@ -1,6 +1,6 @@
 // Products of vectors: dot, vdot, vecdot, inner, outer, addr, cross, kron; and trace.
 #include "ir/values/size_expression.h"
-#include "runtime/engine/network/convert_call.h"
+#include "runtime/engine/layers/matmul_layer.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
 #include "runtime/reference/linalg.h"
@@ -311,6 +311,23 @@ void traceKernel(KernelCall& call) {
   fillTensor(one, 1);
   rowsTimesColumns(out, convertTensor(diagonal, out.dtype()), expandedTo(one, Dims{n}));
 }
+// (self, vec1, vec2, beta, alpha)
+void convertAddr(ConvertCall& call) {
+  const DType d = call.tensor(0).dtype();
+  const bool isFloat =
+      (d == DType::Float32 || d == DType::Float64) && call.tensor(1).dtype() == d && call.tensor(2).dtype() == d;
+  if (!isFloat || checkedNumel(call.spec().sizes) == 0 || call.tensor(1).numel() == 0)
+    return convertToKernel(call, "an argument is neither float32 nor float64, or empty");
+  const IValue product =
+      call.compute("aten::mul.Tensor", {call.compute("aten::unsqueeze", {call.argument(1), 1}), call.argument(2)});
+  setSum(call, product, 0, call.number(3), call.number(4));
+}
+
+void convertTrace(ConvertCall& call) {
+  const Tensor t = call.tensor(0);
+  if (t.dtype() != DType::Float32 || t.numel() == 0) return convertToKernel(call, "it has no elements of float32");
+  call.setResult(0, call.compute("aten::sum", {call.compute("aten::diagonal", {t, 0, 0, 1}), IValue()}));
+}
 
 // ---- dot, vdot, vecdot in engines: sums of products of real numbers ----
 
@@ -370,6 +387,7 @@ void registerVectorProductOps(OpRegistry& ops) {
   ops.add({.schema = "aten::addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
            .infer = inferAddr,
            .kernel = addrKernel,
+           .convert = convertAddr,
            .dtypes = kAllTypes,
            .inplace = InPlace::ByCopy});
   ops.add({.schema = "aten::cross(Tensor self, Tensor other, int? dim=None) -> Tensor",
@@ -388,8 +406,11 @@ void registerVectorProductOps(OpRegistry& ops) {
            .convert = convertKron,
            .dtypes = kAllTypes,
            .traits = {Trait::OwnStrides}});
-  ops.add(
-      {.schema = "aten::trace(Tensor self) -> Tensor", .infer = inferTrace, .kernel = traceKernel, .dtypes = kNumbers});
+  ops.add({.schema = "aten::trace(Tensor self) -> Tensor",
+           .infer = inferTrace,
+           .kernel = traceKernel,
+           .convert = convertTrace,
+           .dtypes = kNumbers});
 }
 
 }  // namespace tscompile

@@ -1,5 +1,6 @@
 // kthvalue, median, nanmedian, mode, quantile, nanquantile.
 #include "runtime/engine/layers/lane_layer.h"
+#include "runtime/engine/layers/operands.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/loops/lanes.h"
@@ -353,6 +354,44 @@ void quantileKernel(KernelCall& call) {
   call.setResult(out);
 }
 
+// (self, q, dim, keepdim, interpolation), q a number
+void convertQuantile(ConvertCall& call) {
+  Tensor x = call.tensor(0);
+  const std::string& how = call.text(4);
+  if (call.argument(1).isTensor() || (how != "linear" && how != "lower" && how != "higher"))
+    return convertToKernel(call, "there are several quantiles, or another interpolation than linear, lower, higher");
+  const float q = static_cast<float>(call.number(1));
+  if (!(q >= 0 && q <= 1)) return convertToKernel(call, "the quantile is not in the range [0, 1]");
+  const bool all = call.isNone(2);
+  if (all) x = call.compute("aten::reshape", {x, intList(Dims{-1})}).toTensor();
+  const int64_t dim = all ? 0 : call.dim(2, x.rank());
+  auto layer = std::make_unique<SortLayer>(call.node());
+  for (int d = 0; d < x.rank(); ++d)
+    (d < dim ? layer->shape.outer : d == dim ? layer->shape.count : layer->shape.inner) *= x.size(d);
+  if (!isF32(x)) return convertToKernel(call, kNotF32);
+  if (x.numel() == 0 || layer->shape.count > (1 << 24))
+    return convertToKernel(call, "there are too many elements, or none");
+  const Tensor sorted = call.makeTensor(DType::Float32, x.sizes());
+  const TensorId from = call.idOf(x);
+  layer->inputs = {call.network()[from].contiguous ? from : addCopy(call, from)};
+  layer->outputs = {call.idOf(sorted), call.idOf(call.makeTensor(DType::Int64, x.sizes()))};
+  call.network().layers.push_back(std::move(layer));
+  auto at = [&](int64_t i) { return call.compute("aten::narrow", {sorted, dim, i, 1}); };
+  const float last = static_cast<float>(sorted.size(static_cast<int>(dim)) - 1), rank = q * last;
+  const auto below = static_cast<int64_t>(std::floor(rank)), above = static_cast<int64_t>(std::ceil(rank));
+  IValue value = at(how == "higher" ? above : below);
+  if (how == "linear" && below != above) {
+    const float weight = rank - std::floor(rank);
+    const IValue step = call.compute("aten::sub.Tensor", {at(above), value, 1});
+    value = weight < 0.5F ? call.compute("aten::add.Tensor", {value, step, static_cast<double>(weight)})
+                          : call.compute("aten::sub.Tensor", {at(above), step, static_cast<double>(1 - weight)});
+  }
+  // NaN stands behind all numbers.
+  const IValue most = at(static_cast<int64_t>(last));
+  value = call.compute("aten::where.self", {call.compute("aten::isnan", {most}), most, value});
+  call.setResult(0, call.compute("aten::reshape", {value, intList(call.spec().sizes)}));
+}
+
 }  // namespace
 
 void registerOrderStatisticsOps(OpRegistry& ops) {
@@ -379,7 +418,11 @@ void registerOrderStatisticsOps(OpRegistry& ops) {
            .dtypes = kRealTypes});
   ops.add({.schema = "aten::mode", .infer = inferAlongDim, .kernel = modeKernel});
   for (auto schema : {"aten::quantile", "aten::quantile.scalar"})
-    ops.add({.schema = schema, .infer = inferQuantile, .kernel = quantileKernel<false>, .traits = {Trait::OwnStrides}});
+    ops.add({.schema = schema,
+             .infer = inferQuantile,
+             .kernel = quantileKernel<false>,
+             .convert = convertQuantile,
+             .traits = {Trait::OwnStrides}});
   for (auto schema : {"aten::nanquantile", "aten::nanquantile.scalar"})
     ops.add({.schema = schema, .infer = inferQuantile, .kernel = quantileKernel<true>, .traits = {Trait::OwnStrides}});
 }

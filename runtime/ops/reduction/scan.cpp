@@ -166,8 +166,14 @@ void registerScanOps(OpRegistry& ops) {
            .convert = convertRunningTotal<true>,
            .dtypes = kAllTypes,
            .inplace = InPlace::Direct});
-  ops.add({.schema = "aten::cummax", .infer = inferCumulativeExtremes, .kernel = cumulativeExtremesKernel<true>});
-  ops.add({.schema = "aten::cummin", .infer = inferCumulativeExtremes, .kernel = cumulativeExtremesKernel<false>});
+  ops.add({.schema = "aten::cummax",
+           .infer = inferCumulativeExtremes,
+           .kernel = cumulativeExtremesKernel<true>,
+           .convert = convertRunningExtremes<true>});
+  ops.add({.schema = "aten::cummin",
+           .infer = inferCumulativeExtremes,
+           .kernel = cumulativeExtremesKernel<false>,
+           .convert = convertRunningExtremes<false>});
   for (auto schema : {"aten::logcumsumexp", "aten::_logcumsumexp"})
     ops.add({.schema = schema,
              .infer = inferLogCumulative,

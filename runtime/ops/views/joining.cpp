@@ -37,6 +37,17 @@ void catKernel(KernelCall& call) {
       joined(call.spec(), call.tensors(0), dim < 0 ? dim + static_cast<int64_t>(call.spec().sizes.size()) : dim));
 }
 
+// Tensors of several dtypes are converted first.
+void convertJoin(ConvertCall& call) {
+  std::vector<Tensor> tensors = call.tensors(0);
+  const DType dtype = call.spec().dtype;
+  auto isOther = [&](const Tensor& t) { return t.dtype() != dtype; };
+  if (std::none_of(tensors.begin(), tensors.end(), isOther)) return convertCat(call);
+  for (Tensor& t : tensors)
+    if (isOther(t)) t = call.compute("aten::to.dtype", {t, static_cast<int64_t>(dtype)}).toTensor();
+  call.setResult(0, call.compute("aten::cat", {tensorList(std::move(tensors)), call.argument(1)}));
+}
+
 // ---- stack ----
 
 void inferStack(InferCall& call) {
@@ -109,6 +120,15 @@ void sideKernel(KernelCall& call) {
   call.setResult(joined(call.spec(), tensors, sideDim<kSide>(tensors[0].sizes().size())));
 }
 
+template <Side kSide>
+void convertSide(ConvertCall& call) {
+  std::vector<Tensor> raised = call.tensors(0);
+  for (Tensor& t : raised)
+    if (t.rank() < 3) t = call.compute("aten::reshape", {t, intList(raisedSizes<kSide>(t.sizes()))}).toTensor();
+  const int64_t dim = sideDim<kSide>(raised[0].sizes().size());
+  call.setResult(0, call.compute("aten::cat", {tensorList(std::move(raised)), dim}));
+}
+
 // ---- block_diag ----
 
 void inferBlockDiag(InferCall& call) {
@@ -124,6 +144,23 @@ void inferBlockDiag(InferCall& call) {
     for (int d = 0; d < 2; ++d)
       sizes[d] = (SizeExpression::ofSize(sizes[d]) + SizeExpression::ofSize(t.sizes[d])).size();
   call.result(specs.empty() ? DType::Float32 : type.get(), sizes);
+}
+// Each matrix between zeros, one below the other.
+void convertBlockDiag(ConvertCall& call) {
+  const Dims sizes = call.spec().sizes;
+  if (checkedNumel(sizes).value_or(0) == 0) return convertToKernel(call, "there are no elements");
+  std::vector<Tensor> rows;
+  int64_t before = 0;
+  for (const Tensor& t : call.tensors(0)) {
+    const int64_t height = t.rank() == 2 ? t.size(0) : 1, width = t.rank() ? t.size(t.rank() - 1) : 1;
+    const IValue matrix = call.compute(
+        "aten::to.dtype",
+        {call.compute("aten::reshape", {t, intList(Dims{height, width})}), static_cast<int64_t>(call.spec().dtype)});
+    const IValue margins = intList(Dims{before, sizes[1] - before - width});
+    rows.push_back(call.compute("aten::constant_pad_nd", {matrix, margins}).toTensor());
+    before += width;
+  }
+  call.setResult(0, call.compute("aten::cat", {tensorList(std::move(rows)), 0}));
 }
 void blockDiagKernel(KernelCall& call) {
   Tensor out = Tensor::zeros(call.spec().dtype, call.spec().sizes);
@@ -180,6 +217,24 @@ void padSequenceKernel(KernelCall& call) {
   call.setResult(out);
 }
 
+void convertPadSequence(ConvertCall& call) {
+  const std::vector<Tensor> tensors = call.tensors(0);
+  const bool batchFirst = call.flag(1), left = call.size() > 3 && call.text(3) == "left";
+  const Dims sizes = call.spec().sizes;
+  if (checkedNumel(sizes).value_or(0) == 0 || (call.size() > 3 && !left && call.text(3) != "right"))
+    return convertToKernel(call, "there are no elements, or a side that is not known");
+  const int64_t longest = sizes[batchFirst ? 1 : 0];
+  std::vector<Tensor> padded;
+  for (const Tensor& t : tensors) {
+    if (t.dtype() != tensors[0].dtype() || t.numel() == 0)
+      return convertToKernel(call, "the dtypes differ, or a sequence is empty");
+    Dims margins(static_cast<size_t>(t.rank()) * 2, 0);
+    margins[margins.size() - (left ? 2 : 1)] = longest - t.size(0);
+    padded.push_back(call.compute("aten::constant_pad_nd", {t, intList(margins), call.argument(2)}).toTensor());
+  }
+  call.setResult(0, call.compute("aten::stack", {tensorList(std::move(padded)), batchFirst ? 0 : 1}));
+}
+
 void inferFlattenDense(InferCall& call) {
   std::vector<TensorSpec> specs = specsOf(call, [](Dims sizes) { return Dims{elementCount(sizes).size()}; });
   int64_t dim = 0;
@@ -228,19 +283,19 @@ void registerJoiningOps(OpRegistry& ops) {
              .traits = traits});
   };
   for (const char* name : {"aten::cat", "aten::concat", "aten::concatenate"})
-    add(name, inferCat, catKernel, convertCat, {Trait::RoundsOnce});
+    add(name, inferCat, catKernel, convertJoin, {Trait::RoundsOnce});
   for (const char* name : {"aten::stack", "aten::_stack"})
     add(name, inferStack, stackKernel, convertStack, {Trait::RoundsOnce});
-  add("aten::hstack", inferSide<Side::Horizontal>, sideKernel<Side::Horizontal>);
-  add("aten::vstack", inferSide<Side::Vertical>, sideKernel<Side::Vertical>);
-  add("aten::row_stack", inferSide<Side::Vertical>, sideKernel<Side::Vertical>);
-  add("aten::dstack", inferSide<Side::Depth>, sideKernel<Side::Depth>);
-  add("aten::column_stack", inferSide<Side::Columns>, sideKernel<Side::Columns>);
-  add("aten::block_diag", inferBlockDiag, blockDiagKernel);
-  add("aten::pad_sequence", inferPadSequence, padSequenceKernel);
+  add("aten::hstack", inferSide<Side::Horizontal>, sideKernel<Side::Horizontal>, convertSide<Side::Horizontal>);
+  add("aten::vstack", inferSide<Side::Vertical>, sideKernel<Side::Vertical>, convertSide<Side::Vertical>);
+  add("aten::row_stack", inferSide<Side::Vertical>, sideKernel<Side::Vertical>, convertSide<Side::Vertical>);
+  add("aten::dstack", inferSide<Side::Depth>, sideKernel<Side::Depth>, convertSide<Side::Depth>);
+  add("aten::column_stack", inferSide<Side::Columns>, sideKernel<Side::Columns>, convertSide<Side::Columns>);
+  add("aten::block_diag", inferBlockDiag, blockDiagKernel, convertBlockDiag);
+  add("aten::pad_sequence", inferPadSequence, padSequenceKernel, convertPadSequence);
   add("aten::pad_sequence.side(Tensor[] sequences, bool batch_first=False, float padding_value=0., "
       "str padding_side=\"right\") -> Tensor",
-      inferPadSequence, padSequenceKernel);
+      inferPadSequence, padSequenceKernel, convertPadSequence);
   add("aten::flatten_dense_tensors", inferFlattenDense, flattenDenseKernel, nullptr, {Trait::MayShare});
   add("aten::unflatten_dense_tensors", inferUnflattenDense, unflattenDenseKernel, nullptr, {Trait::MayShare});
 }

@@ -59,6 +59,10 @@ template <int kDim>
 void flipFixedKernel(KernelCall& call) {
   call.setResult(flipped(call.tensor(0), Dims{kDim}));
 }
+template <int kDim>
+void convertFlipFixed(ConvertCall& call) {
+  call.setResult(0, call.compute("aten::flip", {call.argument(0), intList(Dims{kDim})}));
+}
 
 void inferRot90(InferCall& call) {
   TensorInfo t = call.rankedTensor(0);
@@ -324,8 +328,8 @@ void registerRearrangingOps(OpRegistry& ops) {
              .traits = traits | TraitSet{Trait::MovesElements}});
   };
   add("aten::flip", inferFlip, flipKernel, convertFlip);
-  add("aten::fliplr", inferFlipFixed<1>, flipFixedKernel<1>);
-  add("aten::flipud", inferFlipFixed<0>, flipFixedKernel<0>);
+  add("aten::fliplr", inferFlipFixed<1>, flipFixedKernel<1>, convertFlipFixed<1>);
+  add("aten::flipud", inferFlipFixed<0>, flipFixedKernel<0>, convertFlipFixed<0>);
   add("aten::rot90", inferRot90, rot90Kernel, convertRot90, {Trait::OwnStrides});
   add("aten::roll", inferSameAsSelf, rollKernel, convertRoll);
   add("aten::repeat", inferRepeat, repeatKernel, convertRepeat);
