@@ -293,12 +293,14 @@ void inferInterleaveInt(InferCall& call) {
   call.require(repeats >= 0, "repeats must be non-negative");
   call.require(t.rank() > 0 || call.isNone(2), "Dimension specified as {} but tensor has no dimensions",
                call.isNone(2) ? 0 : call.integer(2));
-  if (call.isNone(2)) {
-    return call.result(t.dtype, Dims{(elementCount(t.sizes) * SizeExpression(repeats)).size()});
-  }
+  const bool isFlat = call.isNone(2);
+  const int64_t dim = isFlat ? 0 : call.dim(2, t.rank());
   Dims sizes(t.sizes);
-  int64_t dim = call.dim(2, t.rank());
+  if (isFlat) sizes = Dims{elementCount(t.sizes).size()};
   sizes[dim] = elementCount(Dims{sizes[dim], repeats}).size();
+  if (!call.isNone(3) && call.constant(3) && isKnownSize(sizes[dim]))
+    call.require(call.integer(3) == sizes[dim], "repeat_interleave: Invalid output_size, expected {} but got {}",
+                 sizes[dim], call.integer(3));
   call.result(t.dtype, sizes);
 }
 
