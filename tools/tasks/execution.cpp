@@ -108,12 +108,16 @@ CutText cutText(const Prepared& prepared, const Partition& partition, bool sized
   // What keeps most nodes out, by its remedy; of large graphs, most of the first ones.
   constexpr size_t kMostRemedies = 2000;
   size_t asked = 0;
+  bool isSmall = false;  // what firstReason tells of
   std::map<std::string, size_t> remedies;
   forEachNode(*prepared.graph, [&](const Node* n) {
     if (partition.given.contains(n) || partition.wrapping.contains(n) || partition.decisions[n].accelerated()) return;
     const Decision& d = partition.decisions[roots.of(n)];
-    if (out.firstReason.empty())
+    // Small engines are so because of others.
+    if (out.firstReason.empty() || (isSmall && d.reason != Reason::SmallBlock)) {
+      isSmall = d.reason == Reason::SmallBlock;
       out.firstReason = placeName(roots.of(n)) + ": " + std::string(reasonCode(d.reason)) + ", " + d.detail;
+    }
     const bool helps = !d.remedy.empty() && d.remedy.kind != Remedy::Kind::KnowNothing;
     if (helps && ++asked <= kMostRemedies) ++remedies[textOf(d.remedy)];
   });
@@ -139,12 +143,13 @@ size_t workNodes(const Graph& graph) {
 // Of a graph that has engines already, as that of an engine file.
 CutText cutOfEngines(const Graph& graph) {
   CutText out;
+  const WrappingNodes wrapping(graph);
   bool isOutside = false;
   forEachNode(graph, [&](const Node* n) {
     if (n->kind() == sym::Constant) return;
     const bool isEngine = n->kind() == sym::Engine && n->subgraph();
     const size_t count = isEngine ? workNodes(*n->subgraph()) : 1;
-    out.nodes += count;
+    if (!wrapping.contains(n)) out.nodes += count;
     if (isEngine) out.inEngines += count;
     out.engines += isEngine;
     out.segments += isEngine || !isOutside;
