@@ -29,7 +29,9 @@ void inferCov(InferCall& call) {
   DType dtype = covarianceDType(call);
   if (!call.isNone(3)) {
     DType weights = call.tensor(3).dtype;
-    dtype = dtype == DType::Undefined || weights == DType::Undefined ? DType::Undefined : promoteTypes(dtype, weights);
+    // Integers become what the weights are.
+    dtype = dtype == DType::Undefined || weights == DType::Undefined ? DType::Undefined
+                                                                     : promoteTypes(call.tensor(0).dtype, weights);
   }
   resultCovariance(call, dtype);
 }
