@@ -189,11 +189,29 @@ class Roles {
     constexpr size_t kMost = 3;
     for (const Value* v : inputs_)
       if (!v->type()->isTensor() || inputs_.size() > kMost) {
+        if (v->type()->is(TypeKind::Class) && saysWhatIsHeld()) return false;
         error(fmt::format("expected ids, and a mask and positions at most, found {} inputs: {}", inputs_.size(),
                           inputs_.size() > kMost ? listOf(inputs_) : v->name()))
             .note(kWrapper);
         return false;
       }
+    return true;
+  }
+
+  // Containers that the module itself keeps from call to call.
+  bool saysWhatIsHeld() {
+    const Node* held = nullptr;
+    forEachNode(graph_, [&](const Node* n) {
+      const bool isRead = n->kind() == sym::GetAttr && n->outputCount() == 1 && n->attributeValue(sym::name);
+      const TypePtr type = isRead ? n->output()->type() : nullptr;
+      if (!held && type && (type->is(TypeKind::List) || type->is(TypeKind::Dict) || type->is(TypeKind::Tuple)))
+        held = n;
+    });
+    if (!held) return false;
+    c_.diagnostics
+        .error(held->range, fmt::format("the attribute {} is a {}, and what a model keeps in such is not read",
+                                        held->attributeValue(sym::name)->toString(), typeText(held->output()->type())))
+        .note("each tensor is to be a buffer of its own, of register_buffer, or to be given and returned");
     return true;
   }
 

@@ -6,6 +6,7 @@
 import io
 import os
 import zipfile
+from typing import List
 
 import torch
 from torch import nn
@@ -86,6 +87,20 @@ class Held(Decoder):
         return self.head(x + torch.bmm(q.unsqueeze(1), self.sums))
 
 
+class Listed(Decoder):
+    """What it keeps is in a list."""
+
+    kept: List[torch.Tensor]
+
+    def __init__(self):
+        super().__init__()
+        self.kept = [torch.zeros(1, 1, 8)]
+
+    def forward(self, ids):
+        self.kept[0] = 0.5 * self.kept[0] + self.words(ids)
+        return self.head(self.kept[0])
+
+
 def made(kind):
     torch.manual_seed(3)
     model = kind().eval()
@@ -125,6 +140,7 @@ if __name__ == "__main__":
             ("projected", Projected, [(2, 1, 4), (2, 1, 6)]),
             ("cells", Cells, [(1, 6), (1, 5), (1, 5)]),
             ("held", Held, []),
+            ("listed", Listed, []),
         ):
             path = os.path.join(FOLDER, f"states_{name}.pt")
             model, example = made(kind), (torch.tensor([[5]]), *(torch.rand(s) for s in states))

@@ -246,6 +246,13 @@ TEST_F(DecoderFiles, StatesOfOneTokenACallAreKept) {
   }
 }
 
+TEST_F(DecoderFiles, AttributesThatAreContainersAreNamed) {
+  EXPECT_FALSE(buildsFile("language/states_listed.pt"));
+  EXPECT_NE(messages().find("the attribute kept is a Tensor[], and what a model keeps in such is not read"),
+            std::string::npos)
+      << messages();
+}
+
 // Ids that are padding take no row of the table of positions. A step has no more texts than the program takes.
 TEST_F(DecoderFiles, TextsOfAStepAreThoseOfAnExport) {
   ASSERT_TRUE(buildsFile("language/padded_batch.pt2")) << messages();
