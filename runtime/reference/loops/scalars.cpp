@@ -2,6 +2,8 @@
 
 #include "ir/values/carried_types.h"
 
+#include <cmath>
+
 namespace tscompile {
 
 void failRun(std::string message) { throw ExecutionError(ErrorKind::Model, std::move(message)); }
@@ -24,8 +26,14 @@ TS_UNFUSED Complex128 multiplyComplex(Complex128 a, Complex128 b) {
 }
 
 TS_UNFUSED Complex128 divideComplex(Complex128 a, Complex128 b) {
-  double d = b.real() * b.real() + b.imag() * b.imag();
-  return {(a.real() * b.real() + a.imag() * b.imag()) / d, (a.imag() * b.real() - a.real() * b.imag()) / d};
+  const double c = b.real(), d = b.imag();
+  if (std::abs(c) >= std::abs(d)) {
+    if (c == 0) return {a.real() / std::abs(c), a.imag() / std::abs(d)};
+    const double ratio = d / c, scale = 1.0 / (c + d * ratio);
+    return {(a.real() + a.imag() * ratio) * scale, (a.imag() - a.real() * ratio) * scale};
+  }
+  const double ratio = c / d, scale = 1.0 / (c * ratio + d);
+  return {(a.real() * ratio + a.imag()) * scale, (a.imag() * ratio - a.real()) * scale};
 }
 
 namespace {

@@ -62,8 +62,9 @@ DictValue& changedDict(const IValue& v);
 // The number in a tensor of one element: bool, int, float or complex.
 IValue itemOf(const TensorImpl& tensor);
 
-// By the school formulas: infinities are not recovered.
+// By the school formula: infinities are not recovered.
 Complex128 multiplyComplex(Complex128 a, Complex128 b);
+// As numpy divides: the part that is greater goes out first, so that squares do not overflow.
 Complex128 divideComplex(Complex128 a, Complex128 b);
 
 // As the x86 instruction converts: what does not fit, and NaN, becomes the smallest int.
