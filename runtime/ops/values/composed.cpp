@@ -217,7 +217,7 @@ void convertProductOfPacked(ConvertCall& call) {
 
 // ---- others ----
 
-// The weight has the shape of x, or one that is broadcast to it.
+// The weight and x are broadcast to each other.
 void preluOfWeights(KernelCall& call) {
   Tensor x = call.tensor(0);
   Tensor positive = invokeTensor(call, "aten::gt.Scalar", {x, int64_t{0}});
@@ -367,7 +367,7 @@ void registerComposedOps(OpRegistry& ops) {
            .convert = convertProductOfPacked,
            .dtypes = kFloatingTypes,
            .cost = Cost::Product});
-  add("aten::_prelu_kernel", preluOfWeights, inferSameAsSelf);
+  add("aten::_prelu_kernel", preluOfWeights, inferBinary);
   ops.add({.schema = "aten::nonzero_static",
            .kernel = nonzeroStatic,
            .dtypes = kAllTypes,
