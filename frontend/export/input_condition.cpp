@@ -421,10 +421,7 @@ std::optional<Number> InputCondition::applied(Code code, Number a, Number b) {
   return std::nullopt;
 }
 
-namespace {
-// Of how many numbers an operation is: those from Negate on, in the order of the codes, but for min and max.
-template <class Code>
-bool isBinary(Code code) {
+bool InputCondition::takesTwo(Code code) {
   switch (code) {
     case Code::Negate:
     case Code::Not:
@@ -441,7 +438,6 @@ bool isBinary(Code code) {
       return true;
   }
 }
-}  // namespace
 
 std::optional<bool> InputCondition::holds(std::span<const std::optional<Number>> values) const {
   std::vector<std::optional<Number>> stack;
@@ -452,7 +448,7 @@ std::optional<bool> InputCondition::holds(std::span<const std::optional<Number>>
       stack.push_back(o.source < values.size() ? values[o.source] : std::nullopt);
     } else {
       std::optional<Number> b = stack.back();
-      if (isBinary(o.code)) stack.pop_back();
+      if (takesTwo(o.code)) stack.pop_back();
       std::optional<Number>& a = stack.back();
       // What is not needed is not computed: `x != 0 and y / x > 1`.
       const bool isDecided = a && ((o.code == Code::And && !isTrue(*a)) || (o.code == Code::Or && isTrue(*a)));
@@ -583,7 +579,7 @@ InputCondition::Meaning InputCondition::meaningOf(std::span<const SizeExpression
       stack.push_back({{o.source < sizes.size() ? sizes[o.source] : SizeExpression::unknown(), 1}, {}});
     } else {
       Item b = stack.back();
-      if (isBinary(o.code)) stack.pop_back();
+      if (takesTwo(o.code)) stack.pop_back();
       Item& a = stack.back();
       const bool isComparison = o.code >= Code::Less && o.code <= Code::Unequal;
       if (isComparison) {

@@ -93,6 +93,7 @@ class InputCondition {
     InputCondition::Number number;  // of Number
     size_t source = 0;              // of Source
   };
+  static bool takesTwo(Code code);
   static std::optional<Number> applied(Code code, Number a, Number b);
 
   std::vector<Operation> operations_;
