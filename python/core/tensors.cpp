@@ -185,14 +185,13 @@ const DlExchange* exchangeOf(PyTypeObject* type) {
   static const DlExchange* last = nullptr;
   if (type == lastType) return last;
   const DlExchange* found = nullptr;
-  if (nb::object capsule =
-          nb::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__dlpack_c_exchange_api__"));
-      capsule.is_valid())
+  auto* asked = reinterpret_cast<PyObject*>(type);
+  if (nb::object capsule = nb::steal(PyObject_GetAttrString(asked, "__dlpack_c_exchange_api__")); capsule.is_valid())
     found = static_cast<const DlExchange*>(PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api"));
   PyErr_Clear();
   while (found && found->major > 1) found = found->before;
   if (found && (found->major != 1 || !found->fromPython)) found = nullptr;
-  Py_INCREF(type);
+  Py_INCREF(asked);
   Py_XDECREF(reinterpret_cast<PyObject*>(lastType));
   lastType = type;
   return last = found;
