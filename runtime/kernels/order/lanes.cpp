@@ -291,21 +291,26 @@ size_t bytesToSelect(const LaneShape& s, int64_t k) {
          aligned(static_cast<size_t>(topBlocksOf(s.count) + (s.inner == 1 ? 0 : s.count)) * sizeof(float));
 }
 
+// Runs one(start, columns) for pieces of columns of each [count][inner], which begins at `start`.
+template <class One>
+void forColumns(const LaneShape& s, int threads, const One& one) {
+  const int64_t columns = (s.inner + kColumns - 1) / kColumns, all = s.outer * columns;
+  const int64_t pieces = std::clamp<int64_t>(all, 1, kMostPieces);
+  parallelFor(pieces, threadsFor(s, threads), [&](int64_t p) {
+    const Piece piece = pieceOf(all, pieces, p);
+    for (int64_t i = piece.begin; i < piece.end; ++i)
+      one(i / columns * s.count * s.inner, pieceOf(s.inner, columns, i % columns));
+  });
+}
+
 }  // namespace
 
 template <class In, class Out>
 void runningTotal(bool isProduct, const LaneShape& s, const In* in, Out* out, int threads) {
   using Acc = std::conditional_t<std::is_floating_point_v<Out>, double, uint64_t>;
-  const int64_t columns = (s.inner + kColumns - 1) / kColumns, all = s.outer * columns;
-  const int64_t pieces = std::clamp<int64_t>(all, 1, kMostPieces);
-  parallelFor(pieces, threadsFor(s, threads), [&](int64_t p) {
-    const Piece piece = pieceOf(all, pieces, p);
-    for (int64_t i = piece.begin; i < piece.end; ++i) {
-      const int64_t at = i / columns * s.count * s.inner;
-      const Piece part = pieceOf(s.inner, columns, i % columns);
-      isProduct ? totalColumns<true, Acc>(s, part.begin, part.end, in + at, out + at)
-                : totalColumns<false, Acc>(s, part.begin, part.end, in + at, out + at);
-    }
+  forColumns(s, threads, [&](int64_t at, Piece part) {
+    isProduct ? totalColumns<true, Acc>(s, part.begin, part.end, in + at, out + at)
+              : totalColumns<false, Acc>(s, part.begin, part.end, in + at, out + at);
   });
 }
 template void runningTotal(bool, const LaneShape&, const float*, float*, int);
@@ -349,16 +354,9 @@ void extremeColumns(const LaneShape& s, int64_t begin, int64_t end, const T* in,
 
 template <class T>
 void runningExtremes(bool isLargest, const LaneShape& s, const T* in, T* values, int64_t* places, int threads) {
-  const int64_t columns = (s.inner + kColumns - 1) / kColumns, all = s.outer * columns;
-  const int64_t pieces = std::clamp<int64_t>(all, 1, kMostPieces);
-  parallelFor(pieces, threadsFor(s, threads), [&](int64_t p) {
-    const Piece piece = pieceOf(all, pieces, p);
-    for (int64_t i = piece.begin; i < piece.end; ++i) {
-      const int64_t at = i / columns * s.count * s.inner;
-      const Piece part = pieceOf(s.inner, columns, i % columns);
-      isLargest ? extremeColumns<true>(s, part.begin, part.end, in + at, values + at, places + at)
-                : extremeColumns<false>(s, part.begin, part.end, in + at, values + at, places + at);
-    }
+  forColumns(s, threads, [&](int64_t at, Piece part) {
+    isLargest ? extremeColumns<true>(s, part.begin, part.end, in + at, values + at, places + at)
+              : extremeColumns<false>(s, part.begin, part.end, in + at, values + at, places + at);
   });
 }
 template void runningExtremes(bool, const LaneShape&, const float*, float*, int64_t*, int);
