@@ -1,6 +1,6 @@
 #include "frontend/export/input_condition.h"
 
-#include "ir/support/text.h"
+#include "ir/support/floor_quotient.h"
 
 #include <fmt/core.h>
 
@@ -48,11 +48,6 @@ std::optional<int64_t> integerPower(int64_t base, int64_t exponent) {
     if (exponent > 1 && __builtin_mul_overflow(base, base, &base)) return std::nullopt;
   }
   return all;
-}
-
-int64_t floorQuotient(int64_t a, int64_t b) {
-  const int64_t q = a / b;
-  return a % b != 0 && (a < 0) != (b < 0) ? q - 1 : q;
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "ir/values/size_expression.h"
 
 #include "ir/support/check.h"
+#include "ir/support/floor_quotient.h"
 #include "ir/support/text.h"
 #include "ir/values/size_symbols.h"
 
@@ -603,11 +604,9 @@ std::string boundedText(SizeExpression e) { return textOf(e.integer(), true); }
 namespace {
 std::optional<int64_t> applied(Kind kind, int64_t a, int64_t b) {
   switch (kind) {
-    case Kind::Quotient: {
+    case Kind::Quotient:
       if (b == 0 || (a == INT64_MIN && b == -1)) return std::nullopt;
-      int64_t q = a / b;
-      return a % b != 0 && (a < 0) != (b < 0) ? q - 1 : q;
-    }
+      return floorQuotient(a, b);
     case Kind::Least:
       return std::min(a, b);
     case Kind::Greatest:
