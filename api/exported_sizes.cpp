@@ -1,5 +1,6 @@
 #include "api/exported_sizes.h"
 
+#include "api/named_inputs.h"
 #include "api/support/bounded_json.h"
 #include "api/symbolic_ranges.h"
 #include "ir/support/text.h"
@@ -80,8 +81,8 @@ class SizeChecker {
   bool check(const ExportedInput& input, int d, int64_t size) {
     const ExportedSize& s = input.sizes[static_cast<size_t>(d)];
     if (size < s.least || size > s.most)
-      return fail(fmt::format("dimension {} of input %{} is {}, but the program was exported for {}", d, input.name,
-                              size, boundsText(s)),
+      return fail(fmt::format("dimension {} of input %{} is {}, but the program was exported for {}", d,
+                              partName(input.name, input.path), size, boundsText(s)),
                   s.least == s.most);
     if (s.symbol.empty()) return true;
     if (!isName(s.symbol)) return checkLater(input, d, size, s.symbol);
@@ -113,35 +114,8 @@ class SizeChecker {
   std::vector<Expression> expressions_;
 };
 
-std::optional<int64_t> numberOf(const std::string& step) {
-  int64_t number = 0;
-  auto [end, failure] = std::from_chars(step.data(), step.data() + step.size(), number);
-  return failure == std::errc() && end == step.data() + step.size() ? std::optional(number) : std::nullopt;
-}
-
-// What the path leads to; null if there is nothing.
-const IValue* valueAt(const IValue& value, const std::vector<std::string>& path) {
-  const IValue* at = &value;
-  for (const std::string& step : path) {
-    if (at->isDict()) {
-      auto& dict = at->toDict();
-      const bool isNumber = dict.keyType->is(TypeKind::Int);
-      const std::optional<int64_t> number = isNumber ? numberOf(step) : std::nullopt;
-      at = isNumber && !number ? nullptr : dict.find(number ? IValue(*number) : IValue(step));
-      if (!at) return nullptr;
-      continue;
-    }
-    if (!at->isList() && !at->isTuple()) return nullptr;
-    const std::vector<IValue>& items = at->isList() ? at->toList().items : at->toTuple().items;
-    const std::optional<int64_t> index = numberOf(step);
-    if (!index || *index < 0 || static_cast<size_t>(*index) >= items.size()) return nullptr;
-    at = &items[static_cast<size_t>(*index)];
-  }
-  return at;
-}
-
-const IValue* valueOf(std::string_view input, const std::vector<std::string>& path, std::span<const ValueInfo> inputs,
-                      std::span<const IValue> values) {
+const IValue* partOf(std::string_view input, const std::vector<std::string>& path, std::span<const ValueInfo> inputs,
+                     std::span<const IValue> values) {
   for (size_t i = 0; i < std::min(inputs.size(), values.size()); ++i)
     if (inputs[i].name == input) return valueAt(values[i], path);
   return nullptr;
@@ -168,7 +142,7 @@ bool checkCondition(const InputCondition& condition, std::span<const ValueInfo> 
                     Diagnostics& diagnostics) {
   std::vector<std::optional<InputCondition::Number>> numbers;
   for (const InputCondition::Source& s : condition.sources()) {
-    const IValue* value = valueOf(s.input, s.path, inputs, values);
+    const IValue* value = partOf(s.input, s.path, inputs, values);
     numbers.push_back(value ? numberOf(s, *value) : std::nullopt);
     if (!numbers.back()) return true;  // a wrong input is refused as such
   }
@@ -188,7 +162,7 @@ bool checkExportedInputs(const ExportedInputs& exported, std::span<const ValueIn
   SizeChecker checker(diagnostics);
   bool good = true;
   for (const ExportedInput& size : exported.tensors)
-    if (const IValue* value = valueOf(size.name, size.path, inputs, values); value && value->isTensor())
+    if (const IValue* value = partOf(size.name, size.path, inputs, values); value && value->isTensor())
       good = checker.check(size, Tensor::share(value->tensorImpl())) && good;
   good = checker.checkExpressions() && good;
   for (const InputCondition& condition : exported.conditions)
@@ -206,16 +180,16 @@ bool checkExportedRanges(std::span<const ExportedInput> sizes, std::span<const I
   };
   for (const ExportedInput& input : sizes)
     for (const InputRange& range : ranges) {
-      if (!input.path.empty() || range.name != input.name) continue;
+      if (range.name != partName(input.name, input.path)) continue;
       if (range.most.size() != input.sizes.size()) {
-        fail(fmt::format("input %{} has {}, not {}", input.name, counted(input.sizes.size(), "dimension"),
+        fail(fmt::format("input %{} has {}, not {}", range.name, counted(input.sizes.size(), "dimension"),
                          range.most.size()));
         continue;
       }
       for (size_t d = 0; d < range.most.size(); ++d) {
         const SizeRange asked = boundsOf(range, d);
         if (asked.least < input.sizes[d].least || asked.most > input.sizes[d].most)
-          fail(fmt::format("dimension {} of input %{} is to be {}, but the program was exported for {}", d, input.name,
+          fail(fmt::format("dimension {} of input %{} is to be {}, but the program was exported for {}", d, range.name,
                            boundsText({asked.least, asked.most, {}}), boundsText(input.sizes[d])),
                input.sizes[d].least == input.sizes[d].most);
       }

@@ -1,5 +1,6 @@
 #include "api/input_range.h"
 
+#include "api/named_inputs.h"
 #include "api/symbolic_ranges.h"
 #include "ir/support/text.h"
 #include "ir/values/size_symbols.h"
@@ -8,6 +9,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
+#include <utility>
 
 namespace tscompile {
 namespace {
@@ -87,6 +90,42 @@ bool checkTensor(const InputRange& range, const Tensor& tensor, Diagnostics& dia
   return true;
 }
 
+// Lists have as many items as sizes were said of, and dicts what they were said of.
+bool checkContainers(const std::vector<InputRange>& ranges, std::span<const ValueInfo> inputs,
+                     std::span<const IValue> values, Diagnostics& diagnostics) {
+  bool good = true;
+  std::map<std::string, std::pair<size_t, size_t>>
+      lists;  // by name: the items that are wanted and those that are there
+  for (const InputRange& range : ranges) {
+    const ContainedInput part = findPart(inputs, range.name);
+    if (part.input >= values.size()) continue;
+    const IValue* at = &values[part.input];
+    std::string name = inputs[part.input].name;
+    for (size_t i = 0; at && i < part.path.size(); ++i) {
+      if (at->isList()) {
+        auto& [wanted, there] = lists[name];
+        wanted = std::max<size_t>(wanted, std::stoul(part.path[i]) + 1);
+        there = at->toList().items.size();
+      }
+      const IValue* item = valueAt(*at, std::span(part.path).subspan(i, 1));
+      if (!item && at->isDict()) {
+        diagnostics.error(fmt::format("input %{} has no '{}'", name, part.path[i]), ErrorKind::Model);
+        good = false;
+      }
+      at = item;
+      name += "." + part.path[i];
+    }
+  }
+  for (const auto& [name, count] : lists) {
+    if (count.first == count.second) continue;
+    diagnostics.error(
+        fmt::format("input %{} has {}, and this was compiled for {}", name, counted(count.second, "item"), count.first),
+        ErrorKind::Model);
+    good = false;
+  }
+  return good;
+}
+
 }  // namespace
 
 std::optional<InputRange> parseInputRange(std::string_view text) {
@@ -124,11 +163,13 @@ std::string inputRangeText(const InputRange& range) {
 
 bool checkInputRanges(const std::vector<InputRange>& ranges, std::span<const ValueInfo> inputs,
                       std::span<const IValue> values, Diagnostics& diagnostics) {
-  bool good = true;
-  for (const InputRange& range : ranges)
-    for (size_t i = 0; i < std::min(inputs.size(), values.size()); ++i)
-      if (inputs[i].name == range.name && values[i].isTensor() && values[i].tensorImpl())
-        good &= checkTensor(range, values[i].toTensor(), diagnostics);
+  bool good = true, hasParts = false;
+  for (const InputRange& range : ranges) {
+    hasParts |= std::ranges::find(inputs, range.name, &ValueInfo::name) == inputs.end();
+    if (const IValue* v = valueOf(range.name, inputs, values); v && v->isTensor() && v->tensorImpl())
+      good &= checkTensor(range, v->toTensor(), diagnostics);
+  }
+  if (hasParts) good &= checkContainers(ranges, inputs, values, diagnostics);
   return good && checkExpressions(ranges, inputs, values, diagnostics);
 }
 

@@ -6,6 +6,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <charconv>
+#include <functional>
 
 namespace tscompile {
 
@@ -39,6 +41,101 @@ size_t findInput(std::span<const ValueInfo> inputs, std::string_view name) {
   return at < inputs.size() ? at : kNoInput;
 }
 
+namespace {
+
+// Inputs of more items are not described one by one.
+constexpr int64_t kMostItems = 4096;
+
+std::optional<int64_t> numberOf(std::string_view step) {
+  int64_t number = 0;
+  auto [end, failure] = std::from_chars(step.data(), step.data() + step.size(), number);
+  return failure == std::errc() && end == step.data() + step.size() ? std::optional(number) : std::nullopt;
+}
+
+std::optional<int64_t> elementAt(TypePtr tuple, const std::string& step) {
+  if (tuple->isNamedTuple())
+    for (size_t i = 0; i < tuple->fields().size(); ++i)
+      if (tuple->fields()[i] == step) return static_cast<int64_t>(i);
+  const std::optional<int64_t> index = numberOf(step);
+  return index && *index < static_cast<int64_t>(tuple->elements().size()) ? index : std::nullopt;
+}
+
+// The rest of a name after its input: what a dict of tensors has is told by all of it, since keys have dots as well.
+void followParts(std::string_view rest, ContainedInput& part) {
+  while (part.type && !rest.empty()) {
+    TypePtr type = part.type->is(TypeKind::Optional) ? part.type->element() : part.type;
+    const bool isLast = type->is(TypeKind::Dict) && sizedType(type->element(1));
+    const size_t dot = isLast ? std::string_view::npos : rest.find('.');
+    std::string step(rest.substr(0, dot));
+    rest = dot == std::string_view::npos ? "" : rest.substr(dot + 1);
+    part.type = nullptr;
+    if (type->is(TypeKind::List)) {
+      if (const std::optional<int64_t> index = numberOf(step); index && 0 <= *index && *index < kMostItems)
+        part.type = type->element();
+    } else if (type->is(TypeKind::Dict)) {
+      part.type = type->element(1);
+    } else if (type->is(TypeKind::Tuple)) {
+      if (const std::optional<int64_t> index = elementAt(type, step); index && 0 <= *index) {
+        part.type = type->elements()[static_cast<size_t>(*index)];
+        step = std::to_string(*index);
+      }
+    }
+    part.path.push_back(std::move(step));
+  }
+}
+
+}  // namespace
+
+ContainedInput findPart(std::span<const ValueInfo> inputs, std::string_view name) {
+  ContainedInput whole{findInput(inputs, name)};
+  if (whole.input != kNoInput) {
+    whole.type = inputs[whole.input].type;
+    if (sizedType(whole.type)) return whole;
+  }
+  for (size_t dot = name.rfind('.'); dot != std::string_view::npos && dot > 0; dot = name.rfind('.', dot - 1)) {
+    ContainedInput part{findInput(inputs, name.substr(0, dot))};
+    if (part.input == kNoInput) continue;
+    part.type = inputs[part.input].type;
+    followParts(name.substr(dot + 1), part);
+    if (!part.path.empty() && (whole.input == kNoInput || (part.type && sizedType(part.type)))) return part;
+  }
+  return whole;
+}
+
+std::string partName(std::string_view input, std::span<const std::string> path) {
+  std::string name(input);
+  for (const std::string& step : path) name += "." + step;
+  return name;
+}
+
+const IValue* valueAt(const IValue& value, std::span<const std::string> path) {
+  const IValue* at = &value;
+  for (const std::string& step : path) {
+    if (at->isDict()) {
+      auto& dict = at->toDict();
+      const bool isNumber = dict.keyType->is(TypeKind::Int);
+      const std::optional<int64_t> number = isNumber ? numberOf(step) : std::nullopt;
+      at = isNumber && !number ? nullptr : dict.find(number ? IValue(*number) : IValue(step));
+      if (!at) return nullptr;
+      continue;
+    }
+    if (!at->isList() && !at->isTuple()) return nullptr;
+    const std::vector<IValue>& items = at->isList() ? at->toList().items : at->toTuple().items;
+    const std::optional<int64_t> index = numberOf(step);
+    if (!index || *index < 0 || static_cast<size_t>(*index) >= items.size()) return nullptr;
+    at = &items[static_cast<size_t>(*index)];
+  }
+  return at;
+}
+
+const IValue* valueOf(std::string_view name, std::span<const ValueInfo> inputs, std::span<const IValue> values) {
+  const size_t count = std::min(inputs.size(), values.size());
+  for (size_t i = 0; i < count; ++i)
+    if (inputs[i].name == name && sizedType(inputs[i].type)) return &values[i];
+  const ContainedInput part = findPart(inputs, name);
+  return part.input < count ? valueAt(values[part.input], part.path) : nullptr;
+}
+
 InputFault noSuchInput(std::span<const ValueInfo> inputs, std::string_view name) {
   InputFault fault{"the graph has no input '" + abbreviate(name, 80) + "'"};
   NearestName nearest(std::string(name.substr(startsWith(name, "%"))));
@@ -56,13 +153,46 @@ InputFault noSuchInput(std::span<const ValueInfo> inputs, std::string_view name)
 
 namespace {
 
+// The way to a tensor in a container of this type, as ".0"; empty if there is none.
+std::string firstTensorIn(TypePtr type) {
+  std::string path;
+  while (!sizedType(type)) {
+    if (type->is(TypeKind::Optional)) {
+      type = type->element();
+    } else if (type->is(TypeKind::List)) {
+      path += ".0";
+      type = type->element();
+    } else if (type->is(TypeKind::Dict)) {
+      path += ".KEY";
+      type = type->element(1);
+    } else if (type->is(TypeKind::Tuple)) {
+      const auto of = [](TypePtr element) { return sizedType(element) || !firstTensorIn(element).empty(); };
+      const auto found = std::ranges::find_if(type->elements(), of);
+      if (found == type->elements().end()) return "";
+      path += "." + std::to_string(found - type->elements().begin());
+      type = *found;
+    } else {
+      return "";
+    }
+  }
+  return path;
+}
+
 std::optional<InputFault> nameRange(InputRange& range, std::span<const ValueInfo> inputs) {
-  const size_t found = findInput(inputs, range.name);
-  if (found == kNoInput) return noSuchInput(inputs, range.name);
-  const ValueInfo& input = inputs[found];
-  if (!sizedType(input.type))
-    return InputFault{"input %" + input.name + " is " + typeText(input.type) + " and has no shape", {}, found};
-  range.name = input.name;
+  const ContainedInput part = findPart(inputs, range.name);
+  if (part.input == kNoInput) return noSuchInput(inputs, range.name);
+  const ValueInfo& input = inputs[part.input];
+  const std::string name = partName(input.name, part.path);
+  if (!part.type)
+    return InputFault{fmt::format("input %{} is {} and has no '{}'", input.name, typeText(input.type),
+                                  abbreviate(join(part.path, ".", std::identity()), 80))};
+  if (!sizedType(part.type)) {
+    InputFault fault{"input %" + name + " is " + typeText(part.type) + " and has no shape", {}, part.input};
+    if (const std::string way = firstTensorIn(part.type); !way.empty())
+      fault.notes.push_back("what is in it has: " + name + way + "=...");
+    return fault;
+  }
+  range.name = name;
   return std::nullopt;
 }
 

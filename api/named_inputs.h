@@ -24,6 +24,20 @@ TypePtr sizedType(TypePtr type);
 inline constexpr size_t kNoInput = SIZE_MAX;
 size_t findInput(std::span<const ValueInfo> inputs, std::string_view name);
 
+// A value that is an input, or in one that is a container: `xs.0` is the first item of a list or tuple, `d.key` what a
+// dict has there. An input whose own name has the dots is meant first.
+struct ContainedInput {
+  size_t input = kNoInput;
+  std::vector<std::string> path = {};  // indices and keys from the input on
+  TypePtr type = nullptr;              // null: the type of the input has no such part
+  bool isWhole() const { return path.empty(); }
+};
+ContainedInput findPart(std::span<const ValueInfo> inputs, std::string_view name);
+std::string partName(std::string_view input, std::span<const std::string> path);
+// The part of a value; null if it has none. `valueOf` takes the name as nameInputRanges() leaves it.
+const IValue* valueAt(const IValue& value, std::span<const std::string> path);
+const IValue* valueOf(std::string_view name, std::span<const ValueInfo> inputs, std::span<const IValue> values);
+
 // What is wrong with something that was said of inputs.
 struct InputFault {
   std::string message;
@@ -32,8 +46,8 @@ struct InputFault {
 };
 // That no input has this name, and what inputs there are.
 InputFault noSuchInput(std::span<const ValueInfo> inputs, std::string_view name);
-// Gives ranges the names that the graph has, and checks that each is of a tensor and goes from least over usual to most
-// sizes. The first fault, if there is one.
+// Gives ranges the names that the graph has, and checks that each is of a tensor, or of one in a container, and goes
+// from least over usual to most sizes. The first fault, if there is one.
 std::optional<InputFault> nameInputRanges(std::vector<InputRange>& shapes, std::vector<InputRange>& usualShapes,
                                           std::span<const ValueInfo> inputs);
 

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 #include <string>
 
 namespace tscompile {
@@ -84,9 +85,8 @@ bool checkExpressions(const std::vector<InputRange>& ranges, std::span<const Val
   bool good = true;
   auto forEachTensor = [&](auto&& visit) {
     for (const InputRange& range : ranges)
-      for (size_t i = 0; i < std::min(inputs.size(), values.size()); ++i)
-        if (inputs[i].name == range.name && values[i].isTensor() && values[i].tensorImpl())
-          visit(range, values[i].tensorImpl()->sizes());
+      if (const IValue* v = valueOf(range.name, inputs, values); v && v->isTensor() && v->tensorImpl())
+        visit(range, v->tensorImpl()->sizes());
   };
   forEachTensor([&](const InputRange& range, DimSpan sizes) { symbols.bind(range.most, sizes); });
   forEachTensor([&](const InputRange& range, DimSpan sizes) {
@@ -109,20 +109,42 @@ int64_t sizeFor(const InputRange& range, size_t d, bool largest) {
   if (largest && most != INT64_MAX) return most;
   return range.least[d] == range.most[d] ? range.most[d] : kUnknownSize;
 }
+
+// Of what a dict has nothing can be known before a run.
+void setPart(SymbolicValue& at, TypePtr type, std::span<const std::string> path, SymbolicValue part) {
+  if (path.empty()) {
+    at = std::move(part);
+    return;
+  }
+  if (type->is(TypeKind::Optional)) type = type->element();
+  if (!type->is(TypeKind::List) && !type->is(TypeKind::Tuple)) return;
+  const size_t index = std::stoul(path.front());
+  if (!at.hasItems) at = symbolicOf(type);
+  at.hasItems = true;
+  const size_t count = type->is(TypeKind::List) ? index + 1 : type->elements().size();
+  for (size_t i = at.items.size(); i < count; ++i)
+    at.items.push_back(symbolicOf(type->element(type->is(TypeKind::List) ? 0 : i)));
+  setPart(at.items[index], type->element(type->is(TypeKind::List) ? 0 : index), path.subspan(1), std::move(part));
+}
 }  // namespace
 
 ShapeOptions shapeOptions(const Graph& graph, const std::vector<InputRange>& ranges, bool largest) {
   ShapeOptions options;
   options.inputs.resize(graph.inputs().size());
-  for (const InputRange& r : ranges)
-    for (size_t i = 0; i < graph.inputs().size(); ++i) {
-      const TypePtr type = graph.input(i)->name() == r.name ? sizedType(graph.input(i)->type()) : nullptr;
-      if (!type) continue;
-      DType dtype = r.dtype != DType::Undefined ? r.dtype : type->tensor().dtype;
-      Dims sizes;
-      for (size_t d = 0; d < r.most.size(); ++d) sizes.push_back(sizeFor(r, d, largest));
-      options.inputs[i] = symbolicTensor(dtype == DType::Undefined ? DType::Float32 : dtype, sizes);
-    }
+  std::vector<ValueInfo> inputs;
+  for (const Value* v : graph.inputs()) inputs.push_back({v->name(), v->type()});
+  for (const InputRange& r : ranges) {
+    const ContainedInput part = findPart(inputs, r.name);
+    const TypePtr type = part.type ? sizedType(part.type) : nullptr;
+    if (!type) continue;
+    DType dtype = r.dtype != DType::Undefined ? r.dtype : type->tensor().dtype;
+    Dims sizes;
+    for (size_t d = 0; d < r.most.size(); ++d) sizes.push_back(sizeFor(r, d, largest));
+    std::optional<SymbolicValue>& input = options.inputs[part.input];
+    if (!input) input = symbolicOf(inputs[part.input].type);
+    setPart(*input, inputs[part.input].type, part.path,
+            symbolicTensor(dtype == DType::Undefined ? DType::Float32 : dtype, sizes));
+  }
   return options;
 }
 

@@ -260,9 +260,8 @@ std::vector<InputRange> sizesOfExport(const Module& module, const std::string& m
   const Graph* graph = module.graph(method);
   if (!graph) return out;
   for (const ExportedInput& input : module.exportedInputs(*graph).tensors) {
-    if (!input.path.empty()) continue;
     InputRange& range = out.emplace_back();
-    range.name = input.name;
+    range.name = partName(input.name, input.path);
     for (const ExportedSize& s : input.sizes) {
       if (s.symbol.find_first_of("+-*/( ") != std::string::npos) return {};
       range.most.push_back(std::clamp<int64_t>(8, s.least, std::max(s.least, s.most)));

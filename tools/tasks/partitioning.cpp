@@ -14,6 +14,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 namespace tscompile {
 namespace {
@@ -75,24 +77,97 @@ void addSizes(PartitionSpec& spec, std::span<const ValueInfo> infos, std::span<c
   }
 }
 
+namespace {
+
+// Random elements of the most sizes of a range; `seed` tells them from those of other ranges.
+std::string randomText(const InputRange& range, TypePtr type, size_t seed) {
+  const InputRange r = withoutExpressions(range);
+  DType dtype = r.dtype == DType::Undefined && type ? type->tensor().dtype : r.dtype;
+  if (dtype == DType::Undefined) dtype = DType::Float32;
+  return fmt::format("{}:{}:{}seed={})", r.most.empty() ? "scalar" : fmt::format("{}", fmt::join(r.most, "x")),
+                     shortName(dtype), isIntegral(dtype, true) ? "randint(0,2," : "randn(", seed);
+}
+
+// Containers of such tensors. Nothing is made where a part is not said, and has no sizes of its own.
+class ContainerTexts {
+ public:
+  ContainerTexts(std::span<const InputRange> ranges, std::span<const ValueInfo> inputs) {
+    for (size_t i = 0; i < ranges.size(); ++i) {
+      const ContainedInput part = findPart(inputs, ranges[i].name);
+      if (part.type) texts_.emplace(ranges[i].name, randomText(ranges[i], sizedType(part.type), i));
+    }
+  }
+
+  std::optional<std::string> of(const std::string& name, TypePtr type) {
+    if (auto found = texts_.find(name); found != texts_.end()) return found->second;
+    if (type->is(TypeKind::Optional)) type = type->element();
+    if (type->isTensor()) return tscompile::randomText(type, 0);
+    if (type->is(TypeKind::List)) return ofList(name, type->element());
+    if (type->is(TypeKind::Dict)) return ofDict(name, type->element(1));
+    if (!type->is(TypeKind::Tuple)) return std::nullopt;
+    std::vector<std::string> items;
+    for (size_t i = 0; i < type->elements().size(); ++i) {
+      std::optional<std::string> item = of(fmt::format("{}.{}", name, i), type->elements()[i]);
+      if (!item) return std::nullopt;
+      items.push_back(std::move(*item));
+    }
+    return fmt::format("({}{})", fmt::join(items, ", "), items.size() == 1 ? "," : "");
+  }
+
+ private:
+  // What follows the name in the names that are said, each once.
+  std::set<std::string> stepsOf(const std::string& name, bool isWhole) const {
+    std::set<std::string> steps;
+    for (const auto& [said, text] : texts_)
+      if (said.starts_with(name + ".")) {
+        const std::string rest = said.substr(name.size() + 1);
+        steps.insert(isWhole ? rest : rest.substr(0, rest.find('.')));
+      }
+    return steps;
+  }
+
+  std::optional<std::string> ofList(const std::string& name, TypePtr element) {
+    size_t count = 0;
+    for (const std::string& step : stepsOf(name, false)) count = std::max<size_t>(count, std::stoul(step) + 1);
+    if (count == 0) return std::nullopt;
+    std::vector<std::string> items;
+    for (size_t i = 0; i < count; ++i) {
+      std::optional<std::string> item = of(fmt::format("{}.{}", name, i), element);
+      if (!item) return std::nullopt;
+      items.push_back(std::move(*item));
+    }
+    return fmt::format("[{}]", fmt::join(items, ", "));
+  }
+
+  std::optional<std::string> ofDict(const std::string& name, TypePtr element) {
+    std::vector<std::string> items;
+    for (const std::string& key : stepsOf(name, sizedType(element) != nullptr)) {
+      std::optional<std::string> item = of(name + "." + key, element);
+      if (!item) return std::nullopt;
+      items.push_back(jsonQuote(key) + ": " + *item);
+    }
+    return items.empty() ? std::nullopt : std::optional(fmt::format("{{{}}}", fmt::join(items, ", ")));
+  }
+
+  std::map<std::string, std::string> texts_;
+};
+
+}  // namespace
+
 std::vector<std::string> inputTexts(std::vector<std::string> texts, const PartitionSpec& spec,
                                     std::span<const ValueInfo> inputs) {
   std::vector<InputRange> shapes = spec.usualShapes;
   shapes.insert(shapes.end(), spec.shapes.begin(), spec.shapes.end());
-  for (size_t i = 0; i < shapes.size(); ++i) {
-    const InputRange r = withoutExpressions(shapes[i]);
-    std::string start = r.name + "=";
-    const size_t own = findInput(inputs, r.name);
-    bool given = std::any_of(texts.begin(), texts.end(), [&](const std::string& t) {
-      return inputs.size() == 1 || findInput(inputs, std::string_view(t).substr(0, t.find('='))) == own;
-    });
-    if (given) continue;
-    const TypePtr type = own == kNoInput ? nullptr : sizedType(inputs[own].type);
-    DType dtype = r.dtype == DType::Undefined && type ? type->tensor().dtype : r.dtype;
-    if (dtype == DType::Undefined) dtype = DType::Float32;
-    texts.push_back(fmt::format("{}{}:{}:{}seed={})", start,
-                                r.most.empty() ? "scalar" : fmt::format("{}", fmt::join(r.most, "x")), shortName(dtype),
-                                isIntegral(dtype, true) ? "randint(0,2," : "randn(", i));
+  ContainerTexts containers(shapes, inputs);
+  std::set<size_t> given;
+  for (const std::string& t : texts)
+    given.insert(inputs.size() == 1 ? 0 : findInput(inputs, std::string_view(t).substr(0, t.find('='))));
+  for (const InputRange& r : shapes) {
+    const ContainedInput part = findPart(inputs, r.name);
+    if (part.input == kNoInput || !given.insert(part.input).second) continue;
+    const std::string& name = inputs[part.input].name;
+    if (std::optional<std::string> text = containers.of(name, inputs[part.input].type))
+      texts.push_back(name + "=" + *text);
   }
   return texts;
 }

@@ -1,4 +1,5 @@
 // Sizes of inputs as they are given: numbers, ranges and expressions of symbols.
+#include "api/named_inputs.h"
 #include "api/symbolic_ranges.h"
 #include "ir/support/diagnostic_printer.h"
 
@@ -45,6 +46,33 @@ TEST(InputRange, SymbolsGetTheirBounds) {
   EXPECT_EQ(withoutExpressions(all[1]).most, Dims({16, 3}));
   // Without a symbol of this name it is an input.
   EXPECT_EQ(ranges({"x=Mx8", "N=1..8"}).size(), 2u);
+}
+
+IValue zeros(Dims sizes) { return IValue(Tensor::zeros(DType::Float32, sizes)); }
+
+TEST(InputRange, TensorsInContainersHaveSizes) {
+  TypePtr tensor = types().tensor;
+  std::vector<ValueInfo> inputs{{"xs.1", listType(tensor)}, {"d", dictType(types().string, tensor)}};
+  std::vector<InputRange> all = ranges({"xs.0=1..2x3", "xs.1=4", "d.layer.k=5", "1.b=2"}), usual;
+  ASSERT_FALSE(nameInputRanges(all, usual, inputs));
+  EXPECT_EQ(all[0].name, "xs.1.0");
+  EXPECT_EQ(all[1].name, "xs.1.1");
+  EXPECT_EQ(all[3].name, "d.b");
+  auto check = [&](std::vector<IValue> xs, const char* key) {
+    auto d = Ref<DictValue>::make(types().string, tensor);
+    d->set(IValue(std::string(key)), zeros({5}));
+    d->set(IValue(std::string("b")), zeros({2}));
+    std::vector<IValue> values{IValue(Ref<ListValue>::make(tensor, std::move(xs))), IValue(d)};
+    Diagnostics diagnostics;
+    bool good = checkInputRanges(all, inputs, values, diagnostics);
+    return good ? std::string() : diagnostics.list().at(0).message;
+  };
+  EXPECT_EQ(check({zeros({2, 3}), zeros({4})}, "layer.k"), "");
+  EXPECT_EQ(check({zeros({3, 3}), zeros({4})}, "layer.k"), "dimension 0 of input %xs.1.0 is 3, outside of 1..2");
+  EXPECT_EQ(check({zeros({2, 3})}, "layer.k"), "input %xs.1 has 1 item, and this was compiled for 2");
+  EXPECT_EQ(check({zeros({2, 3}), zeros({4}), zeros({4})}, "layer.k"),
+            "input %xs.1 has 3 items, and this was compiled for 2");
+  EXPECT_EQ(check({zeros({2, 3}), zeros({4})}, "k"), "input %d has no 'layer.k'");
 }
 
 TEST(InputRange, SymbolsAreOneNumber) {
