@@ -1,7 +1,7 @@
-// Convolutions to a few channels, as at the end of networks that make images or masks, or of each colour with filters
-// of its own: where direct convolution would leave most lanes of a vector of output channels empty, these are vectors
-// of neighbouring outputs. A piece of the input is brought into planes with its padding; then each vector of it is
-// loaded once for all outputs.
+// Convolutions to up to eight channels, as at the end of networks that make images or masks, at the beginning of small
+// ones, or of each colour with filters of its own: where direct convolution would leave many lanes of a vector of
+// output channels empty, these are vectors of neighbouring outputs. A piece of the input is brought into planes with
+// its padding; then each vector of it is loaded once for all outputs.
 #include "runtime/kernels/conv_few_outputs.h"
 
 #include "runtime/call/scratch.h"
@@ -16,7 +16,7 @@
 namespace tscompile {
 namespace {
 
-constexpr int64_t kMostOutputs = 4;
+constexpr int64_t kMostOutputs = 8;
 
 // Some rows and columns of all outputs, and the planes of what they see.
 struct PlanesPiece {
@@ -128,7 +128,8 @@ void outputsOfPiece(const ConvShape& s, const PlanesPiece& p, const Epilogue& e,
 
 void fewOutputsOfPiece(const ConvShape& s, const PlanesPiece& p, const Epilogue& e, float* out) {
   static constexpr void (*kTable[])(const ConvShape&, const PlanesPiece&, const Epilogue&, float*) = {
-      outputsOfPiece<1>, outputsOfPiece<2>, outputsOfPiece<3>, outputsOfPiece<4>};
+      outputsOfPiece<1>, outputsOfPiece<2>, outputsOfPiece<3>, outputsOfPiece<4>,
+      outputsOfPiece<5>, outputsOfPiece<6>, outputsOfPiece<7>, outputsOfPiece<8>};
   kTable[s.outChannels - 1](s, p, e, out);
 }
 
@@ -140,11 +141,14 @@ HWY_AFTER_NAMESPACE();
 namespace tscompile {
 namespace {
 
-double cost(const ConvShape& s) {
+// `inputRate`: bytes of inputs that are brought into planes in a microsecond.
+double costAt(const ConvShape& s, double inputRate) {
   const auto inputs = static_cast<double>(s.batch * s.inChannels * s.inArea());
   const double rate = s.outChannels == 1 ? 45e3 : 80e3;  // loads are the bound of one output
-  return s.flops() / rate + inputs * 4 / 4e3 + static_cast<double>(s.batch * s.outChannels * s.outArea()) * 4 / 20e3;
+  return s.flops() / rate + inputs * 4 / inputRate +
+         static_cast<double>(s.batch * s.outChannels * s.outArea()) * 4 / 20e3;
 }
+double cost(const ConvShape& s) { return costAt(s, 4e3); }
 
 PackedWeights weightsOf(const ConvShape& s, WeightStorage storage) { return {1, s.inChannels * s.taps(), storage}; }
 int64_t packedBytesOf(const ConvShape& s, WeightStorage storage) { return weightsOf(s, storage).bytes(); }
@@ -276,7 +280,7 @@ bool acceptsPlanes(const ConvShape& s) {
 }
 double planesCost(const ConvShape& s) {
   const int64_t lanes = (s.outWidth() + kBlock - 1) / kBlock * kBlock;
-  return static_cast<double>(s.batch * s.groups) * cost(groupOf(s)) * static_cast<double>(lanes) /
+  return static_cast<double>(s.batch * s.groups) * costAt(groupOf(s), 20e3) * static_cast<double>(lanes) /
          static_cast<double>(s.outWidth());
 }
 

@@ -5,7 +5,7 @@
 
 namespace tscompile {
 
-extern const ConvTactic kFewOutputsConv;  // blocked -> plain; up to four output channels
-extern const ConvTactic kPlanesConv;      // plain -> plain; few channels, up to four outputs a group
+extern const ConvTactic kFewOutputsConv;  // blocked -> plain; up to eight output channels
+extern const ConvTactic kPlanesConv;      // plain -> plain; few channels, up to eight outputs a group
 
 }  // namespace tscompile

@@ -106,7 +106,8 @@ HWY_INLINE void combineAcross(const PoolShape& s, const float* columns, float st
 // Floats of a row with margins, as vectors of windows read it.
 HWY_INLINE int64_t floatsOfRow(const PoolShape& s) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(Wide())), computed = (s.outWidth + lanes - 1) / lanes * lanes;
-  return std::max((computed + 1) * s.strideWidth + (s.kernelWidth - 1) * s.dilationWidth, s.padLeft + s.inWidth);
+  const int64_t combined = (s.inWidth + lanes - 1) / lanes * lanes;
+  return std::max((computed + 1) * s.strideWidth + (s.kernelWidth - 1) * s.dilationWidth, s.padLeft + combined);
 }
 
 // Windows of rows [rows.begin, rows.end): combines from `start` on, which margins count as, down into `columns` and
@@ -125,7 +126,8 @@ HWY_INLINE void combinePlainRows(const PoolShape& s, const float* in, float* out
       WideVector column = hn::Set(d, start);
       for (int64_t j = ky.begin; j < ky.end; ++j)
         column = combine(column, hn::MaskedLoad(there, d, in + (top + j * s.dilationHeight) * s.inWidth + x));
-      hn::BlendedStore(column, there, d, columns + s.padLeft + x);
+      // What is read at once is written whole: loads wait for stores of some lanes.
+      hn::StoreU(hn::IfThenElse(there, column, hn::Set(d, start)), d, columns + s.padLeft + x);
     }
     float* row = out + y * s.outWidth;
     if (s.strideWidth == 1)

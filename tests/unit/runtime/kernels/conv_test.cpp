@@ -300,7 +300,7 @@ TEST(EngineConv, DilatedSquares) {
 TEST(EngineConv, FewOutputs) {
   EXPECT_TRUE(findConvTactic("few_outputs")->accepts(shapeOf(1, 16, 8, 8, 3, 3, 1, 1)));
   atEachSimdLevel([] {
-    for (int64_t outputs : {1, 2, 3, 4})
+    for (int64_t outputs : {1, 2, 3, 4, 5, 6, 7, 8})
       for (int64_t kernel : {3, 5, 7}) checkConv({shapeOf(2, 20, 11, 37, outputs, kernel, 1, kernel / 2)});
     checkConv({shapeOf(1, 16, 70, 300, 3, 3, 1, 1)});
     checkConv({shapeOf(1, 17, 15, 15, 2, 3, 1, 2, 1, 2)});
@@ -323,8 +323,10 @@ TEST(EngineConv, FewOutputs) {
 // Filters of each colour, and few channels to few.
 TEST(EngineConv, FewPlanes) {
   EXPECT_TRUE(findConvTactic("planes")->accepts(shapeOf(1, 3, 8, 8, 3, 3, 1, 1, 3)));
+  EXPECT_TRUE(findConvTactic("planes")->accepts(shapeOf(1, 3, 8, 8, 8, 3, 1, 1)));
   EXPECT_FALSE(findConvTactic("planes")->accepts(shapeOf(1, 16, 8, 8, 16, 3, 1, 1, 16)));
   atEachSimdLevel([] {
+    for (int64_t outputs : {5, 6, 7, 8}) checkConv({shapeOf(2, 3, 13, 37, outputs, 5, 1, 2)});
     for (int64_t kernel : {1, 3, 11}) {
       checkConv({shapeOf(2, 3, 14, 37, 3, kernel, 1, kernel / 2, 3)});
       checkConv({shapeOf(2, 2, 13, 18, 4, kernel, 1, kernel / 2, 1)});
