@@ -3,9 +3,11 @@
 // number of threads.
 #pragma once
 
+#include "runtime/call/thread_pool.h"
 #include "runtime/kernels/epilogue.h"
 #include "runtime/kernels/product.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 
@@ -18,6 +20,13 @@ struct ConvFrames {
   int64_t padded() const { return in + padFront + padBack; }
   int64_t out() const { return (padded() - dilation * (kernel - 1) - 1) / stride + 1; }
 };
+
+// Positions of a window from `at` on, `dilation` apart, that lie inside of [0, size).
+inline Piece windowInside(int64_t at, int64_t kernel, int64_t dilation, int64_t size) {
+  int64_t begin = at >= 0 ? 0 : std::min(kernel, (-at + dilation - 1) / dilation);
+  int64_t end = at >= size ? 0 : std::min(kernel, (size - at + dilation - 1) / dilation);
+  return {begin, std::max(begin, end)};
+}
 
 struct ConvShape {
   int64_t batch = 1, groups = 1;

@@ -230,10 +230,11 @@ Grid gridOf(const ConvShape& s, int64_t images, const Bands& bands, int64_t tile
 }
 
 // Runs the product of each (image, band); `unit` fills in where it reads and writes. prepare(image, band, tiles) comes
-// before the first product of these tiles, unless several threads share them.
-template <class Unit, class Prepare>
+// before the first product of these tiles, unless several threads share them; multiply(product, tiles, first panel, end
+// panel, following panel) is it.
+template <class Unit, class Prepare, class Multiply>
 void runGrid(int64_t images, const Bands& bands, const std::vector<RowTile>& tiles, const Grid& grid, int threads,
-             Unit&& unit, Prepare&& prepare) {
+             Unit&& unit, Prepare&& prepare, Multiply&& multiply) {
   const int64_t units = images * bands.count, tileCount = static_cast<int64_t>(tiles.size());
   const int64_t groups = (bands.panels + 1) / 2;
   const int64_t pieces = grid.unitPieces * grid.panelPieces * grid.tilePieces;
@@ -248,10 +249,18 @@ void runGrid(int64_t images, const Bands& bands, const std::vector<RowTile>& til
     Piece which = pieceOf(units, grid.unitPieces, i / grid.tilePieces / grid.panelPieces);
     for (int64_t u = which.begin; u < which.end; ++u) {
       if (grid.panelPieces == 1) prepare(u / bands.count, u % bands.count, range);
-      runTiles(unit(u / bands.count, u % bands.count), tiles.data() + range.begin, range.end - range.begin,
-               group.begin * 2, std::min(bands.panels, group.end * 2), following);
+      multiply(unit(u / bands.count, u % bands.count), range, group.begin * 2, std::min(bands.panels, group.end * 2),
+               following);
     }
   });
+}
+template <class Unit, class Prepare>
+void runGrid(int64_t images, const Bands& bands, const std::vector<RowTile>& tiles, const Grid& grid, int threads,
+             Unit&& unit, Prepare&& prepare) {
+  runGrid(images, bands, tiles, grid, threads, unit, prepare,
+          [&](const Product& p, Piece range, int64_t firstPanel, int64_t endPanel, int64_t following) {
+            runTiles(p, tiles.data() + range.begin, range.end - range.begin, firstPanel, endPanel, following);
+          });
 }
 constexpr auto kPrepared = [](int64_t, int64_t, Piece) {};
 
@@ -326,6 +335,15 @@ int64_t blockOf(const ConvShape& s, WeightStorage storage) {
   return areLines(s, storage) ? lineDepth(storage) : kBlock;
 }
 
+// Whether weights go by kernel rows first, so that outputs of which many lie in the margins are sums over the others:
+// of transposed convolutions. Says nothing of the input's size: plans for several share their weights.
+bool goByRows(const ConvShape& s, WeightStorage storage) {
+  constexpr int64_t kFewestRows = 4;  // of fewer, the order of blocks gains as much as what is left out
+  const bool floats = storage == WeightStorage::F32 || storage == WeightStorage::F16 || storage == WeightStorage::BF16;
+  return floats && !areLines(s, storage) && groupsAreBlocks(s) && s.inGroup() % kBlock == 0 && !s.isVolume() &&
+         s.kernelHeight >= kFewestRows && s.padTop + s.padBottom > s.dilationHeight * (s.kernelHeight - 1);
+}
+
 PackedWeights directWeights(const ConvShape& s, WeightStorage storage) {
   const int64_t unit = blockOf(s, storage);
   const Bands bands = bandsOf(s, unit);
@@ -339,9 +357,14 @@ void directPack(const ConvShape& s, const float* weights, WeightStorage storage,
   const int64_t area = s.taps(), depth = s.inGroup() * area;
   const int64_t unit = blockOf(s, storage);
   const Bands bands = bandsOf(s, unit);
-  const bool whole = groupsAreBlocks(s), lines = areLines(s, storage);
+  const bool whole = groupsAreBlocks(s), lines = areLines(s, storage), byRows = goByRows(s, storage);
+  const int64_t rowDepth = s.kernelWidth * unit, blocks = s.inGroup() / unit;
   directWeights(s, storage).pack(packed, [&](int64_t panel, int64_t row, float* to) {
     // Rows go block of input channels, kernel position, channel in the block.
+    if (byRows) {
+      const int64_t ky = row / (blocks * rowDepth), block = row / rowDepth % blocks;
+      row = (block * s.kernelHeight + ky) * rowDepth + row % rowDepth;
+    }
     const int64_t block = blocksOfBand(s, panel / bands.panels, unit).begin + row / (area * unit);
     const int64_t inside = row % (area * unit);
     const int64_t blockDepth = lines ? unit : stepDepth(std::min(unit, s.inChannels - block * unit), storage);
@@ -383,18 +406,63 @@ bool isPointwise(const ConvShape& s, const InputView& view) {
 }
 
 // From an output's first input to each one that it is a sum over, of so many blocks of channels.
-std::vector<int64_t> stepsOf(const ConvShape& s, const InputView& view, int64_t blocks) {
+std::vector<int64_t> stepsOf(const ConvShape& s, const InputView& view, int64_t blocks, bool byRows) {
   std::vector<int64_t> steps;
-  for (int64_t block = 0; block < blocks; ++block)
-    for (int64_t kz = 0; kz < s.frames.kernel; ++kz)
-      for (int64_t ky = 0; ky < s.kernelHeight; ++ky)
-        for (int64_t kx = 0; kx < s.kernelWidth; ++kx) {
-          int64_t x = kx * s.dilationWidth;
-          steps.push_back(block * view.plane() + kz * s.frames.dilation * view.frame() +
-                          ky * s.dilationHeight * view.row() +
-                          (x % view.phases * view.width + x / view.phases) * view.pixel);
-        }
+  auto addRow = [&](int64_t block, int64_t kz, int64_t ky) {
+    for (int64_t kx = 0; kx < s.kernelWidth; ++kx) {
+      int64_t x = kx * s.dilationWidth;
+      steps.push_back(block * view.plane() + kz * s.frames.dilation * view.frame() +
+                      ky * s.dilationHeight * view.row() +
+                      (x % view.phases * view.width + x / view.phases) * view.pixel);
+    }
+  };
+  if (byRows)
+    for (int64_t ky = 0; ky < s.kernelHeight; ++ky)
+      for (int64_t block = 0; block < blocks; ++block) addRow(block, 0, ky);
+  else
+    for (int64_t block = 0; block < blocks; ++block)
+      for (int64_t kz = 0; kz < s.frames.kernel; ++kz)
+        for (int64_t ky = 0; ky < s.kernelHeight; ++ky) addRow(block, kz, ky);
   return steps;
+}
+
+// Outputs that see the same kernel rows inside of the input: tiles, and kernel rows.
+struct Seen {
+  Piece tiles, rows;
+};
+// None if so few kernel rows lie outside that to leave them out saves nothing.
+std::vector<Seen> seenRows(const ConvShape& s, int64_t tiles) {
+  constexpr int64_t kWorthwhile = 4;  // one part of so many: each group of outputs goes over the weights anew
+  std::vector<Seen> out;
+  const int64_t perRow = tiles / s.outHeight();
+  int64_t outside = 0;
+  for (int64_t y = 0; y < s.outHeight(); ++y) {
+    Piece rows = windowInside(y * s.strideHeight - s.padTop, s.kernelHeight, s.dilationHeight, s.inHeight);
+    if (rows.begin >= rows.end) rows = {0, 1};  // of margins alone
+    outside += s.kernelHeight - (rows.end - rows.begin);
+    if (out.empty() || out.back().rows.begin != rows.begin || out.back().rows.end != rows.end)
+      out.push_back({{y * perRow, y * perRow}, rows});
+    out.back().tiles.end += perRow;
+  }
+  return outside * kWorthwhile >= s.kernelHeight * s.outHeight() ? out : std::vector<Seen>();
+}
+
+// The product of these tiles, of each with the kernel rows that it sees; panels by twos, so that all tiles go over
+// weights that are in the cache.
+void runSeen(const Product& p, const std::vector<Seen>& seen, const RowTile* tiles, Piece range, int64_t firstPanel,
+             int64_t endPanel, int64_t kernelHeight) {
+  const int64_t perRow = p.stepCount / kernelHeight;
+  for (int64_t panel = firstPanel; panel < endPanel; panel += 2)
+    for (const Seen& part : seen) {
+      const int64_t begin = std::max(part.tiles.begin, range.begin), end = std::min(part.tiles.end, range.end);
+      if (begin >= end) continue;
+      Product q = p;
+      q.panelDepth = p.depthOf();
+      q.steps += part.rows.begin * perRow;
+      q.stepCount = (part.rows.end - part.rows.begin) * perRow;
+      q.b = static_cast<const char*>(p.b) + panelBytes(part.rows.begin * perRow * p.depth, p.storage);
+      runTiles(q, tiles + begin, end - begin, panel, std::min(panel + 2, endPanel));
+    }
 }
 
 // Whether an output reads this row of a frame, and this frame.
@@ -447,7 +515,8 @@ void directImages(const ConvShape& s, int64_t images, const float* input, const 
       }
     });
   }
-  const std::vector<int64_t> steps = stepsOf(s, view, bands.blocks);
+  const bool byRows = goByRows(s, storage);
+  const std::vector<int64_t> steps = stepsOf(s, view, bands.blocks, byRows);
   Product shared = productOf(s, steps, storage, e);
   shared.rowStride = view.step * view.pixel;
   shared.depth = unit;
@@ -480,7 +549,12 @@ void directImages(const ConvShape& s, int64_t images, const float* input, const 
     enterUnit(bands, p, weights, packed, output, image, band);
     return p;
   };
-  runGrid(images, bands, tiles, grid, threads, productAt, linesOfTiles);
+  const std::vector<Seen> seen = byRows ? seenRows(s, static_cast<int64_t>(tiles.size())) : std::vector<Seen>();
+  if (seen.empty()) return runGrid(images, bands, tiles, grid, threads, productAt, linesOfTiles);
+  runGrid(images, bands, tiles, grid, threads, productAt, linesOfTiles,
+          [&](const Product& p, Piece range, int64_t firstPanel, int64_t endPanel, int64_t) {
+            runSeen(p, seen, tiles.data(), range, firstPanel, endPanel, s.kernelHeight);
+          });
 }
 
 // Where the results of image n are, and what happens to them from there on.

@@ -19,13 +19,6 @@ HWY_BEFORE_NAMESPACE();
 namespace tscompile {
 namespace HWY_NAMESPACE {
 
-// Kernel positions that lie inside [0, size).
-HWY_INLINE Piece windowInside(int64_t at, int64_t kernel, int64_t dilation, int64_t size) {
-  int64_t begin = at >= 0 ? 0 : std::min(kernel, (-at + dilation - 1) / dilation);
-  int64_t end = at >= size ? 0 : std::min(kernel, (size - at + dilation - 1) / dilation);
-  return {begin, std::max(begin, end)};
-}
-
 template <class V, class D>
 HWY_INLINE V maxKeepingNan(D, V best, V value) {
   return hn::IfThenElse(hn::Or(hn::Gt(value, best), hn::IsNaN(value)), value, best);

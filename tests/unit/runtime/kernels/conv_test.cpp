@@ -266,6 +266,10 @@ TEST(EngineConv, WidthsAroundTheTiles) {
 TEST(EngineConv, DilationAndOneSidedPadding) {
   atEachSimdLevel([] {
     checkConv({shapeOf(2, 17, 15, 15, 18, 3, 1, 2, 1, 2)});
+    // Many outputs lie in the margins, some of them wholly.
+    checkConv({shapeOf(2, 32, 6, 7, 36, 5, 1, 4)});
+    checkConv({shapeOf(1, 16, 5, 4, 20, 7, 2, 6)});
+    checkConv({shapeOf(1, 16, 3, 3, 16, 4, 1, 6, 1, 2)});
     checkConv({shapeOf(1, 4, 15, 15, 18, 3, 2, 3, 1, 3)});
     ConvCase t{shapeOf(1, 20, 9, 8, 16, 3, 2)};
     t.shape.padRight = 1;
