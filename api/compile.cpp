@@ -13,6 +13,7 @@
 #include "ir/analysis/verifier.h"
 #include "ir/graph/printer.h"
 #include "ir/support/text.h"
+#include "ir/values/literal.h"
 #include "partition/report.h"
 #include "partition/stitch.h"
 #include "partition/store_weights.h"
@@ -34,6 +35,8 @@ namespace {
 
 std::string fileName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
+constexpr size_t kMostOfBound = 200;  // characters
+
 std::shared_ptr<EngineInfo> describe(const ModuleState& source, const Graph* entry, const CompileSpec& spec) {
   auto info = std::make_shared<EngineInfo>();
   info->version = libraryVersion();
@@ -49,6 +52,10 @@ std::shared_ptr<EngineInfo> describe(const ModuleState& source, const Graph* ent
   info->inputs = spec.shapes;
   if (entry) {
     info->exported = exportedInputsOf(source, *entry);
+    for (const ValueInfo& input : inputsOf(*entry))
+      if (auto value = spec.lowering.arguments.find("bind:" + input.name); value != spec.lowering.arguments.end())
+        info->bound.push_back(input.name + "=" +
+                              abbreviate(valueText(value->second, LiteralStyle::Plain), kMostOfBound));
   }
   info->precision = spec.engine.precision;
   info->roundsRows = spec.engine.roundsRows;
@@ -353,6 +360,7 @@ Result<Module> Module::compiled(const CompileSpec& given, Diagnostics& diagnosti
   }
   m.state_->engine = spec.engine;
   auto info = describe(*state_, entryOf(*this, given), spec);
+  if (const auto& rest = prepared.module->state_->exportedRest) info->exported = *rest;
   info->takesHalf = half;
   m.state_->info = info;
   m.state_->archive = state_->origin ? state_->origin->archive : state_->archive;

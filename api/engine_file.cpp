@@ -213,6 +213,8 @@ class EngineReader {
         std::optional<InputRange> range = parseInputRange(value);
         if (!range) return false;
         info.inputs.push_back(std::move(*range));
+      } else if (name == "bound") {
+        info.bound.push_back(value);
       } else if (name == "exported-input") {
         std::optional<ExportedInput> input = parseExportedInput(value);
         if (!input) return false;
@@ -397,6 +399,7 @@ std::string fieldsOf(const EngineInfo& info, const Metadata& metadata) {
   if (info.threads > 0) field("threads", std::to_string(info.threads));
   if (!info.tactics.empty()) field("tactics", info.tactics);
   for (const InputRange& range : info.inputs) field("input", inputRangeText(range));
+  for (const std::string& bound : info.bound) field("bound", bound);
   for (const ExportedInput& input : info.exported.tensors) field("exported-input", exportedInputJson(input));
   for (const InputCondition& condition : info.exported.conditions) field("exported-condition", condition.text());
   for (const auto& [key, value] : metadata) field(key, value);

@@ -33,6 +33,7 @@ struct EngineInfo {
   std::vector<std::string> options;  // settings (api/compile_settings.h) that are not by default
   std::vector<std::string> cpu;      // features of the processor that it needs, such as "avx2"
   std::vector<InputRange> inputs;    // sizes that it was compiled for
+  std::vector<std::string> bound;    // inputs of the text that became constants, as "NAME=VALUE"
   ExportedInputs exported;           // sizes that the program was exported for that it was made from
   DType precision = DType::Float32;
   bool roundsRows = true;            // EngineOptions

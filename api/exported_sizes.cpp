@@ -43,7 +43,8 @@ std::string rangeText(const ExportedSize& s) {
 
 class SizeChecker {
  public:
-  explicit SizeChecker(Diagnostics& diagnostics) : diagnostics_(diagnostics) {}
+  explicit SizeChecker(Diagnostics& diagnostics, ErrorKind kind = ErrorKind::Model)
+      : diagnostics_(diagnostics), kind_(kind) {}
 
   bool check(const ExportedInput& input, const Tensor& t) {
     if (static_cast<size_t>(t.rank()) != input.sizes.size())
@@ -74,7 +75,7 @@ class SizeChecker {
 
  private:
   bool fail(std::string message, bool isFixed = false) {
-    Diagnostic& d = diagnostics_.error(std::move(message), ErrorKind::Model);
+    Diagnostic& d = diagnostics_.error(std::move(message), kind_);
     if (isFixed && !std::exchange(toldOfFixed_, true)) d.note(kFixed);
     return false;
   }
@@ -109,6 +110,7 @@ class SizeChecker {
     int dim;
   };
   Diagnostics& diagnostics_;
+  ErrorKind kind_;
   bool toldOfFixed_ = false;
   std::map<std::string, Known, std::less<>> symbols_;
   std::vector<Expression> expressions_;
@@ -139,7 +141,7 @@ std::string numberText(InputCondition::Number number) {
 }
 
 bool checkCondition(const InputCondition& condition, std::span<const ValueInfo> inputs, std::span<const IValue> values,
-                    Diagnostics& diagnostics) {
+                    Diagnostics& diagnostics, ErrorKind kind = ErrorKind::Model) {
   std::vector<std::optional<InputCondition::Number>> numbers;
   for (const InputCondition::Source& s : condition.sources()) {
     const IValue* value = partOf(s.input, s.path, inputs, values);
@@ -151,7 +153,7 @@ bool checkCondition(const InputCondition& condition, std::span<const ValueInfo> 
   for (size_t i = 0; i < numbers.size(); ++i)
     given += fmt::format("{}{} is {}", i ? ", " : "", condition.sources()[i].text(), numberText(*numbers[i]));
   diagnostics.error(fmt::format("{}, but the program was exported for inputs where {}", given, condition.words()),
-                    ErrorKind::Model);
+                    kind);
   return false;
 }
 
@@ -195,6 +197,51 @@ bool checkExportedRanges(std::span<const ExportedInput> sizes, std::span<const I
       }
     }
   return good;
+}
+
+std::optional<ExportedInputs> withBoundInputs(const ExportedInputs& exported, const RewriteArguments& arguments,
+                                              Diagnostics& diagnostics) {
+  constexpr std::string_view kBound = "bind:";
+  std::vector<ValueInfo> inputs;
+  std::vector<IValue> values;
+  for (const auto& [name, value] : arguments) {
+    if (!name.starts_with(kBound)) continue;
+    inputs.push_back({name.substr(kBound.size()), dynamicType(value)});
+    values.push_back(value);
+  }
+  ExportedInputs out;
+  std::map<std::string, int64_t, std::less<>> symbols;  // sizes of known tensors
+  SizeChecker checker(diagnostics, ErrorKind::Input);
+  bool good = true;
+  for (const ExportedInput& input : exported.tensors) {
+    if (std::ranges::find(inputs, input.name, &ValueInfo::name) == inputs.end()) {
+      out.tensors.push_back(input);
+      continue;
+    }
+    const IValue* value = partOf(input.name, input.path, inputs, values);
+    if (!value || !value->isTensor() || !value->tensorImpl()) continue;
+    const Tensor t = Tensor::share(value->tensorImpl());
+    good = checker.check(input, t) && good;
+    for (size_t d = 0; good && d < input.sizes.size(); ++d)
+      symbols.try_emplace(input.sizes[d].symbol, t.size(static_cast<int>(d)));
+  }
+  for (ExportedInput& input : out.tensors)
+    for (ExportedSize& s : input.sizes)
+      if (auto found = symbols.find(s.symbol); !s.symbol.empty() && found != symbols.end())
+        s.least = s.most = found->second;
+  for (const InputCondition& condition : exported.conditions) {
+    std::optional<InputCondition> rest = condition.knowing([&](const InputCondition::Source& s) {
+      const IValue* value = partOf(s.input, s.path, inputs, values);
+      return value ? numberOf(s, *value) : std::nullopt;
+    });
+    if (!rest) continue;
+    if (!rest->sources().empty()) {
+      out.conditions.push_back(std::move(*rest));
+    } else if (!rest->holds({}).value_or(false)) {
+      good = checkCondition(condition, inputs, values, diagnostics, ErrorKind::Input) && good;
+    }
+  }
+  return good ? std::optional(std::move(out)) : std::nullopt;
 }
 
 int64_t mostByConditions(const ExportedInputs& exported, const ExportedInput& input, size_t dim, int64_t most) {

@@ -5,6 +5,7 @@
 #include "api/module.h"
 #include "frontend/export/exported_input.h"
 #include "frontend/files/weights.h"
+#include "passes/rewrite/rewrite.h"
 
 #include <optional>
 #include <span>
@@ -21,6 +22,11 @@ bool checkExportedInputs(const ExportedInputs& exported, std::span<const ValueIn
 // Reports (as Input) ranges that go beyond what the program was exported for.
 bool checkExportedRanges(std::span<const ExportedInput> sizes, std::span<const InputRange> ranges,
                          Diagnostics& diagnostics);
+
+// What is left to ask where lowering takes some inputs for known ("bind:NAME" among its arguments). Nothing after
+// reporting (as Input) values that the program was not exported for.
+std::optional<ExportedInputs> withBoundInputs(const ExportedInputs& exported, const RewriteArguments& arguments,
+                                              Diagnostics& diagnostics);
 
 // Up to which size dimension `dim` of the input may grow from the least for which the conditions hold, its other
 // dimensions being 1; at most `most`. Conditions that speak of more than the symbols of this input are left out.

@@ -1,5 +1,6 @@
 #include "api/lower.h"
 
+#include "api/exported_sizes.h"
 #include "api/extensions.h"
 #include "api/module_state.h"
 #include "api/other_inputs.h"
@@ -209,6 +210,9 @@ Result<Module> Module::lowered(const LowerOptions& given, Diagnostics& diagnosti
   const Graph* entry = findGraph(options.method, diagnostics);
   if (!entry) return Failed{};
   size_t before = diagnostics.errorCount();
+  std::optional<ExportedInputs> exported =
+      withBoundInputs(exportedInputsOf(*state_, *entry), options.arguments, diagnostics);
+  if (!exported) return Failed{};
   const Metadata members = membersOfInputs(*state_, *entry);
   for (auto& [name, value] : options.arguments) findMembers(value, members, diagnostics);
   ProgramSources sources = collectSources(*state_, *entry, diagnostics);
@@ -257,6 +261,7 @@ Result<Module> Module::lowered(const LowerOptions& given, Diagnostics& diagnosti
                            ? state_->originGraph
                            : static_cast<size_t>(std::find(names.begin(), names.end(), options.method) - names.begin());
   state->originEntry = state_->origin ? state_->originEntry : entry;
+  state->exportedRest = std::move(exported);
   state->takesSelf = self && keepsSelf(*graph, selfName);
   state->text.graphs.push_back(std::move(graph));
   if (auto known = state_->defaults.find(options.method); known != state_->defaults.end())

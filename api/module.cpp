@@ -243,6 +243,7 @@ Module Module::withGraph(std::unique_ptr<Graph> graph, bool otherInputs) const {
   state->takesSelf = !state_->origin || state_->takesSelf;
   state->defaults = state_->defaults;
   state->takesInOrder = state_->takesInOrder;
+  if (!otherInputs) state->exportedRest = state_->exportedRest;
   state->forgetsState = state_->forgetsState;
   state->engine = state_->engine;
   state->info = state_->info;

@@ -420,6 +420,7 @@ const Value* inputNamed(const Graph& graph, std::string_view name) {
 }  // namespace
 
 const ExportedInputs& exportedInputsOf(const ModuleState& state, const Graph& graph) {
+  if (state.exportedRest) return *state.exportedRest;
   const ModuleState& loaded = state.origin ? *state.origin : state;
   size_t at = state.originGraph;
   const auto& graphs = loaded.text.graphs;

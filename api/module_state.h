@@ -40,6 +40,7 @@ struct ModuleState {
   std::map<std::string, std::map<std::string, IValue>> defaults;  // of an archive: by method and input
   // Of exported programs: what the inputs of each graph may be; the names of the graphs, if there are several.
   std::vector<ExportedInputs> exported;
+  std::optional<ExportedInputs> exportedRest;  // of a lowered graph, some of whose inputs are bound
   std::vector<std::string> graphNames;
   std::vector<std::string> weightFiles;
   // Of a model file into which weights were loaded: names of those that it does not have.

@@ -205,8 +205,15 @@ class ConditionReader {
 
   bool call(std::string_view function, int depth) {
     if (const size_t dot = function.rfind('.'); dot != std::string_view::npos) {
-      if (function.substr(0, dot) != "math") return false;
+      const std::string_view module = function.substr(0, dot);
       function.remove_prefix(dot + 1);
+      if (module == "torch") {  // sym_max(), _sym_sqrt()
+        const size_t symbolic = function.find("sym_");
+        if (symbolic > 1) return false;
+        function.remove_prefix(symbolic + 4);
+      } else if (module != "math") {
+        return false;
+      }
     }
     size_t count = 0;
     const bool isLeast = function == "min", isGreatest = function == "max";
@@ -220,8 +227,9 @@ class ConditionReader {
     if (!take(")")) return false;
     if (isLeast || isGreatest) return count > 1;
     static constexpr std::pair<std::string_view, Code> kFunctions[] = {
-        {"abs", Code::Absolute}, {"floor", Code::Floor}, {"ceil", Code::Ceiling}, {"trunc", Code::Truncate},
-        {"round", Code::Round},  {"sqrt", Code::Root},   {"int", Code::ToInt},    {"float", Code::ToFloat}};
+        {"abs", Code::Absolute},   {"floor", Code::Floor},   {"ceil", Code::Ceiling},
+        {"trunc", Code::Truncate}, {"round", Code::Round},   {"sqrt", Code::Root},
+        {"int", Code::ToInt},      {"float", Code::ToFloat}, {"not", Code::Not}};
     const auto* known = std::ranges::find(kFunctions, function, [](const auto& f) { return f.first; });
     return known != std::end(kFunctions) && add(known->second);
   }
@@ -319,18 +327,46 @@ std::string InputCondition::Source::text() const {
   return out;
 }
 
+namespace {
+
+// As Python has it.
+std::string placeOf(const InputCondition::Source& s) {
+  using Kind = InputCondition::Source::Kind;
+  std::string out = "L[" + literalOf(s.input) + "]";
+  for (const std::string& step : s.path) out += "[" + literalOf(step) + "]";
+  if (s.kind != Kind::Value) out += fmt::format(".{}()[{}]", s.kind == Kind::Size ? "size" : "stride", s.dim);
+  return out;
+}
+
+std::string numberText(Number n) {
+  std::string text = std::holds_alternative<int64_t>(n) ? std::to_string(std::get<int64_t>(n))
+                                                        : fmt::format("{}", std::get<double>(n));
+  if (std::holds_alternative<double>(n) && text.find_first_of(".en") == std::string::npos) text += ".0";
+  return text.starts_with('-') ? "(" + text + ")" : text;
+}
+
+}  // namespace
+
 std::string InputCondition::text() const {
+  std::string out;
+  for (size_t i = 0; i < pieces_.size(); ++i) {
+    out += pieces_[i];
+    if (i < places_.size()) out += placeOf(sources_[places_[i]]);
+  }
+  return out;
+}
+
+std::optional<InputCondition> InputCondition::knowing(
+    const std::function<std::optional<Number>(const Source&)>& known) const {
   std::string out;
   for (size_t i = 0; i < pieces_.size(); ++i) {
     out += pieces_[i];
     if (i == places_.size()) break;
     const Source& s = sources_[places_[i]];
-    out += "L[" + literalOf(s.input) + "]";
-    for (const std::string& step : s.path) out += "[" + literalOf(step) + "]";
-    if (s.kind != Source::Kind::Value)
-      out += fmt::format(".{}()[{}]", s.kind == Source::Kind::Size ? "size" : "stride", s.dim);
+    const std::optional<Number> number = known(s);
+    out += number ? numberText(*number) : placeOf(s);
   }
-  return out;
+  return parse(out);
 }
 
 std::string InputCondition::words() const {

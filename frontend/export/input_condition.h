@@ -45,6 +45,9 @@ class InputCondition {
   // Whether it holds for these values of the sources; nothing if one is not there, or where Python would raise.
   std::optional<bool> holds(std::span<const std::optional<Number>> values) const;
 
+  // The same with numbers in place of the sources that are known; nothing if these cannot be written.
+  std::optional<InputCondition> knowing(const std::function<std::optional<Number>(const Source&)>& known) const;
+
   // What it says of sizes that are such expressions, unknown for sources that are none: that it holds in each run, or
   // that it is the same as bounds of one symbol.
   struct Meaning {

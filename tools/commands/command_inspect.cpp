@@ -272,6 +272,7 @@ class Inspector {
     for (const std::string& name : info.weights) line("weights", name);
     line("options", info.options.empty() ? "none" : join(info.options, " ", optionText));
     for (const InputRange& range : info.inputs) line("range", "%" + inputRangeText(range));
+    for (const std::string& text : info.bound) line("bound", "%" + text);
     for (const std::string& text : exportedTexts(info)) line("exported", "%" + text);
     for (const std::string& text : conditionTexts(info.exported)) line("exported", "where " + text);
     for (const std::string& value : defaultsIn(file.metadata)) line("default", "%" + value);

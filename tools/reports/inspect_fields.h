@@ -133,6 +133,7 @@ struct EngineFileFields {
     visit("weights", info.weights);
     visit("options", options);
     visit("ranges", ranges);
+    if (!info.bound.empty()) visit("bound", info.bound);
     if (!info.exported.empty()) visit("exported", exportedTexts(info));
     if (!info.exported.conditions.empty()) visit("conditions", conditionTexts(info.exported));
     if (const std::vector<std::string> defaults = defaultsIn(file.metadata); !defaults.empty())

@@ -1,4 +1,5 @@
 // Sizes of inputs as they are given: numbers, ranges and expressions of symbols.
+#include "api/exported_sizes.h"
 #include "api/named_inputs.h"
 #include "api/symbolic_ranges.h"
 #include "ir/support/diagnostic_printer.h"
@@ -88,6 +89,43 @@ TEST(InputRange, SymbolsAreOneNumber) {
   EXPECT_EQ(check({2, 8}, {4, 3}), "");
   EXPECT_EQ(check({2, 8}, {6, 3}), "dimension 0 of input %y is 6, but 2*N is 4");
   EXPECT_EQ(check({9, 8}, {18, 3}), "dimension 0 of input %x is 9, outside of 1..8");
+}
+
+// ---- what a program of torch.export asks of its inputs once some of them are constants ----
+
+ExportedInputs program() {
+  ExportedInputs out;
+  out.tensors.push_back({"x", {}, {{2, 8, "s0"}, {4, 4, ""}}});
+  out.tensors.push_back({"y", {}, {{2, 8, "s0"}}});
+  for (const char* text : {"L['n'] <= L['x'].size()[0]", "L['n'] != 1"})
+    out.conditions.push_back(*InputCondition::parse(text));
+  return out;
+}
+
+TEST(BoundExports, ConditionsAndSymbolsTakeTheValues) {
+  Diagnostics diagnostics;
+  const auto number = withBoundInputs(program(), {{"bind:n", IValue(3)}, {"x", IValue(9)}}, diagnostics);
+  ASSERT_TRUE(number);
+  ASSERT_EQ(number->conditions.size(), 1u);
+  EXPECT_EQ(number->conditions[0].words(), "3 <= %x.size(0)");
+  EXPECT_EQ(number->tensors.size(), 2u);
+
+  const auto tensor =
+      withBoundInputs(program(), {{"bind:x", IValue(Tensor::zeros(DType::Float32, Dims{5, 4}))}}, diagnostics);
+  ASSERT_TRUE(tensor);
+  ASSERT_EQ(tensor->tensors.size(), 1u);
+  EXPECT_EQ(exportedInputText(tensor->tensors[0]), "y=s0[5]");
+  EXPECT_EQ(tensor->conditions[0].words(), "%n <= 5");
+}
+
+TEST(BoundExports, OtherValuesAreRefused) {
+  Diagnostics diagnostics;
+  EXPECT_FALSE(withBoundInputs(program(), {{"bind:n", IValue(1)}}, diagnostics));
+  EXPECT_EQ(diagnostics.list().at(0).message, "%n is 1, but the program was exported for inputs where %n != 1");
+  diagnostics.clear();
+  EXPECT_FALSE(
+      withBoundInputs(program(), {{"bind:x", IValue(Tensor::zeros(DType::Float32, Dims{9, 4}))}}, diagnostics));
+  EXPECT_EQ(diagnostics.list().at(0).message, "dimension 0 of input %x is 9, but the program was exported for 2..8");
 }
 
 }  // namespace

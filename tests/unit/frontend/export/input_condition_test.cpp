@@ -44,6 +44,12 @@ TEST(InputCondition, ComputesAsPython) {
   }
 }
 
+TEST(InputCondition, FunctionsOfTorchAreThoseOfNumbers) {
+  EXPECT_EQ(holds("torch.sym_max(1, L['n']) == 4 and torch.sym_min(L['n'], 9) == 4", {int64_t{4}}), true);
+  EXPECT_EQ(holds("torch.sym_not(torch.sym_int(torch.sym_float(L['n']) / 2) == 2)", {int64_t{5}}), false);
+  EXPECT_FALSE(InputCondition::parse("torch.exp(L['n']) > 1"));
+}
+
 TEST(InputCondition, WherePythonRaisesNothingIsTold) {
   EXPECT_EQ(holds("1 // L['n'] > 0", {int64_t{0}}), std::nullopt);
   EXPECT_EQ(holds("L['n'] * L['n'] > 0", {int64_t{1} << 40}), std::nullopt);
@@ -65,6 +71,22 @@ TEST(InputCondition, TextsAreReadBack) {
   EXPECT_EQ(again->text(), condition->text());
   EXPECT_EQ(std::vector(again->sources().begin(), again->sources().end()),
             std::vector(condition->sources().begin(), condition->sources().end()));
+}
+
+TEST(InputCondition, NumbersTakeThePlaceOfSources) {
+  using Source = InputCondition::Source;
+  const auto condition = InputCondition::parse("L['n'] * 2 <= L['x'].size()[1] + L['m']");
+  ASSERT_TRUE(condition);
+  const auto rest = condition->knowing([](const Source& s) {
+    return s.input == "n"   ? std::optional(InputCondition::Number(int64_t{3}))
+           : s.input == "m" ? std::optional(InputCondition::Number(-0.5))
+                            : std::nullopt;
+  });
+  ASSERT_TRUE(rest);
+  EXPECT_EQ(rest->words(), "3 * 2 <= %x.size(1) + (-0.5)");
+  ASSERT_EQ(rest->sources().size(), 1u);
+  EXPECT_EQ(rest->holds(std::vector<std::optional<InputCondition::Number>>{int64_t{7}}), true);
+  EXPECT_EQ(rest->holds(std::vector<std::optional<InputCondition::Number>>{int64_t{6}}), false);
 }
 
 TEST(InputCondition, BoundsOfOneSymbolAreFound) {
