@@ -57,7 +57,7 @@ def page(help_text, name, summary, version, others):
         if lines[0].endswith(":") and len(lines) > 1 and lines[1].startswith("  "):
             out.section(lines[0][:-1])
             if lines[0].startswith("Example"):
-                out.verbatim(line[2:] for line in lines[1:])
+                out.verbatim(line.removeprefix("  ") for line in lines[1:])
             else:
                 for left, right in entries(lines[1:]):
                     out.item(left, right)

@@ -33,6 +33,21 @@ double sizeAt(const Value* v, const ShapePropagation& shapes, size_t fromEnd) {
   return static_cast<double>(std::max<int64_t>(t.sizes[t.sizes.size() - 1 - fromEnd], 1));
 }
 
+// Elements of the matrices among the arguments after the first, those in lists too.
+double matrixElements(const Node* n, const ShapePropagation& shapes) {
+  double sum = 0;
+  auto add = [&](const SymbolicValue& v) {
+    if (v.type->isTensor() && v.type->tensor().hasRank && v.type->tensor().sizes.size() == 2)
+      sum += elements(v.type->tensor()).value_or(0);
+  };
+  for (size_t i = 1; i < n->inputCount(); ++i) {
+    const SymbolicValue& v = shapes.of(n->input(i));
+    add(v);
+    for (const SymbolicValue& item : v.items) add(item);
+  }
+  return sum;
+}
+
 // Multiplications and additions of one element of the result.
 double operationsPerElement(const Node* n, Cost cost, const ShapePropagation& shapes) {
   switch (cost) {
@@ -45,6 +60,10 @@ double operationsPerElement(const Node* n, Cost cost, const ShapePropagation& sh
       return n->inputCount() > 0 ? 2 * sizeAt(n->input(0), shapes, 0) : 1;
     case Cost::AddedProduct:
       return n->inputCount() > 1 ? 2 * sizeAt(n->input(1), shapes, 0) : 1;
+    case Cost::Attention:
+      return n->inputCount() > 1 ? 4 * sizeAt(n->input(1), shapes, 1) : 1;
+    case Cost::Layers:
+      return n->outputCount() > 0 ? 2 * matrixElements(n, shapes) / sizeAt(n->output(0), shapes, 0) : 1;
     case Cost::Convolution:
       break;
   }

@@ -121,7 +121,7 @@ class Segmenter {
         def.has(Trait::GivesViews) || std::any_of(schema.returns.begin(), schema.returns.end(),
                                                   [](const Argument& r) { return r.alias && !r.alias->isWrite; });
     if (view) return 0;
-    const bool heavy = def.cost == Cost::Product || def.cost == Cost::AddedProduct || def.cost == Cost::Convolution;
+    const bool heavy = def.cost != Cost::Step && def.cost != Cost::Function && def.cost != Cost::Reduction;
     if (!heavy) return 1;
     // Of sizes that are known it is known whether they are worth it.
     constexpr double kLeastOperations = 1e5;

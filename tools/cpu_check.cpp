@@ -70,7 +70,7 @@ __attribute__((constructor(101))) void checkCpu() {
   char buffer[512];
   ssize_t ignored = write(STDERR_FILENO, buffer, describeMissingCpuFeatures(missing, buffer, sizeof buffer));
   static_cast<void>(ignored);
-  _exit(4);
+  _exit(7);  // as for engine files of another processor
 }
 
 }  // namespace

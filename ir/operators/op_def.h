@@ -102,6 +102,8 @@ enum class Cost : uint8_t {
   Product,       // for each element as many as the first argument has columns
   AddedProduct,  // as many as the second has
   Convolution,   // as many as the second argument has elements for one channel of the result
+  Attention,     // twice as many as the second has rows
+  Layers,        // for each row of the first argument as many as all matrices among the others have elements
 };
 
 // A set of dtypes.

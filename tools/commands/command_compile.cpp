@@ -172,7 +172,8 @@ class CostReport {
 
 static int runCompile(const Options& options, Session& session) {
   const PartitionCommand& command = options.partition;
-  if (command.output.empty() || command.output == "-")
+  if (command.output == "-") throw UsageError{"compile writes a file, not standard output", {"such as -o model.tse"}};
+  if (command.output.empty())
     throw UsageError{"compile needs a file to write", {"name it with --output, such as -o model.tse"}};
   if (command.spec.refittable && !session.common.libraries.empty())
     throw UsageError{"--refittable goes without --custom-torch-ops: the file would not know the library again"};

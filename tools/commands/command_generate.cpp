@@ -75,9 +75,12 @@ class Generation {
     if (!server_) return session_.finish();
     for (Asked& a : asked_) add(a);
     Rates rates = serve(interrupts);
+    isLate_ = isOutOfTime();
+    endTimeLimit();  // what there is is written
     for (size_t number : server_->pending()) take(number);
     if (!command_.stream) printResults();
-    if (interrupts.signal()) return finishInterrupted(interrupts.signal());
+    if (interrupts.signal()) return finishEarly("interrupted", ErrorKind::Interrupted, 128 + interrupts.signal());
+    if (isLate_ && unfinished_) return finishEarly(timeLimitPassed(), ErrorKind::Limit, exitCode(ErrorKind::Limit));
     noteCut();
     if (generated_ == 0) return finish();
     session_.note(fmt::format("{} in {:.3f} s; prompts: {}; then: {}; KV cache {:.1f} MB", counted(generated_, "token"),
@@ -106,7 +109,7 @@ class Generation {
   Rates serve(const InterruptScope& interrupts) {
     Rates rates;
     const BatchCounters& c = server_->counters();
-    for (bool more = true; (more || mayCome()) && !interrupts.signal();) {
+    for (bool more = true; (more || mayCome()) && !interrupts.signal() && !isOutOfTime();) {
       if (lines_) takeLines(!more);
       BatchCounters before = c;
       auto begin = Clock::now();
@@ -235,6 +238,13 @@ class Generation {
   void take(size_t number) {
     Diagnostics wrong;
     TextResult result = server_->take(number, wrong);
+    if (isLate_ && wrong.hasErrors() && wrong.firstErrorKind() == ErrorKind::Limit) {
+      // The step that the limit ended.
+      wrong.clear();
+      result.finished = "cancelled";
+      result.error.reset();
+      result.isUnfinished = true;
+    }
     report(origins_[number], wrong);
     origins_.erase(number);
     ++taken_;
@@ -276,13 +286,13 @@ class Generation {
       session_.out << r.text.value_or(idsText(r.tokens)) << "\n";
   }
 
-  int finishInterrupted(int signal) {
+  int finishEarly(std::string_view why, ErrorKind kind, int code) {
     session_.out.flush();
-    session_.diagnostics.error(
-        fmt::format("interrupted: {} of {} are not finished", unfinished_, counted(taken_, "text")),
-        ErrorKind::Interrupted);
+    session_.diagnostics.error(fmt::format("{}: {} of {} {} not finished", why, unfinished_, counted(taken_, "text"),
+                                           unfinished_ == 1 ? "is" : "are"),
+                               kind);
     session_.finish();
-    return 128 + signal;
+    return code;
   }
 
   const GenerateCommand& command_;
@@ -294,7 +304,7 @@ class Generation {
   std::optional<InputLines> lines_;   // that come while others are served
   size_t lineNumber_ = 0;
   std::optional<int> failed_;  // the exit code of what was reported already
-  bool streamsText_ = false;
+  bool streamsText_ = false, isLate_ = false;
   size_t generated_ = 0, unfinished_ = 0, cut_ = 0, taken_ = 0;
 };
 

@@ -121,6 +121,10 @@ class Inspector {
       case FileKind::GitLfsPointer:
         lfsPointer(*start);
         break;
+      case FileKind::Empty:
+      case FileKind::Binary:
+        diagnostics.fileError(name_, {}, "expected a model or weights, found " + std::string(describe(kind)));
+        break;
       default:
         break;
     }

@@ -28,6 +28,8 @@ std::optional<Prepared> prepare(const Options& options, Session& session) {
   CompileSpec spec = compileSpecOf(command, session);
   Result<Module> module = loadForPartition(options, spec, session);
   if (!module) return std::nullopt;
+  if (module->engineInfo())
+    session.note("this is how the graph of the file would be cut; 'inspect' tells how it is cut");
   checkOptionEffects(options, *module, {"no-lower", "require-full"});
   if (command.output.empty()) spec.lowering.arguments.emplace(kAssumedWeights, true);
   ProgressStep lowering(session.progress, spec.lower ? "lowering" : "propagating shapes");

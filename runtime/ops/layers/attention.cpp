@@ -440,7 +440,8 @@ void registerAttentionOps(OpRegistry& ops) {
              .kernel = kernel,
              .convert = convert,
              .dtypes = kFloatingTypes,
-             .traits = {Trait::Random, Trait::RoundsOnce}});
+             .traits = {Trait::Random, Trait::RoundsOnce},
+             .cost = Cost::Attention});
   };
   for (std::string_view name : {"aten::_scaled_dot_product_attention", "aten::_scaled_dot_product_attention_math",
                                 "aten::_scaled_dot_product_attention_forward"})
@@ -465,13 +466,13 @@ void registerAttentionOps(OpRegistry& ops) {
            .kernel = multiHeadKernel,
            .convert = convertMultiHead,
            .dtypes = kFloatingTypes,
-           .cost = Cost::AddedProduct});
+           .cost = Cost::Layers});
   ops.add({.schema = "aten::_transformer_encoder_layer_fwd",
            .infer = inferEncoderLayer,
            .kernel = encoderLayerKernel,
            .convert = convertEncoderLayer,
            .dtypes = kFloatingTypes,
-           .cost = Cost::AddedProduct});
+           .cost = Cost::Layers});
 }
 
 }  // namespace tscompile

@@ -400,7 +400,7 @@ void addNetwork(OpRegistry& ops, std::string_view padded, std::string_view packe
              .convert = convert,
              .dtypes = kFloatingTypes,
              .traits = traits,
-             .cost = Cost::Product});
+             .cost = Cost::Layers});
   };
   constexpr TraitSet kLayers{Trait::Random, Trait::OwnStrides};  // steps lie behind each other
   add(padded, inferLayers<kNetwork, false>, layersKernel<kNetwork, false>, convertRecurrent<kCell>, kLayers);

@@ -143,6 +143,19 @@ TEST_F(Generate, InterruptsPrintWhatIsFinished) {
   EXPECT_NE(readText(err).find(" of 3001 texts are not finished"), std::string::npos) << readText(err);
 }
 
+TEST_F(Generate, TextsThatAreFinishedInTimeArePrinted) {
+  std::string many = "{\"prompt_ids\": [1], \"max_new_tokens\": 1}\n";
+  for (int i = 0; i < 20000; ++i) many += "{\"prompt_ids\": [2], \"max_new_tokens\": 190}\n";
+  const std::string prompts = folder_.write("many.jsonl", many), err = folder_ / "err", out = folder_ / "out";
+  const int status = std::system((std::string(TSCOMPILE_TOOL) + " generate " + (folder_ / "built") + " --prompts " +
+                                  prompts + " --limit-time 2s --format json >" + out + " 2>" + err)
+                                     .c_str());
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 6) << readText(err);
+  EXPECT_NE(readText(out).find("\"prompt\": 0, \"finished\": \"length\""), std::string::npos);
+  EXPECT_NE(readText(err).find(" of 20001 texts are not finished"), std::string::npos) << readText(err);
+}
+
 // A program that talks with `generate --stream --prompts -`.
 class Conversation {
  public:
