@@ -147,12 +147,6 @@ constexpr CompositeText kComposites[] = {
      R"(
   %y = aten::reshape(%self, %size)
   return (%y))"},
-    {"aten::_unsafe_masked_index(Tensor self, Tensor mask, Tensor?[] indices, Scalar fill) -> Tensor",
-     R"(
-  %y = aten::index(%self, %indices)
-  %hidden = aten::logical_not(%mask)
-  %z = aten::masked_fill(%y, %hidden, %fill)
-  return (%z))"},
 };
 
 struct OtherName {

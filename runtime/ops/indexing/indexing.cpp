@@ -42,9 +42,9 @@ Dims indexedSizes(DimSpan self, const SmallVector<bool, 6>& indexed, const Dims&
 }
 
 // What indexing gives, with unknown sizes where a mask decides; nothing if a rank is not known.
-std::optional<Dims> resultSizes(const InferCall& call) {
+std::optional<Dims> resultSizes(const InferCall& call, size_t at = 1) {
   TensorInfo self = call.tensor(0);
-  std::vector<std::optional<TensorInfo>> indices = call.optionalTensors(1);
+  std::vector<std::optional<TensorInfo>> indices = call.optionalTensors(at);
   if (!self.hasRank) return std::nullopt;
   call.require(indices.size() <= self.rank(), "too many indices for tensor of dimension {} (got {})", self.rank(),
                indices.size());
@@ -249,6 +249,74 @@ void indexPutKernel(KernelCall& call) {
                call.flag(3) ? Update::Add : Update::Assign);
 }
 
+// ---- (self, mask, indices, fill or values): elements where the mask is true, at places that are brought into range
+// ----
+
+void requirePlaces(const InferCall& call) {
+  for (const std::optional<TensorInfo>& index : call.optionalTensors(2))
+    call.require(
+        !index || index->dtype == DType::Int64 || index->dtype == DType::Int32 || index->dtype == DType::Undefined,
+        "_unsafe_masked_index found unexpected index type {}", index ? graphName(index->dtype) : "");
+}
+void inferMaskedIndex(InferCall& call) {
+  requirePlaces(call);
+  const TensorInfo self = call.tensor(0), mask = call.tensor(1);
+  std::optional<Dims> sizes = resultSizes(call, 2);
+  if (!sizes || !mask.hasRank) return call.resultOfUnknownRank(self.dtype);
+  const Dims before = *sizes;
+  if (!broadcastInto(*sizes, mask.sizes)) refuseBroadcast(before, mask.sizes);
+  call.result(self.dtype, *sizes);
+}
+void inferMaskedPut(InferCall& call) {
+  requirePlaces(call);
+  call.result(call.tensor(0));
+}
+
+// Indices within the dimensions of `self`, by operators that `compute` runs, or adds to an engine.
+template <class Compute>
+IValue placesWithin(const Tensor& self, std::vector<Tensor> indices, const Compute& compute) {
+  for (size_t d = 0; d < indices.size(); ++d)
+    if (const int64_t size = self.size(static_cast<int>(d)); indices[d].defined())
+      indices[d] = compute("aten::clamp", {indices[d], -size, size - 1}).toTensor();
+  return tensorList(std::move(indices));
+}
+template <class Compute>
+IValue maskedIndex(const Tensor& self, const Tensor& mask, std::vector<Tensor> indices, const IValue& fill,
+                   const Compute& compute) {
+  const IValue found = compute("aten::index.Tensor", {self, placesWithin(self, std::move(indices), compute)});
+  return compute("aten::masked_fill.Scalar", {found, compute("aten::logical_not", {mask}), fill});
+}
+
+void maskedIndexKernel(KernelCall& call) {
+  const auto compute = [&](const char* op, std::initializer_list<IValue> arguments) {
+    return invoke(call, op, arguments);
+  };
+  const Tensor self = call.tensor(0);
+  if (self.numel() == 0) {
+    fillTensor(call.out(), call.argument(3));
+    return;
+  }
+  call.setResult(maskedIndex(self, call.tensor(1), call.tensors(2), call.argument(3), compute));
+}
+void convertMaskedIndex(ConvertCall& call) {
+  const auto compute = [&](const char* op, std::vector<IValue> arguments) {
+    return call.compute(op, std::move(arguments));
+  };
+  const Tensor self = call.tensor(0);
+  if (self.numel() == 0) return convertToKernel(call, "it has no elements");
+  call.setResult(0, maskedIndex(self, call.tensor(1), call.tensors(2), call.argument(3), compute));
+}
+void maskedPutKernel(KernelCall& call) {
+  const auto compute = [&](const char* op, std::initializer_list<IValue> arguments) {
+    return invoke(call, op, arguments);
+  };
+  const Tensor self = call.tensor(0);
+  if (self.numel() == 0) return call.setResult(compute("aten::clone", {self, IValue()}));
+  const IValue values =
+      compute("aten::masked_fill.Scalar", {call.tensor(3), compute("aten::logical_not", {call.tensor(1)}), 0});
+  call.setResult(compute("aten::index_put", {self, placesWithin(self, call.tensors(2), compute), values, true}));
+}
+
 }  // namespace
 
 void registerIndexingOps(OpRegistry& ops) {
@@ -266,6 +334,15 @@ void registerIndexingOps(OpRegistry& ops) {
              .convert = convertIndexPut,
              .dtypes = kAllTypes,
              .inplace = InPlace::Direct});
+  ops.add({.schema = "aten::_unsafe_masked_index",
+           .infer = inferMaskedIndex,
+           .kernel = maskedIndexKernel,
+           .convert = convertMaskedIndex,
+           .dtypes = kAllTypes});
+  ops.add({.schema = "aten::_unsafe_masked_index_put_accumulate",
+           .infer = inferMaskedPut,
+           .kernel = maskedPutKernel,
+           .dtypes = kAllTypes});
 }
 
 }  // namespace tscompile

@@ -77,19 +77,26 @@ struct BatchArguments {
   double momentum, eps;
 };
 
-// _native_batch_norm_legit_no_training says by its name what the others say by argument 5.
+// Which argument says whether it is training, before momentum and eps: none of _native_batch_norm_legit_no_training;
+// the third of _native_batch_norm_legit.no_stats, which has no running statistics.
 template <class Call>
-bool saysTraining(const Call& call) {
-  return call.size() > 7;
+bool hasStatistics(const Call& call) {
+  return call.size() > 6;
+}
+template <class Call>
+size_t trainingAt(const Call& call) {
+  return !hasStatistics(call) ? 3 : call.size() > 7 ? 5 : 0;
 }
 template <class Call>
 bool isTraining(const Call& call) {
-  return saysTraining(call) && call.flag(5);
+  const size_t at = trainingAt(call);
+  return at && call.flag(at);
 }
 
 BatchArguments batchArguments(const KernelCall& call) {
-  const size_t momentum = saysTraining(call) ? 6 : 5;
-  return {call.tensor(1),   call.tensor(2),        call.tensor(3),           call.tensor(4),
+  const bool has = hasStatistics(call);
+  const size_t momentum = trainingAt(call) ? trainingAt(call) + 1 : 5;
+  return {call.tensor(1),   call.tensor(2),        has ? call.tensor(3) : Tensor(), has ? call.tensor(4) : Tensor(),
           isTraining(call), call.number(momentum), call.number(momentum + 1)};
 }
 
@@ -100,20 +107,23 @@ void inferBatchNorm(InferCall& call) {
   call.require(x.rank() >= 2, "expected an input of at least 2 dimensions, but got size {}", dimsText(x.sizes));
   int64_t channels = x.sizes[1];
   const char* names[] = {"weight", "bias", "running_mean", "running_var"};
-  for (size_t i = 0; i < 4; ++i) requirePerChannel(call, i + 1, channels, x.dtype, names[i]);
-  if (saysTraining(call) && !call.constant(5)) return call.result(x);  // of the others nothing is known
+  const size_t parameters = hasStatistics(call) ? 4 : 2, at = trainingAt(call);
+  for (size_t i = 0; i < parameters; ++i) requirePerChannel(call, i + 1, channels, x.dtype, names[i]);
+  if (at && !call.constant(at)) return call.result(x);  // of the others nothing is known
   bool training = isTraining(call), empty = call.op().schema().returns.size() == 1 && knownNumel(x.sizes) == 0;
   for (size_t i = 3; i < 5; ++i)
-    call.require(training || empty || !call.isNone(i), "{} must be defined in evaluation mode", names[i - 1]);
+    call.require(training || empty || (i <= parameters && !call.isNone(i)), "{} must be defined in evaluation mode",
+                 names[i - 1]);
   call.result(x);
   if (call.op().schema().returns.size() == 1) return;
   // Statistics of the batch, in training only.
   DType dtype = x.dtype;
-  for (size_t i = 4; i > 0; --i)
+  for (size_t i = parameters; i > 0; --i)
     if (!call.isNone(i)) dtype = call.tensor(i).dtype;
   Dims saved{training ? channels : 0};
   call.result(dtype, saved);
   call.result(dtype, saved);
+  for (size_t i = 3; i < call.op().schema().returns.size(); ++i) call.result(call.tensor(i));
 }
 
 // running = (1 - momentum) * running + momentum * value. Statistics that are weights of the model stay as they are:
@@ -206,11 +216,17 @@ void batchNormKernel(KernelCall& call) {
   Tensor x = denseTensor(call.tensor(0));
   DenseResult out(call.out());
   BatchArguments a = batchArguments(call);
+  // _native_batch_norm_legit_functional gives the running statistics out.
+  for (size_t i = 3; i < call.resultCount(); ++i) {
+    Tensor& running = i == 3 ? a.runningMean : a.runningVar;
+    copyTensor(call.out(i), running);
+    running = call.out(i);
+  }
   withFloating(x.dtype(), [&](auto sample) {
     using T = decltype(sample);
     Statistics s = x.numel() ? normalizeBatch<T>(x, a, out.data<T>()) : Statistics{};
     out.store();
-    for (size_t i = 1; i < call.resultCount(); ++i) {
+    for (size_t i = 1; i < std::min<size_t>(3, call.resultCount()); ++i) {
       Tensor saved = call.out(i);
       std::vector<double>& values = i == 1 ? s.mean : s.inverse;
       values.resize(static_cast<size_t>(saved.numel()), 0.0);
@@ -572,6 +588,9 @@ void registerNormalizationOps(OpRegistry& ops) {
   add("aten::batch_norm", inferBatchNorm, keepingFormat<batchNormKernel>, convertBatchNorm, kRunning,
       {Trait::RoundsOnce});
   add("aten::native_batch_norm", inferBatchNorm, keepingFormat<batchNormKernel>, convertNativeBatchNorm, kRunning);
+  for (auto name : {"aten::_native_batch_norm_legit", "aten::_native_batch_norm_legit_functional"})
+    add(name, inferBatchNorm, keepingFormat<batchNormKernel>, nullptr, kRunning);
+  add("aten::_native_batch_norm_legit.no_stats", inferBatchNorm, keepingFormat<batchNormKernel>);
   add("aten::_native_batch_norm_legit_no_training", inferBatchNorm, keepingFormat<batchNormKernel>,
       convertNativeBatchNorm);
   add("aten::instance_norm", inferInstanceNorm, instanceNormKernel, convertNorm<convertInstanceNorm, 1, true, false>,

@@ -226,6 +226,24 @@ void inferSvdvals(InferCall& call) {
 }
 void svdvalsKernel(KernelCall& call) { call.setResult(decompose(call, call.tensor(0), 'N').s); }
 
+// polar: A = U H, of the decomposition u s vh the products u vh and vh^H s vh.
+void inferPolar(InferCall& call) {
+  TensorInfo a = matrixArgument(call, 0);
+  const int64_t rows = a.sizes[a.rank() - 2], columns = a.sizes[a.rank() - 1];
+  call.require(!isKnownSize(rows) || !isKnownSize(columns) || rows >= columns,
+               "linalg.polar: input must have at least as many rows as columns, but got {} by {} matrices", rows,
+               columns);
+  call.result(a);
+  call.result(a.dtype, withMatrix(batchOf(a.sizes), columns, columns));
+}
+void polarKernel(KernelCall& call) {
+  const Svd svd = decompose(call, call.tensor(0), 'S');
+  const Tensor values = invokeTensor(call, "aten::unsqueeze", {svd.s, -2});
+  const Tensor scaled = invokeTensor(call, "aten::mul.Tensor", {adjoint(svd.vh), values});
+  call.setResult(0, invokeTensor(call, "aten::matmul", {svd.u, svd.vh}));
+  call.setResult(1, invokeTensor(call, "aten::matmul", {scaled, svd.vh}));
+}
+
 // The older form: V instead of its adjoint, zeros instead of vectors that are not wanted.
 void inferSvd(InferCall& call) {
   TensorInfo a = matrixArgument(call, 0);
@@ -473,6 +491,7 @@ void registerLinalgSpectrumOps(OpRegistry& ops) {
   add("aten::_linalg_svd", inferSvdOptional, svdOptionalKernel);
   add("aten::linalg_svdvals(Tensor A, *, str? driver=None) -> Tensor", inferSvdvals, svdvalsKernel);
   add("aten::svd", inferSvd, svdKernel);
+  add("aten::linalg_polar", inferPolar, polarKernel);
 
   add("aten::linalg_pinv", inferPinv, pinvKernel);
   add("aten::linalg_pinv.rcond_tensor", inferPinv, pinvKernel);

@@ -48,6 +48,63 @@ void convertJoin(ConvertCall& call) {
   call.setResult(0, call.compute("aten::cat", {tensorList(std::move(tensors)), call.argument(1)}));
 }
 
+// ---- _chunk_cat: (tensors, dim, num_chunks), each cut into chunks along `dim`, whose elements are joined ----
+
+int64_t chunkDim(const InferCall& call, const std::vector<TensorSpec>& specs) {
+  const size_t rank = specs[0].sizes.size();
+  if (std::all_of(specs.begin(), specs.end(), [&](const TensorSpec& s) { return s.sizes.size() == rank; }))
+    return call.wrap(call.integer(1), rank);
+  call.require(call.integer(1) >= 0, "_chunk_cat expects non-negative dim when input tensors have different ndims");
+  return call.integer(1);
+}
+void inferChunkCat(InferCall& call) {
+  const int64_t chunks = call.integer(2);
+  call.require(chunks >= 1, "_chunk_cat expects positive num_chunks");
+  const std::vector<TensorSpec> specs = specsOf(call, [](Dims sizes) { return sizes; });
+  call.require(!specs.empty(), "_chunk_cat expects a non-empty input tensor list");
+  for (const TensorSpec& s : specs) {
+    call.require(knownNumel(s.sizes) != 0, "_chunk_cat expects non-empty tensor");
+    call.require(s.dtype == specs[0].dtype || s.dtype == DType::Undefined || specs[0].dtype == DType::Undefined,
+                 "_chunk_cat expects all input tensors with the same dtype");
+  }
+  const auto dim = static_cast<size_t>(chunkDim(call, specs));
+  Dims sizes(DimSpan(specs[0].sizes).first(std::min(dim, specs[0].sizes.size())));
+  int64_t length = 0;
+  for (const TensorSpec& s : specs) {
+    call.require(dim < s.sizes.size(), "_chunk_cat expects dim < ndim for all input tensors");
+    for (size_t d = 0; d < dim; ++d)
+      call.require(!differ(s.sizes[d], sizes[d]),
+                   "_chunk_cat expects same sizes of 0,...,dim-1 dimensions for all tensors");
+    const std::optional<int64_t> behind = knownNumel(DimSpan(s.sizes).subspan(dim + 1));
+    const bool isKnown = length >= 0 && behind && isKnownSize(s.sizes[dim]);
+    length = isKnown ? length + (s.sizes[dim] + chunks - 1) / chunks * *behind : kUnknownSize;
+  }
+  sizes.push_back(chunks);
+  sizes.push_back(length);
+  call.result(specs[0].dtype, sizes);
+}
+
+// What is missing to whole chunks is zero.
+void chunkCatKernel(KernelCall& call) {
+  std::vector<Tensor> tensors = call.tensors(0);
+  const auto dim = call.spec().sizes.size() - 2;
+  const int64_t chunks = call.integer(2);
+  for (Tensor& t : tensors) {
+    Dims padded(t.sizes());
+    padded[dim] = (padded[dim] + chunks - 1) / chunks * chunks;
+    if (padded != Dims(t.sizes())) {
+      const Tensor whole = Tensor::zeros(t.dtype(), padded);
+      copyTensor(narrowed(whole, static_cast<int64_t>(dim), 0, t.size(static_cast<int>(dim))), t);
+      t = whole;
+    }
+    Dims rows(DimSpan(padded).first(dim));
+    rows.push_back(chunks);
+    rows.push_back(t.numel() / *knownNumel(rows));
+    t = reshaped(t, rows);
+  }
+  call.setResult(joined(call.spec(), tensors, static_cast<int64_t>(dim) + 1));
+}
+
 // ---- stack ----
 
 void inferStack(InferCall& call) {
@@ -296,6 +353,7 @@ void registerJoiningOps(OpRegistry& ops) {
   add("aten::pad_sequence.side(Tensor[] sequences, bool batch_first=False, float padding_value=0., "
       "str padding_side=\"right\") -> Tensor",
       inferPadSequence, padSequenceKernel, convertPadSequence);
+  add("aten::_chunk_cat", inferChunkCat, chunkCatKernel, nullptr);
   add("aten::flatten_dense_tensors", inferFlattenDense, flattenDenseKernel, nullptr, {Trait::MayShare});
   add("aten::unflatten_dense_tensors", inferUnflattenDense, unflattenDenseKernel, nullptr, {Trait::MayShare});
 }
