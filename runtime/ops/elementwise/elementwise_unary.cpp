@@ -210,10 +210,7 @@ void inferSquare(InferCall& call) {
 
 template <class T>
 T squared(T x) {
-  if constexpr (std::is_same_v<T, int64_t>)
-    return wrapMul(x, x);
-  else
-    return x * x;
+  return times(x, x);
 }
 
 template <class V>

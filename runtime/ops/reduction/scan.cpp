@@ -1,6 +1,7 @@
 // Running sums, products, maxima and minima along a dimension.
 #include "runtime/engine/layers/lane_layer.h"
 #include "runtime/ops/ops.h"
+#include "runtime/reference/loops/arithmetic.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/loops/lanes.h"
 #include "runtime/reference/loops/numbers.h"
@@ -43,10 +44,7 @@ template <class T, class Acc>
 void cumulativeProduct(const T* in, int64_t n, T* out) {
   Acc product(1);
   for (int64_t i = 0; i < n; ++i) {
-    if constexpr (std::is_same_v<T, int64_t>)
-      product = wrapMul(product, in[i]);
-    else
-      product *= in[i];
+    product = times(product, static_cast<Acc>(in[i]));
     out[i] = static_cast<T>(product);
   }
 }
