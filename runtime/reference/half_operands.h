@@ -7,10 +7,17 @@ namespace tscompile {
 
 // The dtype that operands of such an operator are brought to before it computes: PyTorch takes a number on the right,
 // or a tensor without dimensions, as it is in float32; on the left, and in all other operators, it is rounded first.
-inline DType factorDType(const KernelCall& call, DType dtype) {
+template <class Call>
+DType factorDType(const Call& call, DType dtype) {
   const bool isHalf = dtype == DType::Float16 || dtype == DType::BFloat16;
   const bool isScalar = !call.argument(1).isTensor() || (call.tensor(1).rank() == 0 && call.tensor(1).dtype() != dtype);
   return isHalf && isScalar ? DType::Float32 : dtype;
 }
+
+// What the steps of functions are rounded by that PyTorch's vectors of 16 bits round; std::identity does not.
+template <class Storage>
+struct RoundedTo {
+  float operator()(float v) const { return static_cast<float>(Storage(v)); }
+};
 
 }  // namespace tscompile

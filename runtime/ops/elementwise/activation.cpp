@@ -237,8 +237,14 @@ void convertGlu(ConvertCall& call) {
   Tensor t = call.tensor(0);
   if (!isF32OrHalf(t) || t.numel() == 0) return convertToKernel(call, "it is neither float32 nor of 16 bits, or empty");
   const int64_t dim = call.dim(1, t.rank()), half = t.size(static_cast<int>(dim)) / 2;
-  IValue gate = call.compute("aten::sigmoid", {narrowed(t, dim, half, half)});
-  call.setResult(0, call.compute("aten::mul.Tensor", {narrowed(t, dim, 0, half), gate}));
+  IValue kept = narrowed(t, dim, 0, half), gate = narrowed(t, dim, half, half);
+  const bool isWide = t.dtype() == DType::Float32;
+  const auto as = [&](const IValue& v, DType dtype) {  // the gate is not rounded
+    return isWide ? v : call.compute("aten::to.dtype", {v, static_cast<int64_t>(dtype), false, false, IValue()});
+  };
+  gate = call.compute("aten::sigmoid", {as(gate, DType::Float32)});
+  const IValue product = call.compute("aten::mul.Tensor", {as(kept, DType::Float32), gate});
+  call.setResult(0, as(product, t.dtype()));
 }
 
 // One known weight: leaky_relu. Else relu(x) + weight * min(x, 0), the weight being one of each channel: one of the two

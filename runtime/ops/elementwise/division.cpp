@@ -1,4 +1,5 @@
 // Division with all its ways of rounding, and remainders.
+#include "runtime/engine/layers/half_tensors.h"
 #include "runtime/engine/layers/pointwise_steps.h"
 #include "runtime/ops/elementwise/complex_parts.h"
 #include "runtime/ops/ops.h"
@@ -7,6 +8,7 @@
 #include "runtime/reference/loops/arithmetic.h"
 
 #include <cmath>
+#include <functional>
 
 namespace tscompile {
 namespace {
@@ -28,19 +30,33 @@ int64_t checked(int64_t divisor) {
   return divisor;
 }
 
-template <class T>
-T divideTrunc(T a, T b) {
+template <class T, class Round>
+T divideTrunc(T a, T b, Round round) {
   if constexpr (std::is_same_v<T, int64_t>)
     return truncDiv(a, checked(b));
   else
-    return std::trunc(a / b);
+    return std::trunc(round(a / b));
 }
-template <class T>
-T divideFloor(T a, T b) {
+
+// floorDivFloat with rounded steps.
+template <class Round>
+float floorDivInSteps(float a, float b, Round round) {
+  if (b == 0) return a / b;
+  const float rest = std::fmod(a, b);
+  float quotient = round(round(a - rest) / b);
+  if (rest != 0 && (b < 0) != (rest < 0)) quotient = round(quotient - 1);
+  if (quotient == 0) return std::copysign(0.F, a / b);
+  const float whole = std::floor(quotient);
+  return round(quotient - whole) > 0.5F ? whole + 1 : whole;
+}
+template <class T, class Round>
+T divideFloor(T a, T b, Round round) {
   if constexpr (std::is_same_v<T, int64_t>)
     return floorDiv(a, checked(b));
-  else
+  else if constexpr (std::is_same_v<Round, std::identity>)
     return floorDivFloat(a, b);
+  else
+    return floorDivInSteps(a, b, round);
 }
 template <class T>
 T remainder(T a, T b) {
@@ -67,9 +83,22 @@ void realKernel(KernelCall& call) {
 
 template <auto kF>
 void roundedQuotientKernel(KernelCall& call) {
-  const DType dtype = promotedDType(call, 2);
+  DType dtype = promotedDType(call, 2);
   if (dtype == DType::Bool) refuseDType(dtype);
-  mapElements<kReals, 2>(call, factorDType(call, dtype), kF);
+  dtype = factorDType(call, dtype);
+  auto inSteps = [&](auto round) {
+    mapElements<kF32, 2>(call, dtype, [=](float a, float b) { return kF(a, b, round); });
+  };
+  if (dtype == DType::Float16) return inSteps(RoundedTo<Half>());
+  if (dtype == DType::BFloat16) return inSteps(RoundedTo<BFloat16>());
+  mapElements<kReals, 2>(call, dtype, [](auto a, auto b) { return kF(a, b, std::identity()); });
+}
+template <int (*kSteps)(StepBuilder&)>
+void convertRoundedQuotient(ConvertCall& call) {
+  const DType dtype = call.spec().dtype;
+  if (isHalf(dtype) && factorDType(call, dtype) == dtype)
+    return convertToKernel(call, "its quotient is rounded to 16 bits");
+  convertPointwise<kSteps>(call);
 }
 
 void trueDivideKernel(KernelCall& call) {
@@ -81,14 +110,16 @@ void inferDivideMode(InferCall& call) {
   roundingMode(call) == Rounding::None ? inferFloatBinary(call) : inferBinary(call);
 }
 
+constexpr auto kTruncated = [](auto a, auto b, auto round) { return divideTrunc(a, b, round); };
+constexpr auto kFloored = [](auto a, auto b, auto round) { return divideFloor(a, b, round); };
 void divideModeKernel(KernelCall& call) {
   switch (roundingMode(call)) {
     case Rounding::None:
       return trueDivideKernel(call);
     case Rounding::Trunc:
-      return roundedQuotientKernel<[](auto a, auto b) { return divideTrunc(a, b); }>(call);
+      return roundedQuotientKernel<kTruncated>(call);
     case Rounding::Floor:
-      return roundedQuotientKernel<[](auto a, auto b) { return divideFloor(a, b); }>(call);
+      return roundedQuotientKernel<kFloored>(call);
   }
 }
 
@@ -122,10 +153,16 @@ int divideModeSteps(StepBuilder& b) {
   }
   return floorDivideSteps(b);
 }
+void convertDivideMode(ConvertCall& call) {
+  if (roundingMode(call) == Rounding::None) return convertPointwise<divideModeSteps>(call);
+  convertRoundedQuotient<divideModeSteps>(call);
+}
 
 }  // namespace
 
 void registerDivisionOps(OpRegistry& ops) {
+  // Of 16 bits their steps are rounded, which kernels know.
+  constexpr TraitSet kRoundedSteps{Trait::Elementwise, Trait::ReadsLimits};
   auto add = [&](std::initializer_list<std::string_view> names, InferFunction infer, KernelFunction kernel,
                  ConvertFunction convert, TraitSet traits = {Trait::Elementwise}) {
     addAliases(ops, names,
@@ -141,10 +178,9 @@ void registerDivisionOps(OpRegistry& ops) {
       inferFloatBinary, trueDivideKernel, convertNumbers<singleStep<PointwiseOp::Div>, convertComplexQuotient>,
       {Trait::Elementwise, Trait::RoundsOnce});
   add({"aten::div.Tensor_mode", "aten::div.Scalar_mode", "aten::divide.Tensor_mode", "aten::divide.Scalar_mode"},
-      inferDivideMode, divideModeKernel, convertPointwise<divideModeSteps>, {Trait::Elementwise, Trait::RoundsOnce});
+      inferDivideMode, divideModeKernel, convertDivideMode, kRoundedSteps);
   add({"aten::floor_divide", "aten::floor_divide_.Tensor", "aten::floor_divide.Scalar"}, inferBinary,
-      roundedQuotientKernel<[](auto a, auto b) { return divideFloor(a, b); }>, convertPointwise<floorDivideSteps>,
-      {Trait::Elementwise, Trait::RoundsOnce});
+      roundedQuotientKernel<kFloored>, convertRoundedQuotient<floorDivideSteps>, kRoundedSteps);
   constexpr KernelFunction kRemainder = realKernel<[](auto a, auto b) { return remainder(a, b); }>;
   add({"aten::remainder.Tensor", "aten::remainder.Scalar"}, inferBinary, kRemainder, convertPointwise<remainderSteps>);
   add({"aten::fmod.Tensor", "aten::fmod.Scalar"}, inferBinary,

@@ -1,4 +1,5 @@
 // Special functions of one or two tensors: gamma, error, Bessel functions, orthogonal polynomials.
+#include "runtime/engine/layers/half_tensors.h"
 #include "runtime/engine/layers/pointwise_steps.h"
 #include "runtime/kernels/pointwise_ops.h"
 #include "runtime/ops/ops.h"
@@ -12,26 +13,49 @@ namespace tscompile {
 namespace {
 
 constexpr TraitSet kPerElement{Trait::Elementwise};
+// Of 16 bits their steps are rounded, which kernels know.
+constexpr TraitSet kInSteps{Trait::ReadsLimits};
 
 // Of functions that PyTorch has not for floats of 16 bits.
 constexpr DTypeSet kNoHalves = DTypeSet{DType::Float32, DType::Float64} | kIntegerTypes | kBoolType;
 
 // ---- products that are 0 where the first factor is ----
 
+// x times a logarithm of y. Of 16 bits it is rounded before it is multiplied, as by PyTorch's vectors.
 template <class V>
-V xLogY(V x, V y) {
-  return select(y != y, y, select(x == 0, 0, x * log(y)));
+V timesLog(V x, V y, V logarithm) {
+  return select(y != y, y, select(x == 0, 0, x * logarithm));
 }
-template <class V>
-V xLog1pY(V x, V y) {
-  return select(y != y, y, select(x == 0, 0, x * log1p(y)));
+void timesLogOfHalves(KernelCall& call, DType dtype, std::string_view logarithm) {
+  const Tensor x = operandTensor(call, 0), y = convertTensor(operandTensor(call, 1), dtype);
+  const Tensor logs = invokeTensor(call, logarithm, {y});
+  mapTensors<kVectors>(
+      dtype, [](auto a, auto b, auto log) { return timesLog(a, b, log); }, elementwiseOutput(call, {&x, &y}), x, y,
+      logs);
+}
+void xLogYKernel(KernelCall& call) {
+  const DType dtype = promotedDType(call, 2);
+  if (isHalf(dtype)) return timesLogOfHalves(call, dtype, "aten::log");
+  mapElements<kVectors, 2>(call, dtype, [](auto x, auto y) { return timesLog(x, y, log(y)); });
+}
+void xLog1pYKernel(KernelCall& call) {
+  const DType dtype = promotedDType(call, 2);
+  if (isHalf(dtype)) return timesLogOfHalves(call, dtype, "aten::log1p");
+  mapElements<kVectors, 2>(call, dtype, [](auto x, auto y) { return timesLog(x, y, log1p(y)); });
 }
 
-// -x log x
+// -x log x, with the logarithm rounded as above.
 template <class V>
-V entropy(V x) {
+V entropy(V x, V logarithm) {
   constexpr auto kInfinity = std::numeric_limits<Lane<V>>::infinity();
-  return select(x != x, x, select(x > 0, -x * log(x), select(x == 0, 0, splat<V>(-kInfinity))));
+  return select(x != x, x, select(x > 0, -x * logarithm, select(x == 0, 0, splat<V>(-kInfinity))));
+}
+void entropyKernel(KernelCall& call) {
+  const Tensor x = call.tensor(0);
+  if (!isHalf(x.dtype())) return mapInputs<kVectors, 1>(call, [](auto v) { return entropy(v, log(v)); });
+  mapTensors<kVectors>(
+      x.dtype(), [](auto v, auto log) { return entropy(v, log); }, elementwiseOutput(call, {&x}), x,
+      invokeTensor(call, "aten::log", {x}));
 }
 
 // ---- polygamma, mvlgamma ----
@@ -70,10 +94,12 @@ void logGammaKernel(KernelCall& call) {
 void multigammaKernel(KernelCall& call) {
   int64_t p = call.integer(1);
   double count = static_cast<double>(p);
+  // PyTorch makes all terms first: more of them than memory holds are refused as there.
+  (void)Tensor::empty(toFloating(call.tensor(0).dtype()), {call.tensor(0).numel(), p});
   mapInputs<kFloats, 1>(call, [=](auto x) {
     using T = decltype(x);
     T sum = 0;
-    for (int64_t j = p - 1; j >= 0; --j) {
+    for (int64_t j = p - 1; j >= 0 && std::isfinite(sum); --j) {
       sum += logGamma(x - T(0.5) * static_cast<T>(j));
       if (j % 4096 == 4095) RunContext::current().checkInterrupt(4096);
     }
@@ -154,6 +180,11 @@ int timesLogarithm(StepBuilder& b) {
                                b.step(PointwiseOp::Not, b.step(PointwiseOp::IsNan, y)));
   return b.step(PointwiseOp::Where, isNothing, b.constant(0), b.step(PointwiseOp::Mul, x, b.step(kLogarithm, y)));
 }
+template <PointwiseOp kLogarithm>
+void convertTimesLogarithm(ConvertCall& call) {
+  if (isHalf(call.spec().dtype)) return convertToKernel(call, "its logarithm is rounded to 16 bits");
+  convertPointwise<timesLogarithm<kLogarithm>>(call);
+}
 
 void registerSpecialFunctions(OpRegistry& ops) {
   DTypeSet dtypes = kRealAndBool;
@@ -177,7 +208,12 @@ void registerSpecialFunctions(OpRegistry& ops) {
                     return (1 + erf(x * T(0.70710678118654752440))) * T(0.5);
                   }>,
       convertPointwise<normalCdfSteps>);
-  add({"aten::special_entr"}, unaryKernel<kVectors, [](auto x) { return entropy(x); }>);
+  addAliases(ops, {"aten::special_entr"},
+             {.infer = inferFloatUnary,
+              .kernel = entropyKernel,
+              .dtypes = dtypes,
+              .traits = kPerElement | kInSteps,
+              .cost = Cost::Function});
 
   add({"aten::i0", "aten::special_i0"}, unaryKernel<kFloats, [](auto x) { return besselI0<false>(x); }>);
   add({"aten::special_i0e"}, unaryKernel<kFloats, [](auto x) { return besselI0<true>(x); }>);
@@ -204,23 +240,21 @@ void registerSpecialFunctions(OpRegistry& ops) {
 
 void registerProducts(OpRegistry& ops) {
   auto add = [&](std::initializer_list<std::string_view> names, KernelFunction kernel, InPlace inplace = InPlace::No,
-                 ConvertFunction convert = convertPointwise<timesLogarithm<PointwiseOp::Log>>) {
+                 ConvertFunction convert = convertTimesLogarithm<PointwiseOp::Log>) {
     addAliases(ops, names,
                {.infer = inferFloatBinary,
                 .kernel = kernel,
                 .convert = convert,
                 .inplace = inplace,
-                .traits = kPerElement,
+                .traits = kPerElement | kInSteps,
                 .cost = Cost::Function});
   };
-  constexpr KernelFunction kXLogY = binaryKernel<kVectors, [](auto x, auto y) { return xLogY(x, y); }>;
-  add({"aten::xlogy.Tensor", "aten::xlogy.Scalar_Other"}, kXLogY, kDirect);
+  add({"aten::xlogy.Tensor", "aten::xlogy.Scalar_Other"}, xLogYKernel, kDirect);
   add({"aten::xlogy.Scalar_Self", "aten::special_xlogy", "aten::special_xlogy.other_scalar",
        "aten::special_xlogy.self_scalar"},
-      kXLogY);
+      xLogYKernel);
   add({"aten::special_xlog1py", "aten::special_xlog1py.other_scalar", "aten::special_xlog1py.self_scalar"},
-      binaryKernel<kVectors, [](auto x, auto y) { return xLog1pY(x, y); }>, InPlace::No,
-      convertPointwise<timesLogarithm<PointwiseOp::Log1p>>);
+      xLog1pYKernel, InPlace::No, convertTimesLogarithm<PointwiseOp::Log1p>);
 }
 
 // Each takes tensors, or a number in place of one of them.

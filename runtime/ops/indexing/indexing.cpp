@@ -274,16 +274,17 @@ void inferMaskedPut(InferCall& call) {
 
 // Indices within the dimensions of `self`, by operators that `compute` runs, or adds to an engine.
 template <class Compute>
-IValue placesWithin(const Tensor& self, std::vector<Tensor> indices, const Compute& compute) {
+IValue placesWithin(const Tensor& self, const std::vector<Tensor>& indices, const Compute& compute) {
+  std::vector<IValue> places(indices.size());
   for (size_t d = 0; d < indices.size(); ++d)
     if (const int64_t size = self.size(static_cast<int>(d)); indices[d].defined())
-      indices[d] = compute("aten::clamp", {indices[d], -size, size - 1}).toTensor();
-  return tensorList(std::move(indices));
+      places[d] = compute("aten::clamp", {indices[d], -size, size - 1});
+  return Ref<ListValue>::make(optionalType(types().tensor), std::move(places));
 }
 template <class Compute>
-IValue maskedIndex(const Tensor& self, const Tensor& mask, std::vector<Tensor> indices, const IValue& fill,
+IValue maskedIndex(const Tensor& self, const Tensor& mask, const std::vector<Tensor>& indices, const IValue& fill,
                    const Compute& compute) {
-  const IValue found = compute("aten::index.Tensor", {self, placesWithin(self, std::move(indices), compute)});
+  const IValue found = compute("aten::index.Tensor", {self, placesWithin(self, indices, compute)});
   return compute("aten::masked_fill.Scalar", {found, compute("aten::logical_not", {mask}), fill});
 }
 

@@ -3,11 +3,13 @@
 #include "runtime/ops/layers/reduced_loss.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
+#include "runtime/reference/half_operands.h"
 #include "runtime/reference/loops/arithmetic.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/loops/scalars.h"
 
 #include <cmath>
+#include <functional>
 #include <numbers>
 
 namespace tscompile {
@@ -75,10 +77,24 @@ void setLoss(KernelCall& call, size_t reduction, DType dtype, const F& f, const 
   setLossAs<kTypes>(dtype, call, reduction, dtype, f, in...);
 }
 
+// A function that is made of what rounds its steps.
+template <class MakeLoss>
+void setLossInSteps(KernelCall& call, DType result, const MakeLoss& lossBy) {
+  const DType dtype = promotedDType(call, 2);
+  const Tensor x = call.tensor(0), target = call.tensor(1);
+  if (dtype == DType::Float16) return setLossAs<kF32>(result, call, 2, dtype, lossBy(RoundedTo<Half>()), x, target);
+  if (dtype == DType::BFloat16)
+    return setLossAs<kF32>(result, call, 2, dtype, lossBy(RoundedTo<BFloat16>()), x, target);
+  setLossAs<kFloats>(result, call, 2, dtype, lossBy(std::identity()), x, target);
+}
+
 void mseKernel(KernelCall& call) {
-  setLoss<kFloats>(
-      call, 2, promotedDType(call, 2), [](auto a, auto b) { return (a - b) * (a - b); }, call.tensor(0),
-      call.tensor(1));
+  setLossInSteps(call, promotedDType(call, 2), [](auto round) {
+    return [=](auto a, auto b) {
+      const auto difference = round(a - b);
+      return difference * difference;
+    };
+  });
 }
 
 void inferL1(InferCall& call) {
@@ -98,14 +114,16 @@ void smoothL1Kernel(KernelCall& call) {
   double beta = call.number(3);
   call.require(beta >= 0, "smooth_l1_loss does not support negative values for beta, got {}", beta);
   if (beta == 0) return l1Kernel(call);
-  setLoss<kFloats>(
-      call, 2, promotedDType(call, 2),
-      [=](auto a, auto b) {
-        using T = decltype(a);
-        T z = std::fabs(a - b);
-        return z < T(beta) ? T(0.5) * z * z / T(beta) : z - T(0.5) * T(beta);
-      },
-      call.tensor(0), call.tensor(1));
+  const DType dtype = promotedDType(call, 2);
+  const auto lossBy = [=](auto round) {
+    return [=](auto a, auto b) {
+      using T = decltype(a);
+      const T z = round(std::fabs(a - b)), bend = round(T(beta));
+      return z < bend ? round(round(T(0.5) * z) * z) / bend : z - round(T(0.5) * bend);
+    };
+  };
+  if (dtype != DType::BFloat16) return setLossInSteps(call, dtype, lossBy);
+  setLoss<kF32>(call, 2, dtype, lossBy(std::identity()), call.tensor(0), call.tensor(1));
 }
 
 // It has the dtype of the input, whatever that of the target.
@@ -119,14 +137,16 @@ void inferHuber(InferCall& call) {
 void huberKernel(KernelCall& call) {
   double delta = call.number(3);
   call.require(delta > 0, "huber_loss does not support non-positive values for delta, got {}", delta);
-  setLossAs<kFloats>(
-      call.tensor(0).dtype(), call, 2, promotedDType(call, 2),
-      [=](auto a, auto b) {
-        using T = decltype(a);
-        T z = std::fabs(a - b);
-        return z <= T(delta) ? T(0.5) * z * z : T(delta) * (z - T(0.5) * T(delta));
-      },
-      call.tensor(0), call.tensor(1));
+  const DType result = call.tensor(0).dtype(), dtype = promotedDType(call, 2);
+  const auto lossBy = [=](auto round) {
+    return [=](auto a, auto b) {
+      using T = decltype(a);
+      const T z = round(std::fabs(a - b)), bend = round(T(delta));
+      return z <= bend ? round(T(0.5) * z) * z : bend * round(z - round(T(0.5) * bend));
+    };
+  };
+  if (dtype != DType::Float16) return setLossInSteps(call, result, lossBy);
+  setLossAs<kF32>(result, call, 2, dtype, lossBy(std::identity()), call.tensor(0), call.tensor(1));
 }
 
 void inferKlDiv(InferCall& call) {
@@ -137,8 +157,20 @@ void inferKlDiv(InferCall& call) {
   resultLossOf(call, promotedDType(call, 2), lossReduction(call, 2), 2);
 }
 
+void klDivInSteps(KernelCall& call) {
+  const Tensor x = call.tensor(0), y = call.tensor(1);
+  const Tensor losses =
+      call.flag(3)
+          ? invokeTensor(call, "aten::mul.Tensor",
+                         {invokeTensor(call, "aten::exp", {y}), invokeTensor(call, "aten::sub.Tensor", {y, x, 1})})
+          : invokeTensor(
+                call, "aten::sub.Tensor",
+                {invokeTensor(call, "aten::xlogy.Tensor", {y, y}), invokeTensor(call, "aten::mul.Tensor", {y, x}), 1});
+  call.setResult(reducedLoss(call, losses, lossReduction(call, 2)));
+}
 void klDivKernel(KernelCall& call) {
   DType dtype = promotedDType(call, 2);
+  if (!isComputedAtOnce(call)) return klDivInSteps(call);
   if (call.flag(3))
     return setLoss<kVectors>(
         call, 2, dtype, [](auto x, auto y) { return exp(y) * (y - x); }, call.tensor(0), call.tensor(1));
@@ -207,7 +239,24 @@ void inferBceLogits(InferCall& call) {
     resultLossOf(call, target.dtype, reduction, 2);
 }
 
+// Each step is written over the one before, which has the dtype of the target.
+void bceLogitsInSteps(KernelCall& call) {
+  const Tensor x = call.tensor(0), target = call.tensor(1);
+  const Tensor losses = invokeTensor(call, "aten::rsub.Scalar", {target, 1, 1});
+  invoke(call, "aten::mul_.Tensor", {losses, x});
+  Tensor logarithm = invokeTensor(call, "aten::log_sigmoid", {x});
+  if (!call.isNone(3)) {
+    const Tensor more = invokeTensor(call, "aten::sub.Scalar", {call.tensor(3), 1, 1});
+    const Tensor factor = invokeTensor(call, "aten::mul.Tensor", {more, target});
+    invoke(call, "aten::add_.Scalar", {factor, 1, 1});
+    logarithm = invokeTensor(call, "aten::mul.Tensor", {factor, logarithm});
+  }
+  invoke(call, "aten::sub_.Tensor", {losses, logarithm, 1});
+  setWeighted(call, losses, 2, 4);
+}
+
 void bceLogitsKernel(KernelCall& call) {
+  if (!isComputedAtOnce(call)) return bceLogitsInSteps(call);
   // It begins with 1 - target, which is written over.
   Tensor x = call.tensor(0), target = call.tensor(1), losses = emptyLike(target, target.dtype());
   // log(1 + exp(-x)) without overflow.
