@@ -155,7 +155,9 @@ class WholeTexts {
       if (roleByName(v) == ServingInput::Mask)
         if (isOfPlaces(v) || (hasOneToken() && isOfText(v))) masks_.push_back(v);
     for (Value* v : inputs_)
-      if (roleByName(v) == ServingInput::Positions && (isRow(v) || (hasOneToken() && hasKnownSizes(v)))) places_ = v;
+      if (roleByName(v) == ServingInput::Positions &&
+          (isRow(v) || (hasOneToken() && (hasKnownSizes(v) || isPlaceOfEach(v)))))
+        places_ = v;
   }
 
   // A mask of a number for each place of the caches, of each token or of one.
@@ -167,10 +169,22 @@ class WholeTexts {
     return std::all_of(f->sizes.begin(), f->sizes.end() - 1, [](int64_t s) { return s < 0 || s == 1; });
   }
 
-  // [1, tokens], of the token and those before it.
+  // [texts, .., tokens], of the token and those before it.
   static bool isOfText(const Value* v) {
     const TensorFacts* f = factsOf(v);
-    return f->hasRank && f->sizes.size() == 2 && f->sizes[0] == 1 && f->sizes[1] < 0 && f->dtype != DType::Undefined;
+    return f->hasRank && f->sizes.size() >= 2 && f->sizes.back() < 0 && f->dtype != DType::Undefined &&
+           hasOneOfEach(f->sizes, 1, f->sizes.size() - 1);
+  }
+  // Of one text, or of as many as there are.
+  static bool hasOneOfEach(const Dims& sizes, size_t from, size_t to) {
+    return (sizes[0] == 1 || sizes[0] < 0) &&
+           std::all_of(sizes.begin() + static_cast<long>(from), sizes.begin() + static_cast<long>(to),
+                       [](int64_t s) { return s == 1; });
+  }
+  static bool isPlaceOfEach(const Value* v) {
+    const TensorFacts* f = factsOf(v);
+    return f->hasRank && f->sizes.size() >= 2 && f->dtype != DType::Undefined &&
+           hasOneOfEach(f->sizes, 1, f->sizes.size());
   }
 
   bool hasOneToken() const {
@@ -359,11 +373,24 @@ class WholeTexts {
             all, [&](const ReturnedTensor& r) { return r.key == key->second && hasFormOf(r.value, v); });
       if (found == all.end())
         found = std::ranges::find_if(all, [&](const ReturnedTensor& r) { return hasFormOf(r.value, v); });
+      if (found == all.end()) found = std::ranges::find_if(all, [&](const auto& r) { return joinOf(v, r.value); });
       if (found == all.end()) return false;
-      returned_.push_back(found->value);
+      Value* joined = joinOf(v, found->value);
+      returned_.push_back(joined ? joined : found->value);
       all.erase(key != keys_.end() ? found : all.begin(), found + 1);
     }
     return given_.empty() || !std::ranges::equal(returned_, given_);  // what is handed on knows nothing of the text
+  }
+  // cat([cache, fresh], ..), of which callers are left to make the cache of the next call; null if there is none.
+  static Value* joinOf(const Value* cache, const Value* fresh) {
+    for (const Use& u : cache->uses()) {
+      const Node* list = u.user;
+      if (list->kind() != sym::ListConstruct || list->inputCount() != 2 || u.index() != 0 || list->input(1) != fresh)
+        continue;
+      for (const Use& join : list->output()->uses())
+        if (join.user->kind() == aten::cat) return join.user->output();
+    }
+    return nullptr;
   }
   static bool isOfForm(const Value* a, const Value* b) {
     return hasKnownSizes(a) && hasKnownSizes(b) && factsOf(a)->sizes == factsOf(b)->sizes &&
@@ -443,7 +470,9 @@ class WholeTexts {
     const TensorFacts& f = *factsOf(mask);
     const size_t rank = f.sizes.size();
     GraphFacts facts(graph_, registry_);
-    const bool isOfRows = rank > 2 || (rank == 2 && (f.sizes[0] < 0 || (isFloating(f.dtype) && isAdded(mask, facts))));
+    const bool isOfRows =
+        rank > 2 ||
+        (rank == 2 && ((f.sizes[0] < 0 && f.sizes.back() >= 0) || (isFloating(f.dtype) && isAdded(mask, facts))));
     Value* own = isOfRows ? b.call(aten::unsqueeze, {places, number(b, 1)}, types().tensor)
                           : b.call(aten::select, {places, number(b, 0), number(b, -1)}, types().tensor);
     Value* count = f.sizes.back() < 0 ? sum(b.call(kNumberOf, {places}, types().integer), number(b, 1), b)
@@ -464,7 +493,15 @@ class WholeTexts {
       out = as(out);
     }
     for (size_t r = isOfRows ? 2 : 1; r < rank; ++r) out = b.call(aten::unsqueeze, {out, number(b, 0)}, types().tensor);
-    return out;
+    return f.sizes.back() < 0 ? forEachText(out, f.sizes, b) : out;
+  }
+
+  // [1, ..] becomes [texts, ..] where the number of texts is open.
+  Value* forEachText(Value* one, const Dims& sizes, Builder& b) const {
+    if (sizes[0] >= 0) return one;
+    std::vector<Value*> all(sizes.size(), number(b, -1));
+    all[0] = b.call(aten::size, {ids_, number(b, 0)}, types().integer);
+    return b.call(aten::expand, {one, b.list(all, types().integer), b.constant(IValue(false))}, types().tensor);
   }
 
   // [tokens]
@@ -530,6 +567,7 @@ class WholeTexts {
     const TensorFacts& f = places_->type()->tensor();
     const Dims ones(f.sizes.size(), 1);
     if (ones.size() != 1) place = b.call(aten::reshape, {place, b.constant(intList(ones))}, types().tensor);
+    if (ones.size() > 1) place = forEachText(place, f.sizes, b);
     if (f.dtype == DType::Undefined || f.dtype == DType::Int64) return place;
     Value* no = b.constant(IValue(false));
     return b.call(aten::to, {place, number(b, static_cast<int64_t>(f.dtype)), no, no, none(b)}, types().tensor);

@@ -72,6 +72,19 @@ class Cells(Decoder):
         return self.head(x + self.out(h).unsqueeze(1)), g, h, c
 
 
+class Relayed(Decoder):
+    """How many texts there are follows from its first state, and of the second one from that."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, ids, last, sums):
+        x = self.words(ids)[:, 0]
+        sums = 0.9 * sums + self.layer(0.6 * x + 0.4 * last)
+        return self.head(x + sums).unsqueeze(1), x, sums
+
+
 class Held(Decoder):
     """What it keeps becomes another tensor in each call."""
 
@@ -139,6 +152,7 @@ if __name__ == "__main__":
             ("window", Window, [(1, 8, 3)]),
             ("projected", Projected, [(2, 1, 4), (2, 1, 6)]),
             ("cells", Cells, [(1, 6), (1, 5), (1, 5)]),
+            ("relayed", Relayed, [(1, 8), (1, 8)]),
             ("held", Held, []),
             ("listed", Listed, []),
         ):

@@ -160,6 +160,32 @@ class Held(Decoder):
         return self.head(x + self.o(y.transpose(1, 2).flatten(2))), {"values": v, "keys": k}
 
 
+class Told(Decoder):
+    """Is given a mask of the token and those before it, for any number of texts."""
+
+    def forward(self, ids: Tensor, attention_mask: Tensor, position_ids: Tensor, past_key: Tensor, past_value: Tensor):
+        x, q, k, v = self.heads(ids, position_ids)
+        k, v = torch.cat((past_key, k), 2), torch.cat((past_value, v), 2)
+        return self.logits(x, q, k, v, attention_mask[:, None, None].bool()), k, v
+
+
+class Fresh(Decoder):
+    """Returns what is new of its caches alone."""
+
+    def forward(self, ids: Tensor, position_ids: Tensor, past_key: Tensor, past_value: Tensor):
+        x, q, k, v = self.heads(ids, position_ids)
+        y = F.scaled_dot_product_attention(q, torch.cat((past_key, k), 2), torch.cat((past_value, v), 2))
+        return self.head(x + self.o(y.transpose(1, 2).flatten(2))), k, v
+
+
+class Scattered(Decoder):
+    def forward(self, ids: Tensor, input_pos: Tensor, keys: Tensor, values: Tensor):
+        x, q, k, v = self.heads(ids, input_pos)
+        at = input_pos.view(1, 1, 1, 1).expand(1, 2, 1, 4)
+        keys, values = keys.scatter(2, at, k), values.scatter(2, at, v)
+        return self.logits(x, q, keys, values, self.seen[None, None, input_pos]), keys, values
+
+
 class Replaced(Decoder):
     """Its buffers become longer ones."""
 
@@ -291,6 +317,14 @@ def main():
         grows = ({}, {}, {3: Dim("past", max=LONGEST - 1)})
         export("grown_one.pt2", made(Grown), (one, place, past), grows)
         export("grown_one_decomposed.pt2", made(Grown), (one, place, past), grows, decomposed=True)
+        cache, grows = torch.zeros(2, 2, 4, 4), {0: Dim.AUTO, 2: Dim.AUTO}
+        told = (two[:, :1], torch.ones(2, 5, dtype=torch.long), place.repeat(2, 1), cache, cache.clone())
+        open_texts, open_mask = {0: Dim.AUTO}, {0: Dim.AUTO, 1: Dim.AUTO}
+        shapes = (open_texts, open_mask, open_texts, grows, grows)
+        export("grown_told.pt2", made(Told), told, shapes)
+        export("grown_told_decomposed.pt2", made(Told), told, shapes, decomposed=True)
+        grows, cache = {2: Dim.AUTO}, cache[:1].clone()
+        export("grown_fresh.pt2", made(Fresh), (one, place, cache, cache.clone()), ({}, {}, grows, grows))
         trace("grown_unsaid.pt", made(Grown), (one, place, past))
         torch.jit.save(torch.jit.script(made(Replaced)), os.path.join(folder, "replaced.pt"))
         export("forgetful_one.pt2", made(Replaced), (one,))
@@ -298,6 +332,7 @@ def main():
         export("state_bare.pt2", made(Bare), (one[0], torch.zeros(1, 8)))
         trace("state_one.pt", made(State), (one, torch.zeros(1, 8)))
         trace("static_given.pt", made(Given), (one, torch.arange(1), *caches))
+        trace("static_scattered.pt", made(Scattered), (one, torch.arange(1), *caches))
         trace("gated.pt", made(Gated), (three, (torch.zeros(2, 1, 8), torch.zeros(2, 1, 8))))
         texts = torch.export.Dim.AUTO
         some = {name: {0: texts, 2: texts} for name in ("keys", "values")}

@@ -6,8 +6,10 @@
 #include "passes/rewrite/facts.h"
 #include "passes/serving/entrance.h"
 #include "passes/serving/input_roles.h"
+#include "passes/serving/lookups.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <unordered_map>
 
@@ -17,6 +19,7 @@ namespace {
 constexpr size_t kMostStates = 200, kMostPropagations = 1000;  // of each rank
 constexpr size_t kRanks = 7;
 constexpr int64_t kFirstPrime = 1009;
+const Symbol kScatter = Symbol::of("aten::scatter");
 
 class StateSearch {
  public:
@@ -31,7 +34,10 @@ class StateSearch {
         accepts_(accepts),
         states_(std::move(states)),
         returned_(returnedTensors(graph)) {
-    forEachNode(graph, [&](const Node* n) { orders_.emplace(n, orders_.size()); });
+    forEachNode(graph, [&](const Node* n) {
+      orders_.emplace(n, orders_.size());
+      if (isOrWrites(n->kind(), kScatter) && n->inputCount() > 2) scatters_.push_back(n);
+    });
     std::erase_if(returned_, [&](const ReturnedTensor& r) { return r.value == logitsOf(graph); });
   }
 
@@ -102,7 +108,27 @@ class StateSearch {
     Attempt first{orders_.size(), nullptr};
     for (const ShapeConflict& c : shapes.conflicts())
       if (const size_t order = orders_.at(c.node); order < first.order) first = {order, c.node};
+    for (const Node* n : scatters_)
+      if (const size_t order = orders_.at(n); order < first.order && isPartial(n, shapes)) first = {order, n};
     return first;
+  }
+
+  // scatter(state, dim, at, ..) fits states that are wider than what is put there. Those that are looked for are as
+  // wide, but for the places along `dim`.
+  bool isPartial(const Node* scatter, const ShapePropagation& shapes) const {
+    auto sizes = [&](const Value* v) -> const Dims* {
+      const SymbolicValue* known = shapes.find(v);
+      return known && known->type->isTensor() && known->type->tensor().hasRank ? &known->type->tensor().sizes : nullptr;
+    };
+    const Dims *state = sizes(scatter->input(0)), *at = sizes(scatter->input(2));
+    const IValue* number = GraphFacts::constant(scatter->input(1));
+    if (!state || !at || !number || !number->isInt() || state->size() != at->size()) return false;
+    const int64_t rank = static_cast<int64_t>(state->size()), dim = number->toInt();
+    for (int64_t d = 0; d < rank; ++d)
+      if (d != (dim < 0 ? dim + rank : dim) && open_.contains((*state)[static_cast<size_t>(d)]) &&
+          isTold((*at)[static_cast<size_t>(d)]))
+        return true;
+    return false;
   }
 
   // Changes sizes until nothing conflicts.
@@ -305,6 +331,7 @@ class StateSearch {
       areHandedOn = areHandedOn && r && r->value == states_[i].taken.front();
     }
     if (areHandedOn) return std::nullopt;
+    std::map<int64_t, int64_t> told;  // what primes that are returned have become here
     for (size_t i = 0; i < states_.size(); ++i) {
       const ReturnedTensor* r = returnedFor(i);
       const SymbolicValue* known = r ? shapes.find(r->value) : nullptr;
@@ -313,14 +340,18 @@ class StateSearch {
       if (facts.sizes.size() != states_[i].sizes.size()) return std::nullopt;
       if (facts.dtype != DType::Undefined) states_[i].dtype = facts.dtype;
       for (size_t d = 0; d < facts.sizes.size(); ++d) {
-        const int64_t own = states_[i].sizes[d], back = facts.sizes[d];
+        const int64_t own = states_[i].sizes[d];
+        int64_t back = facts.sizes[d];
+        for (auto at = told.find(back); at != told.end(); at = told.find(back)) back = at->second;
         if (own == back || back < 0 || (open_.contains(own) && back == own + tokens_)) continue;
         // A 1 may have fitted by being repeated.
         if ((!open_.contains(own) && own != 1) || (back < kFirstPrime && !isTold(back))) return std::nullopt;
-        if (open_.contains(own))
+        if (open_.contains(own)) {
           replace({own, back});
-        else
+          told[own] = back;
+        } else {
           states_[i].sizes[d] = back;
+        }
         changed = true;
       }
     }
@@ -376,6 +407,7 @@ class StateSearch {
   std::vector<GivenState> states_;
   std::vector<ReturnedTensor> returned_;
   std::unordered_map<const Node*, size_t> orders_;
+  std::vector<const Node*> scatters_;
   std::set<int64_t> open_;  // primes that are still to be sizes
   size_t propagations_ = 0;
   bool isRefused_ = false;

@@ -153,7 +153,9 @@ TEST_F(DecoderFiles, CachesThatGrowAreThoseOfTexts) {
       {5, 6, 11, 0, 6, 0, 4, 6, 3}, {3, 6, 10, 5, 6, 3, 0, 6, 3}, {11, 0, 6, 11, 3, 5, 6, 4, 5}};
   for (const auto& [name, kept] :
        {std::pair("grown_one.pt2", KvCacheType::Paged), std::pair("replaced.pt", KvCacheType::Paged),
-        std::pair("held_one.pt2", KvCacheType::Paged), std::pair("grown_one_decomposed.pt2", KvCacheType::State)}) {
+        std::pair("held_one.pt2", KvCacheType::Paged), std::pair("grown_told.pt2", KvCacheType::Paged),
+        std::pair("grown_fresh.pt2", KvCacheType::Paged), std::pair("grown_one_decomposed.pt2", KvCacheType::State),
+        std::pair("grown_told_decomposed.pt2", KvCacheType::State)}) {
     ASSERT_TRUE(buildsFile(std::string("language/") + name)) << name << "\n" << messages();
     EXPECT_EQ(readBuiltModel(folder_, diagnostics_)->config.kvCacheType, kept) << name << messages();
     EXPECT_EQ(served(9), tokens) << name;
@@ -221,10 +223,14 @@ TEST_F(DecoderFiles, StatesOfTracesHaveTheSizesThatFit) {
   ASSERT_TRUE(buildsFile("language/gated.pt")) << messages();
   EXPECT_EQ(served(9), (std::vector<std::vector<TokenId>>{
                            {0, 0, 0, 0, 0, 0, 0, 0, 0}, {5, 5, 11, 5, 5, 5, 5, 5, 5}, {7, 7, 7, 0, 0, 0, 0, 0, 0}}));
-  ASSERT_TRUE(buildsFile("language/static_given.pt")) << messages();
-  EXPECT_EQ(readBuiltModel(folder_, diagnostics_)->config.maxSeqLen, 24);
-  EXPECT_EQ(served(9), (std::vector<std::vector<TokenId>>{
-                           {5, 6, 11, 0, 6, 0, 4, 6, 3}, {3, 6, 10, 5, 6, 3, 0, 6, 3}, {11, 0, 6, 11, 3, 5, 6, 4, 5}}));
+  for (const char* name : {"static_given.pt", "static_scattered.pt"}) {
+    ASSERT_TRUE(buildsFile(std::string("language/") + name)) << name << "\n" << messages();
+    EXPECT_EQ(readBuiltModel(folder_, diagnostics_)->config.maxSeqLen, 24) << name;
+    EXPECT_EQ(served(9),
+              (std::vector<std::vector<TokenId>>{
+                  {5, 6, 11, 0, 6, 0, 4, 6, 3}, {3, 6, 10, 5, 6, 3, 0, 6, 3}, {11, 0, 6, 11, 3, 5, 6, 4, 5}}))
+        << name;
+  }
 }
 
 // What is for one token a call may run with several, of which it takes the first: tests/tools/make_state_archives.py.
@@ -234,6 +240,7 @@ TEST_F(DecoderFiles, StatesOfOneTokenACallAreKept) {
   const std::pair<const char*, Texts> models[] = {
       {"sums", sums},
       {"held", sums},
+      {"relayed", {{4, 4, 8, 2, 4, 8, 4, 8, 2}, {8, 8, 4, 4, 8, 8, 4, 8, 4}, {3, 4, 10, 11, 1, 1, 1, 1, 1}}},
       {"window", {{10, 11, 3, 4, 8, 3, 4, 8, 3}, {3, 7, 0, 7, 8, 3, 4, 0, 7}, {3, 4, 8, 3, 4, 8, 3, 4, 8}}},
       {"projected",
        {{7, 0, 10, 11, 3, 4, 10, 11, 3}, {10, 11, 3, 4, 10, 11, 3, 4, 10}, {3, 4, 10, 11, 3, 4, 10, 11, 3}}},
