@@ -2,6 +2,7 @@
 
 #include "frontend/text/graph_builder.h"
 #include "frontend/text/partial_parse.h"
+#include "frontend/text/tuple_names.h"
 #include "frontend/text/values.h"
 
 namespace tscompile {
@@ -19,6 +20,7 @@ ParsedText parsePartly(SourcePtr source, Diagnostics& diagnostics, const ParseOp
   ctx.parse(StartAt::Text);
   if (diagnostics.errorCount() == before) builder.finish();
   ParsedText result = builder.take();
+  if (!options.likeParseIr) joinTupleNames(result);
   if (diagnostics.errorCount() == before && result.graphs.empty() && !result.module)
     ctx.error({0, 0}, "the text holds no graph");
   return result;

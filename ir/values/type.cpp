@@ -237,6 +237,14 @@ TypePtr mergeTensors(const TensorFacts& a, const TensorFacts& b) {
   return tensorType(m);
 }
 
+// Whether both are the same but for a named tuple that has its name in one of them only, as texts print some.
+bool sameBesidesNames(TypePtr a, TypePtr b) {
+  if (a == b) return true;
+  if (a->kind() != b->kind() || a->elements().size() != b->elements().size() || a->elements().empty()) return false;
+  if (a->fields() != b->fields() || (a->name() != b->name() && !a->name().empty() && !b->name().empty())) return false;
+  return std::ranges::equal(a->elements(), b->elements(), sameBesidesNames);
+}
+
 bool isNumber(TypePtr t) {
   return t->is(TypeKind::Int) || t->is(TypeKind::Float) || t->is(TypeKind::Complex) || t->is(TypeKind::Number);
 }
@@ -285,6 +293,9 @@ bool isSubtype(TypePtr s, TypePtr t) {
     case TypeKind::Await:
     case TypeKind::RRef:
       return s->kind() == t->kind() && isSubtype(s->element(), t->element());
+    case TypeKind::List:
+    case TypeKind::Dict:
+      return sameBesidesNames(s, t);
     default:
       return false;
   }
