@@ -1,5 +1,6 @@
 // Distances between vectors: pairwise, of all pairs, and their cosine.
 #include "ir/values/size_expression.h"
+#include "runtime/engine/layers/alone/distance_layer.h"
 #include "runtime/engine/network/convert_call.h"
 #include "runtime/ops/call_op.h"
 #include "runtime/ops/ops.h"
@@ -244,24 +245,28 @@ IValue distancesByProduct(ConvertCall& call, const IValue& a, const IValue& b) {
   return call.compute("aten::reshape", {distances, intList(call.spec().sizes)});
 }
 
+// Layers read what lies in rows.
+Tensor dense(ConvertCall& call, const IValue& t) { return call.compute("aten::contiguous", {t}).toTensor(); }
+Tensor columnsOf(ConvertCall& call, const IValue& t) {
+  return dense(call, call.compute("aten::transpose.int", {t, int64_t{-2}, int64_t{-1}}));
+}
+
+bool areDoubles(const Tensor& a, const Tensor& b) { return a.dtype() == DType::Float64 && b.dtype() == a.dtype(); }
+
 void convertCdist(ConvertCall& call) {
   const Tensor a = call.tensor(0), b = call.tensor(1);
-  if (a.dtype() != DType::Float32 || b.dtype() != DType::Float32)
-    return convertToKernel(call, "an argument is not float32");
-  if (checkedNumel(call.spec().sizes).value_or(0) == 0 || a.numel() == 0)
-    return convertToKernel(call, "a tensor has no elements");
+  if (!areDoubles(a, b) && (a.dtype() != DType::Float32 || b.dtype() != DType::Float32))
+    return convertToKernel(call, "the arguments are neither float32 nor float64");
+  const Dims& sizes = call.spec().sizes;
+  if (checkedNumel(sizes).value_or(0) == 0 || a.numel() == 0) return convertToKernel(call, "a tensor has no elements");
   if (usesProduct(call, a.size(a.rank() - 2), b.size(b.rank() - 2)))
     return call.setResult(distancesByProduct(call, a, b));
-  const double p = call.number(2);
-  constexpr int64_t kMostDifferences = 1 << 18;  // that are held in memory
-  if ((p != 1 && p != 2) || checkedNumel(call.spec().sizes).value_or(0) * a.size(a.rank() - 1) > kMostDifferences)
-    return convertToKernel(call, "differences of all pairs are too many, or p is neither 1 nor 2");
-  const IValue difference = call.compute(
-      "aten::sub.Tensor", {call.compute("aten::unsqueeze", {a, -2}), call.compute("aten::unsqueeze", {b, -3}), 1});
-  const IValue terms =
-      p == 1 ? call.compute("aten::abs", {difference}) : call.compute("aten::mul.Tensor", {difference, difference});
-  const IValue sums = call.compute("aten::sum.dim_IntList", {terms, intList(Dims{-1}), false, IValue()});
-  call.setResult(p == 1 ? sums : call.compute("aten::sqrt", {sums}));
+  auto batched = [&](const Tensor& t) {
+    Dims all(sizes.begin(), sizes.end() - 2);
+    for (int64_t d : {t.rank() - 2, t.rank() - 1}) all.push_back(t.size(d));
+    return call.compute("aten::expand", {t, intList(all), false});
+  };
+  addDistances(call, dense(call, batched(a)), columnsOf(call, batched(b)), call.number(2), false);
 }
 
 // ---- pdist(self, p): of every row to those after it ----
@@ -300,6 +305,15 @@ void pdistKernel(KernelCall& call) {
   out.store();
 }
 
+void convertPdist(ConvertCall& call) {
+  const Tensor x = call.tensor(0);
+  if (x.dtype() != DType::Float32 && !areDoubles(x, x))
+    return convertToKernel(call, "the argument is neither float32 nor float64");
+  if (checkedNumel(call.spec().sizes).value_or(0) == 0 || x.numel() == 0)
+    return convertToKernel(call, "a tensor has no elements");
+  addDistances(call, dense(call, x), columnsOf(call, x), call.number(1), true);
+}
+
 }  // namespace
 
 void registerDistanceOps(OpRegistry& ops) {
@@ -311,8 +325,8 @@ void registerDistanceOps(OpRegistry& ops) {
   add("aten::pairwise_distance", inferPairwiseDistance, pairwiseDistanceKernel, kAllTypes, convertPairwiseDistance);
   add("aten::cdist", inferCdist, cdistKernel, kFloatingTypes, convertCdist);
   add("aten::_cdist_forward", inferCdist, cdistKernel, kFloatingTypes, convertCdist);
-  add("aten::pdist", inferPdist, pdistKernel, kFloatingTypes);
-  add("aten::_pdist_forward", inferPdist, pdistKernel, kFloatingTypes);
+  add("aten::pdist", inferPdist, pdistKernel, kFloatingTypes, convertPdist);
+  add("aten::_pdist_forward", inferPdist, pdistKernel, kFloatingTypes, convertPdist);
 }
 
 }  // namespace tscompile
