@@ -247,12 +247,11 @@ void convertAveragePoolVolume(ConvertCall& call) {
   bool done = false;
   if (std::string_view why = poolProblem(call, 3, done); !why.empty()) return convertToKernel(call, why);
   if (done) return;
-  if (call.flag(4)) return convertToKernel(call, "ceil_mode is set");
   poolVolume(call, [&](const IValue& t, bool depth) {
     // What a sum is divided by is the product of what the two are; a divisor that is given counts once.
     const IValue divisor = call.isNone(6) || depth ? call.argument(6) : IValue(1);
     return call.compute("aten::avg_pool2d", {t, partOf(call, 1, depth, 1), partOf(call, 2, depth, 1),
-                                             partOf(call, 3, depth, 0), false, call.argument(5), divisor});
+                                             partOf(call, 3, depth, 0), call.argument(4), call.argument(5), divisor});
   });
 }
 
@@ -270,8 +269,6 @@ void convertMaxPool(ConvertCall& call) {
 
 template <size_t kSpatial>
 void convertAveragePool(ConvertCall& call) {
-  // With ceil_mode windows may reach past the padding, which counts otherwise.
-  if (call.flag(4)) return convertToKernel(call, "ceil_mode is set");
   bool done = false;
   if (std::string_view why = poolProblem(call, kSpatial, done); !why.empty()) return convertToKernel(call, why);
   if (done) return;
