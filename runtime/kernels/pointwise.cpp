@@ -60,6 +60,8 @@ void loadWide(const char* from, int64_t stride, int64_t count, T* to) {
   const auto* values = reinterpret_cast<const From*>(from);
   if (stride == 1)
     for (int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(values[i]);
+  else if (stride == 0)
+    std::fill_n(to, count, static_cast<T>(*values));
   else
     for (int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(values[i * stride]);
 }

@@ -235,6 +235,36 @@ void batchNormKernel(KernelCall& call) {
   });
 }
 
+// Of what only a run knows, or of f64: a factor and a summand of each channel.
+void computeBatchNorm(ConvertCall& call) {
+  const Tensor x = call.tensor(0);
+  Dims sizes(static_cast<size_t>(x.rank()), 1);
+  sizes[1] = x.size(1);
+  auto shaped = [&](const IValue& v) { return call.compute("aten::reshape", {v, intList(sizes)}); };
+  IValue factor =
+      call.compute("aten::rsqrt", {call.compute("aten::add.Scalar", {call.argument(4), call.argument(7), int64_t{1}})});
+  if (!call.isNone(1)) factor = call.compute("aten::mul.Tensor", {factor, call.argument(1)});
+  IValue summand = call.compute("aten::mul.Tensor", {call.argument(3), factor});
+  summand = call.isNone(2) ? call.compute("aten::neg", {summand})
+                           : call.compute("aten::sub.Tensor", {call.argument(2), summand, int64_t{1}});
+  const IValue scaled = call.compute("aten::mul.Tensor", {x, shaped(factor)});
+  call.setResult(0, call.compute("aten::add.Tensor", {scaled, shaped(summand), int64_t{1}}));
+}
+
+// Whether the statistics are given, they, the weight and the bias have the dtype of the input, and no layer takes them.
+bool isOfParts(const ConvertCall& call) {
+  const Tensor x = call.tensor(0);
+  if (call.flag(5) || call.isNone(3) || call.isNone(4) || x.rank() < 2 || x.numel() == 0) return false;
+  bool isInput = false;
+  for (size_t i = 1; i < 5; ++i) {
+    if (!call.isNone(i) && call.tensor(i).dtype() != x.dtype()) return false;
+    isInput |= call.isNetworkTensor(i);
+  }
+  return x.dtype() == DType::Float64 || (x.dtype() == DType::Float32 && isInput);
+}
+
+void convertAnyBatchNorm(ConvertCall& call) { isOfParts(call) ? computeBatchNorm(call) : convertBatchNorm(call); }
+
 // The statistics of the batch, which are results as well, are empty outside of training.
 void convertNativeBatchNorm(ConvertCall& call) {
   BatchArguments a = batchArguments(call);
@@ -585,7 +615,7 @@ void registerNormalizationOps(OpRegistry& ops) {
              .trained = trained});
   };
   constexpr TrainedArguments kRunning{.first = 3, .end = 5, .training = 5};
-  add("aten::batch_norm", inferBatchNorm, keepingFormat<batchNormKernel>, convertBatchNorm, kRunning,
+  add("aten::batch_norm", inferBatchNorm, keepingFormat<batchNormKernel>, convertAnyBatchNorm, kRunning,
       {Trait::RoundsOnce});
   add("aten::native_batch_norm", inferBatchNorm, keepingFormat<batchNormKernel>, convertNativeBatchNorm, kRunning);
   for (auto name : {"aten::_native_batch_norm_legit", "aten::_native_batch_norm_legit_functional"})

@@ -1,10 +1,13 @@
 // Covariance and correlation of variables, which are the rows of a matrix of observations.
+#include "runtime/engine/network/convert_call.h"
 #include "runtime/ops/call_op.h"
 #include "runtime/ops/ops.h"
 #include "runtime/ops/tensor_math.h"
 #include "runtime/reference/linalg.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/views.h"
+
+#include <algorithm>
 
 namespace tscompile {
 namespace {
@@ -103,12 +106,48 @@ void corrcoefKernel(KernelCall& call) {
   call.setResult(clippedToOne(call, c));
 }
 
+// ---- in engines, without weights ----
+
+bool isPlain(const ConvertCall& call) {
+  const Tensor x = call.tensor(0);
+  return (x.dtype() == DType::Float32 || x.dtype() == DType::Float64) && x.numel() > 0;
+}
+constexpr std::string_view kNotPlain = "it is neither float32 nor float64, or has no elements";
+
+void convertCov(ConvertCall& call) {
+  if (!isPlain(call)) return convertToKernel(call, kNotPlain);
+  if (!call.isNone(2) || !call.isNone(3)) return convertToKernel(call, "there are weights");
+  const IValue x = observationsOf(call.tensor(0));
+  const int64_t count = x.toTensor().size(1);
+  const IValue mean = call.compute("aten::mean.dim", {x, intList(Dims{1}), true, IValue()});
+  const IValue moved = call.compute("aten::sub.Tensor", {x, mean, int64_t{1}});
+  const IValue products = call.compute("aten::mm", {moved, call.compute("aten::t", {moved})});
+  const auto divisor = static_cast<double>(std::max<int64_t>(count - call.integer(1), 0));
+  call.setResult(0, call.compute("aten::reshape",
+                                 {call.compute("aten::div.Scalar", {products, divisor}), intList(call.spec().sizes)}));
+}
+
+void convertCorrcoef(ConvertCall& call) {
+  if (!isPlain(call)) return convertToKernel(call, kNotPlain);
+  IValue c = call.compute("aten::cov", {call.argument(0), int64_t{1}, IValue(), IValue()});
+  auto divided = [&](const IValue& by) { return call.compute("aten::div.Tensor", {c, by}); };
+  if (c.toTensor().rank() == 0) return call.setResult(0, divided(c));
+  const IValue deviations =
+      call.compute("aten::sqrt", {call.compute("aten::diagonal", {c, int64_t{0}, int64_t{0}, int64_t{1}})});
+  for (int64_t d : {1, 0}) c = divided(call.compute("aten::unsqueeze", {deviations, d}));
+  call.setResult(0, call.compute("aten::clamp", {c, int64_t{-1}, int64_t{1}}));
+}
+
 }  // namespace
 
 void registerCovarianceOps(OpRegistry& ops) {
   constexpr DTypeSet kTypes = kRealTypes | kComplexTypes;
-  ops.add({.schema = "aten::cov", .infer = inferCov, .kernel = covKernel, .dtypes = kTypes});
-  ops.add({.schema = "aten::corrcoef", .infer = inferCorrcoef, .kernel = corrcoefKernel, .dtypes = kTypes});
+  ops.add({.schema = "aten::cov", .infer = inferCov, .kernel = covKernel, .convert = convertCov, .dtypes = kTypes});
+  ops.add({.schema = "aten::corrcoef",
+           .infer = inferCorrcoef,
+           .kernel = corrcoefKernel,
+           .convert = convertCorrcoef,
+           .dtypes = kTypes});
 }
 
 }  // namespace tscompile

@@ -147,16 +147,22 @@ void runVectorNorm(KernelCall& call, double order) {
 }
 void vectorNormKernel(KernelCall& call) { runVectorNorm(call, orderArgument(call)); }
 
-// The orders that models use, of f32: sums of squares or magnitudes, or the largest of these. None of another order.
+// Of f32: sums of squares, magnitudes or powers of these, or the largest. None of an order that is no positive number.
 std::optional<IValue> normInNetwork(ConvertCall& call, const Tensor& x, double order, const IValue& dims,
                                     const IValue& keep) {
   auto sum = [&](const IValue& v) { return call.compute("aten::sum.dim_IntList", {v, dims, keep, IValue()}); };
   if (order == 2) return call.compute("aten::sqrt", {sum(call.compute("aten::mul.Tensor", {x, x}))});
-  if (order != 1 && order != std::numeric_limits<double>::infinity()) {
-    convertToKernel(call, "its order is neither 1, 2 nor infinity");
+  if (!(order > 0)) {
+    convertToKernel(call, "its order is not positive");
     return std::nullopt;
   }
   IValue magnitudes = call.compute("aten::abs", {x});
+  if (order != 1 && order != std::numeric_limits<double>::infinity()) {
+    auto power = [&](const IValue& v, double exponent) {
+      return call.compute("aten::pow.Tensor_Scalar", {v, exponent});
+    };
+    return power(sum(power(magnitudes, order)), 1 / order);
+  }
   return order == 1 ? sum(magnitudes) : call.compute("aten::amax", {magnitudes, dims, keep});
 }
 void convertVectorNorm(ConvertCall& call) {
