@@ -1,7 +1,7 @@
 // Converters of operators on complex numbers: what they compute, written down on real and imaginary parts in f32.
 #pragma once
 
-#include "runtime/engine/layers/pointwise_steps.h"
+#include "runtime/engine/layers/alone/map_layer.h"
 
 namespace tscompile {
 
@@ -15,10 +15,10 @@ void convertComplexProduct(ConvertCall& call);   // self, other
 void convertComplexQuotient(ConvertCall& call);  // self, other
 void convertComplexNegation(ConvertCall& call);
 
-// For records: on complex numbers another way than on real ones.
-template <PointwiseSteps kSteps, void kComplex(ConvertCall&)>
+// For records: on complex numbers another way than on real ones; by the body where there are no loops of such steps.
+template <PointwiseSteps kSteps, void kComplex(ConvertCall&), MapBody kBody>
 void convertNumbers(ConvertCall& call) {
-  isOnParts(call) ? kComplex(call) : convertSteps(call, kSteps);
+  isOnParts(call) ? kComplex(call) : convertStepsOrBody(call, kSteps, kBody);
 }
 
 // The length of vectors (x, y) without overflow on the way.

@@ -1,9 +1,9 @@
 // Division with all its ways of rounding, and remainders.
+#include "runtime/engine/layers/alone/map_layer.h"
 #include "runtime/engine/layers/half_tensors.h"
 #include "runtime/engine/layers/pointwise_steps.h"
 #include "runtime/ops/elementwise/complex_parts.h"
 #include "runtime/ops/ops.h"
-#include "runtime/reference/elementwise.h"
 #include "runtime/reference/half_operands.h"
 #include "runtime/reference/loops/arithmetic.h"
 
@@ -73,16 +73,19 @@ T truncatedRemainder(T a, T b) {
     return std::fmod(a, b);
 }
 
+constexpr auto kRemainderOf = [](auto a, auto b) { return remainder(a, b); };
+constexpr auto kTruncatedRemainder = [](auto a, auto b) { return truncatedRemainder(a, b); };
+
 // Integers and floats, not bool.
-template <auto kF>
-void realKernel(KernelCall& call) {
+template <auto kF, class Call = KernelCall>
+void realKernel(Call& call) {
   DType dtype = promotedDType(call, 2);
   if (dtype == DType::Bool) refuseDType(dtype);
   mapElements<kReals, 2>(call, dtype, kF);
 }
 
-template <auto kF>
-void roundedQuotientKernel(KernelCall& call) {
+template <auto kF, class Call = KernelCall>
+void roundedQuotientKernel(Call& call) {
   DType dtype = promotedDType(call, 2);
   if (dtype == DType::Bool) refuseDType(dtype);
   dtype = factorDType(call, dtype);
@@ -93,15 +96,16 @@ void roundedQuotientKernel(KernelCall& call) {
   if (dtype == DType::BFloat16) return inSteps(RoundedTo<BFloat16>());
   mapElements<kReals, 2>(call, dtype, [](auto a, auto b) { return kF(a, b, std::identity()); });
 }
-template <int (*kSteps)(StepBuilder&)>
+// Quotients of halves are rounded to 16 bits before they are cut off, which no loop of steps does.
+template <PointwiseSteps kSteps, MapBody kBody>
 void convertRoundedQuotient(ConvertCall& call) {
   const DType dtype = call.spec().dtype;
-  if (isHalf(dtype) && factorDType(call, dtype) == dtype)
-    return convertToKernel(call, "its quotient is rounded to 16 bits");
-  convertPointwise<kSteps>(call);
+  if (isHalf(dtype) && factorDType(call, dtype) == dtype) return convertByBody(call, kBody);
+  convertStepsOrBody(call, kSteps, kBody);
 }
 
-void trueDivideKernel(KernelCall& call) {
+template <class Call>
+void trueDivideKernel(Call& call) {
   const DType dtype = factorDType(call, promotedDType(call, 2));
   mapElements<kFloats | kC128, 2>(call, dtype, [](auto a, auto b) { return quotient(a, b); });
 }
@@ -112,7 +116,8 @@ void inferDivideMode(InferCall& call) {
 
 constexpr auto kTruncated = [](auto a, auto b, auto round) { return divideTrunc(a, b, round); };
 constexpr auto kFloored = [](auto a, auto b, auto round) { return divideFloor(a, b, round); };
-void divideModeKernel(KernelCall& call) {
+template <class Call>
+void divideModeKernel(Call& call) {
   switch (roundingMode(call)) {
     case Rounding::None:
       return trueDivideKernel(call);
@@ -154,8 +159,9 @@ int divideModeSteps(StepBuilder& b) {
   return floorDivideSteps(b);
 }
 void convertDivideMode(ConvertCall& call) {
-  if (roundingMode(call) == Rounding::None) return convertPointwise<divideModeSteps>(call);
-  convertRoundedQuotient<divideModeSteps>(call);
+  if (roundingMode(call) == Rounding::None)
+    return convertStepsOrBody(call, divideModeSteps, trueDivideKernel<ConvertCall>);
+  convertRoundedQuotient<divideModeSteps, divideModeKernel<ConvertCall>>(call);
 }
 
 }  // namespace
@@ -175,20 +181,23 @@ void registerDivisionOps(OpRegistry& ops) {
   };
   add({"aten::div.Tensor", "aten::div.Scalar", "aten::divide.Tensor", "aten::divide.Scalar", "aten::true_divide.Tensor",
        "aten::true_divide.Scalar"},
-      inferFloatBinary, trueDivideKernel, convertNumbers<singleStep<PointwiseOp::Div>, convertComplexQuotient>,
+      inferFloatBinary, trueDivideKernel<KernelCall>,
+      convertNumbers<singleStep<PointwiseOp::Div>, convertComplexQuotient, trueDivideKernel<ConvertCall>>,
       {Trait::Elementwise, Trait::RoundsOnce});
   add({"aten::div.Tensor_mode", "aten::div.Scalar_mode", "aten::divide.Tensor_mode", "aten::divide.Scalar_mode"},
-      inferDivideMode, divideModeKernel, convertDivideMode, kRoundedSteps);
+      inferDivideMode, divideModeKernel<KernelCall>, convertDivideMode, kRoundedSteps);
   add({"aten::floor_divide", "aten::floor_divide_.Tensor", "aten::floor_divide.Scalar"}, inferBinary,
-      roundedQuotientKernel<kFloored>, convertRoundedQuotient<floorDivideSteps>, kRoundedSteps);
-  constexpr KernelFunction kRemainder = realKernel<[](auto a, auto b) { return remainder(a, b); }>;
-  add({"aten::remainder.Tensor", "aten::remainder.Scalar"}, inferBinary, kRemainder, convertPointwise<remainderSteps>);
-  add({"aten::fmod.Tensor", "aten::fmod.Scalar"}, inferBinary,
-      realKernel<[](auto a, auto b) { return truncatedRemainder(a, b); }>, convertPointwise<PointwiseOp::Fmod>);
+      roundedQuotientKernel<kFloored>,
+      convertRoundedQuotient<floorDivideSteps, roundedQuotientKernel<kFloored, ConvertCall>>, kRoundedSteps);
+  constexpr KernelFunction kRemainder = realKernel<kRemainderOf>;
+  add({"aten::remainder.Tensor", "aten::remainder.Scalar"}, inferBinary, kRemainder,
+      convertStepsOr<remainderSteps, realKernel<kRemainderOf, ConvertCall>>);
+  add({"aten::fmod.Tensor", "aten::fmod.Scalar"}, inferBinary, realKernel<kTruncatedRemainder>,
+      convertStepsOr<singleStep<PointwiseOp::Fmod>, realKernel<kTruncatedRemainder, ConvertCall>>);
   ops.add({.schema = "aten::remainder.Scalar_Tensor",
            .infer = inferBinary,
            .kernel = kRemainder,
-           .convert = convertPointwise<PointwiseOp::Remainder>,
+           .convert = convertStepsOr<singleStep<PointwiseOp::Remainder>, realKernel<kRemainderOf, ConvertCall>>,
            .dtypes = kAllTypes,
            .traits = {Trait::Elementwise}});
 }

@@ -1,9 +1,8 @@
 // Element-wise arithmetic on two or three tensors or numbers.
-#include "runtime/engine/layers/pointwise_steps.h"
+#include "runtime/engine/layers/alone/map_layer.h"
 #include "runtime/ops/call_op.h"
 #include "runtime/ops/elementwise/complex_parts.h"
 #include "runtime/ops/ops.h"
-#include "runtime/reference/elementwise.h"
 #include "runtime/reference/half_operands.h"
 #include "runtime/reference/loops/arithmetic.h"
 #include "runtime/reference/loops/cpp_types.h"
@@ -48,8 +47,8 @@ bool isOne(const IValue& v) {
 }
 
 // Complex numbers are multiplied by alpha even if it is 1: of infinity that makes NaN.
-template <bool kReversed, bool kMinus>
-void addComplex(KernelCall& call, DType dtype) {
+template <bool kReversed, bool kMinus, class Call>
+void addComplex(Call& call, DType dtype) {
   std::complex<double> alpha = call.size() < 3 ? 1. : complexOf(numberFor(call.argument(2), dtype));
   if (kMinus) alpha = {-alpha.real(), alpha.imag() == 0 ? 0. : -alpha.imag()};
   mapElements<kC128, 2>(call, dtype,
@@ -57,8 +56,8 @@ void addComplex(KernelCall& call, DType dtype) {
 }
 
 // Runs f(a, b) or, where alpha is not 1, f(a, alpha * b).
-template <bool kReversed, bool kMinus>
-void addKernel(KernelCall& call) {
+template <bool kReversed, bool kMinus, class Call = KernelCall>
+void addKernel(Call& call) {
   DType dtype = promotedDType(call, 2);
   if (isComplex(dtype)) return addComplex<kReversed, kMinus>(call, dtype);
   if (call.size() < 3 || isOne(call.argument(2)))
@@ -124,6 +123,8 @@ void multiplyComplex64(const Tensor& out, const Tensor& a, const Tensor& b) {
   loopTiles(out.sizes(), operands, 1, multiplyWords);
 }
 
+constexpr auto kTimes = [](auto a, auto b) { return times(a, b); };
+
 void mulKernel(KernelCall& call) {
   const DType dtype = factorDType(call, promotedDType(call, 2));
   if (dtype == DType::Complex64) {
@@ -131,7 +132,13 @@ void mulKernel(KernelCall& call) {
     const Tensor out = elementwiseOutput(call, {&a, &b});
     if (out.dtype() == dtype) return multiplyComplex64(out, a, b);
   }
-  mapElements<kNumbers, 2>(call, dtype, [](auto a, auto b) { return times(a, b); });
+  mapElements<kNumbers, 2>(call, dtype, kTimes);
+}
+// Products of complex64 are a layer of their own.
+void mapProduct(ConvertCall& call) {
+  const DType dtype = factorDType(call, promotedDType(call, 2));
+  if (dtype == DType::Complex64) refuseDType(dtype);
+  mapElements<kNumbers, 2>(call, dtype, kTimes);
 }
 
 // ---- addcmul, addcdiv: self + value * tensor1 (* or /) tensor2 ----
@@ -145,8 +152,8 @@ void inferAddcdiv(InferCall& call) {
   inferTernary(call);
 }
 
-template <bool kDivide>
-void addcKernel(KernelCall& call) {
+template <bool kDivide, class Call = KernelCall>
+void addcKernel(Call& call) {
   DType dtype = promotedDType(call, 3);
   if (dtype == DType::Bool) refuseDType(dtype);
   auto combine = [](auto self, auto value, auto a, auto b) {
@@ -188,7 +195,8 @@ T interpolate(T start, T end, T weight) {
   return std::abs(weight) < 0.5 ? start + times(weight, difference) : end - times(difference, T(1) - weight);
 }
 
-void lerpKernel(KernelCall& call) {
+template <class Call>
+void lerpKernel(Call& call) {
   DType dtype = call.tensor(0).dtype();
   if (!isFloating(dtype) && !isComplex(dtype)) refuseDType(dtype);
   call.require(isComplex(dtype) || !call.argument(2).isComplex(),
@@ -244,8 +252,10 @@ V logAddExp2(V a, V b) {
   return select((a == b) & (abs(a) == std::numeric_limits<Lane<V>>::infinity()), a, result);
 }
 
-template <auto kF>
-void floatsOnlyKernel(KernelCall& call) {
+constexpr auto kLogAddExp2 = [](auto a, auto b) { return logAddExp2(a, b); };
+
+template <auto kF, class Call = KernelCall>
+void floatsOnlyKernel(Call& call) {
   DType dtype = promotedDType(call, 2);
   if (!isFloating(dtype)) refuseDType(dtype);
   mapElements<kVectors, 2>(call, dtype, kF);
@@ -299,8 +309,11 @@ int64_t lcm(int64_t a, int64_t b) {
   return divisor == 0 ? 0 : static_cast<int64_t>(magnitude(wrapMul(truncDiv(a, divisor), b)));
 }
 
-template <auto kF>
-void integersOnlyKernel(KernelCall& call) {
+constexpr auto kGcd = [](int64_t a, int64_t b) { return static_cast<int64_t>(gcd(a, b)); };
+constexpr auto kLcm = [](int64_t a, int64_t b) { return lcm(a, b); };
+
+template <auto kF, class Call = KernelCall>
+void integersOnlyKernel(Call& call) {
   DType dtype = promotedDType(call, 2);
   if (!isIntegral(dtype, false)) refuseDType(dtype);
   mapElements<kI64, 2>(call, dtype, kF);
@@ -380,29 +393,34 @@ void registerElementwiseBinaryOps(OpRegistry& ops) {
                 .traits = traits});
   };
   add({"aten::add.Tensor", "aten::add.Scalar"}, inferAdd, addKernel<false, false>,
-      convertNumbers<scaledSteps<PointwiseOp::Add>, convertComplexAdd>, kCommutative);
+      convertNumbers<scaledSteps<PointwiseOp::Add>, convertComplexAdd, addKernel<false, false, ConvertCall>>,
+      kCommutative);
   add({"aten::sub.Tensor", "aten::sub.Scalar", "aten::subtract.Tensor", "aten::subtract.Scalar"}, inferSub,
-      addKernel<false, true>, convertNumbers<scaledSteps<PointwiseOp::Sub>, convertComplexSub>);
+      addKernel<false, true>,
+      convertNumbers<scaledSteps<PointwiseOp::Sub>, convertComplexSub, addKernel<false, true, ConvertCall>>);
   add({"aten::mul.Tensor", "aten::mul.Scalar", "aten::multiply.Tensor", "aten::multiply.Scalar"}, inferBinary,
-      mulKernel, convertNumbers<singleStep<PointwiseOp::Mul>, convertComplexProduct>,
+      mulKernel, convertNumbers<singleStep<PointwiseOp::Mul>, convertComplexProduct, mapProduct>,
       kCommutative | TraitSet{Trait::RoundsOnce});
-  add({"aten::addcmul"}, inferTernary, addcKernel<false>, convertPointwise<addcSteps<PointwiseOp::Mul>>, kRounded);
-  add({"aten::addcdiv"}, inferAddcdiv, addcKernel<true>, convertPointwise<addcSteps<PointwiseOp::Div>>, kRounded);
-  add({"aten::lerp.Tensor", "aten::lerp.Scalar"}, inferLerp, lerpKernel, convertPointwise<lerpSteps>, kRounded);
+  add({"aten::addcmul"}, inferTernary, addcKernel<false>,
+      convertStepsOr<addcSteps<PointwiseOp::Mul>, addcKernel<false, ConvertCall>>, kRounded);
+  add({"aten::addcdiv"}, inferAddcdiv, addcKernel<true>,
+      convertStepsOr<addcSteps<PointwiseOp::Div>, addcKernel<true, ConvertCall>>, kRounded);
+  add({"aten::lerp.Tensor", "aten::lerp.Scalar"}, inferLerp, lerpKernel<KernelCall>,
+      convertStepsOr<lerpSteps, lerpKernel<ConvertCall>>, kRounded);
 
   add({"aten::atan2", "aten::arctan2"}, inferFloatBinary,
       binaryKernel<kVectors, [](auto a, auto b) { return atan2(a, b); }>, convertPointwise<PointwiseOp::Atan2>);
-  add({"aten::copysign.Tensor", "aten::copysign.Scalar"}, inferFloatBinary,
-      binaryKernel<kFloats, [](auto a, auto b) { return std::copysign(a, b); }>, nullptr);
+  constexpr MappedFunction kCopySign = kMappedPair<kFloats, [](auto a, auto b) { return std::copysign(a, b); }>;
+  add({"aten::copysign.Tensor", "aten::copysign.Scalar"}, inferFloatBinary, kCopySign.kernel, kCopySign.convert);
   add({"aten::hypot"}, inferBinary, floatsOnlyKernel<[](auto a, auto b) { return hypot(a, b); }>,
       convertPointwise<hypotSteps>, kCommutative);
   add({"aten::nextafter"}, inferBinary, nextafterKernel, nullptr);
   add({"aten::heaviside"}, inferHeaviside,
       binaryKernel<kReals, [](auto x, auto atZero) { return x == 0 ? atZero : decltype(x)(0 < x); }>,
       convertPointwise<heavisideSteps>);
-  add({"aten::gcd"}, inferBinary,
-      integersOnlyKernel<[](int64_t a, int64_t b) { return static_cast<int64_t>(gcd(a, b)); }>, nullptr, kCommutative);
-  add({"aten::lcm"}, inferBinary, integersOnlyKernel<[](int64_t a, int64_t b) { return lcm(a, b); }>, nullptr,
+  add({"aten::gcd"}, inferBinary, integersOnlyKernel<kGcd>, convertMapped<integersOnlyKernel<kGcd, ConvertCall>>,
+      kCommutative);
+  add({"aten::lcm"}, inferBinary, integersOnlyKernel<kLcm>, convertMapped<integersOnlyKernel<kLcm, ConvertCall>>,
       kCommutative);
 
   auto plain = [&](std::initializer_list<std::string_view> names, InferFunction infer, KernelFunction kernel,
@@ -415,11 +433,13 @@ void registerElementwiseBinaryOps(OpRegistry& ops) {
                 .inplace = inplace,
                 .traits = kPlain});
   };
-  plain({"aten::rsub.Tensor", "aten::rsub.Scalar"}, inferSub, addKernel<true, true>, convertPointwise<reversedSteps>);
+  plain({"aten::rsub.Tensor", "aten::rsub.Scalar"}, inferSub, addKernel<true, true>,
+        convertStepsOr<reversedSteps, addKernel<true, true, ConvertCall>>);
   plain({"aten::_add_relu.Tensor", "aten::_add_relu.Scalar"}, inferAdd, addReluKernel, nullptr, InPlace::ByCopy);
   plain({"aten::logaddexp"}, inferBinary, floatsOnlyKernel<[](auto a, auto b) { return logAddExp(a, b); }>,
         convertPointwise<logAddExpSteps>);
-  plain({"aten::logaddexp2"}, inferBinary, floatsOnlyKernel<[](auto a, auto b) { return logAddExp2(a, b); }>);
+  plain({"aten::logaddexp2"}, inferBinary, floatsOnlyKernel<kLogAddExp2>,
+        convertMapped<floatsOnlyKernel<kLogAddExp2, ConvertCall>>);
   plain({"aten::ldexp.Tensor"}, inferLdexp, ldexpKernel);
   plain({"aten::ldexp_"}, inferLdexp, ldexpKernel, nullptr, InPlace::ByCopy);
 }

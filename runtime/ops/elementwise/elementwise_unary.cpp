@@ -1,9 +1,8 @@
 // Element-wise functions of one tensor: signs, rounding, powers, exponentials, logarithms, trigonometry.
+#include "runtime/engine/layers/alone/map_layer.h"
 #include "runtime/engine/layers/operands.h"
-#include "runtime/engine/layers/pointwise_steps.h"
 #include "runtime/ops/elementwise/complex_parts.h"
 #include "runtime/ops/ops.h"
-#include "runtime/reference/elementwise.h"
 #include "runtime/reference/loops/arithmetic.h"
 #include "runtime/reference/loops/dtype_range.h"
 #include "runtime/reference/loops/numbers.h"
@@ -37,6 +36,8 @@ T negated(T x) {
   else
     return -x;
 }
+
+constexpr auto kNegated = [](auto x) { return negated(x); };
 
 // -1, 0 or 1; NaN has the sign 0.
 template <class T>
@@ -100,7 +101,8 @@ void roundingKernel(KernelCall& call) {
   });
 }
 
-void roundDecimalsKernel(KernelCall& call) {
+template <class Call>
+void roundDecimalsKernel(Call& call) {
   int64_t decimals = call.integer(1);
   double power = std::pow(10.0, std::abs(static_cast<double>(decimals)));
   mapInputs<kFloats, 1>(call, [=](auto x) {
@@ -267,7 +269,8 @@ V sinc(V x) {
     return x == 0.0 ? V(1) : quotient;
 }
 
-void sincKernel(KernelCall& call) {
+template <class Call>
+void sincKernel(Call& call) {
   mapInputs<kVectors | kC128, 1>(call, [](auto x) { return sinc(x); });
 }
 
@@ -384,29 +387,35 @@ void registerSigns(OpRegistry& ops) {
   addAliases(ops, {"prim::abs(Tensor x) -> Tensor"}, magnitude);
   magnitude.inplace = InPlace::Direct;
   addAliases(ops, {"aten::abs", "aten::absolute"}, magnitude);
-  addAliases(ops, {"aten::neg", "aten::negative"},
-             {.infer = inferSameAsSelf,
-              .kernel = unaryKernel<kNumbers, [](auto x) { return negated(x); }>,
-              .convert = convertNumbers<singleStep<PointwiseOp::Neg>, convertComplexNegation>,
-              .dtypes = kRealTypes | kComplexTypes,
-              .inplace = InPlace::Direct,
-              .traits = kElementwise});
+  addAliases(
+      ops, {"aten::neg", "aten::negative"},
+      {.infer = inferSameAsSelf,
+       .kernel = unaryKernel<kNumbers, kNegated>,
+       .convert = convertNumbers<singleStep<PointwiseOp::Neg>, convertComplexNegation, mapAll<kNumbers, 1, kNegated>>,
+       .dtypes = kRealTypes | kComplexTypes,
+       .inplace = InPlace::Direct,
+       .traits = kElementwise});
+  constexpr MappedFunction kSign = kStepsOr<singleStep<PointwiseOp::Sign>, kReals, [](auto x) { return sign(x); }>;
+  constexpr MappedFunction kDirection =
+      kStepsOr<singleStep<PointwiseOp::Sign>, kNumbers, [](auto x) { return direction(x); }>;
   ops.add({.schema = "aten::sign",
            .infer = inferSameAsSelf,
-           .kernel = unaryKernel<kReals, [](auto x) { return sign(x); }>,
-           .convert = convertPointwise<PointwiseOp::Sign>,
+           .kernel = kSign.kernel,
+           .convert = kSign.convert,
            .inplace = InPlace::Direct,
            .traits = kElementwise});
   ops.add({.schema = "aten::sgn",
            .infer = inferSameAsSelf,
-           .kernel = unaryKernel<kNumbers, [](auto x) { return direction(x); }>,
-           .convert = convertPointwise<PointwiseOp::Sign>,
+           .kernel = kDirection.kernel,
+           .convert = kDirection.convert,
            .dtypes = kAllTypes,
            .inplace = InPlace::Direct,
            .traits = kElementwise});
+  constexpr MappedFunction kSignBit = kMapped<kReals, [](auto x) { return hasSignBit(x); }>;
   ops.add({.schema = "aten::signbit",
            .infer = inferPredicate,
-           .kernel = unaryKernel<kReals, [](auto x) { return hasSignBit(x); }>,
+           .kernel = kSignBit.kernel,
+           .convert = kSignBit.convert,
            .traits = kElementwise});
   ops.add({.schema = "aten::positive",
            .infer = inferSameAsSelf,
@@ -443,7 +452,8 @@ void registerRounding(OpRegistry& ops) {
            convertPointwise<PointwiseOp::Trunc>);
   rounding({"aten::round"}, roundingKernel<[](auto x) { return std::nearbyint(x); }>,
            convertPointwise<PointwiseOp::Round>);
-  rounding({"aten::round.decimals", "aten::special_round"}, roundDecimalsKernel, nullptr, kFloatingTypes);
+  rounding({"aten::round.decimals", "aten::special_round"}, roundDecimalsKernel<KernelCall>,
+           convertMapped<roundDecimalsKernel<ConvertCall>>, kFloatingTypes);
   ops.add({.schema = "aten::frac",
            .infer = inferSameAsSelf,
            .kernel = unaryKernel<kFloats, [](auto x) { return x - std::trunc(x); }>,
@@ -455,26 +465,25 @@ void registerRounding(OpRegistry& ops) {
 }
 
 void registerPredicates(OpRegistry& ops) {
-  auto predicate = [&](std::string_view name, KernelFunction kernel, DTypeSet dtypes,
-                       ConvertFunction convert = nullptr) {
+  auto predicate = [&](std::string_view name, MappedFunction function, DTypeSet dtypes) {
     ops.add({.schema = name,
              .infer = inferPredicate,
-             .kernel = kernel,
-             .convert = convert,
+             .kernel = function.kernel,
+             .convert = function.convert,
              .dtypes = dtypes,
              .traits = kElementwise});
   };
-  predicate("aten::isnan", unaryKernel<kNumbers, [](auto x) { return isNan(x); }>, kAllTypes,
-            convertPointwise<PointwiseOp::IsNan>);
-  predicate("aten::isinf", unaryKernel<kNumbers, [](auto x) { return isInf(x); }>, kAllTypes,
-            convertPointwise<besideInfinity<PointwiseOp::Eq>>);
-  predicate("aten::isfinite", unaryKernel<kNumbers, [](auto x) { return isFinite(x); }>, kAllTypes,
-            convertPointwise<besideInfinity<PointwiseOp::Lt>>);
-  predicate("aten::isposinf", unaryKernel<kReals, [](auto x) { return isInf(x) && 0 < x; }>, kRealAndBool,
-            convertPointwise<isInfinitySteps<false>>);
-  predicate("aten::isneginf", unaryKernel<kReals, [](auto x) { return isInf(x) && x < 0; }>, kRealAndBool,
-            convertPointwise<isInfinitySteps<true>>);
-  predicate("aten::isreal", unaryKernel<kNumbers, [](auto x) { return std::imag(x) == 0; }>, kAllTypes);
+  predicate("aten::isnan", kStepsOr<singleStep<PointwiseOp::IsNan>, kNumbers, [](auto x) { return isNan(x); }>,
+            kAllTypes);
+  predicate("aten::isinf", kStepsOr<besideInfinity<PointwiseOp::Eq>, kNumbers, [](auto x) { return isInf(x); }>,
+            kAllTypes);
+  predicate("aten::isfinite", kStepsOr<besideInfinity<PointwiseOp::Lt>, kNumbers, [](auto x) { return isFinite(x); }>,
+            kAllTypes);
+  predicate("aten::isposinf", kStepsOr<isInfinitySteps<false>, kReals, [](auto x) { return isInf(x) && 0 < x; }>,
+            kRealAndBool);
+  predicate("aten::isneginf", kStepsOr<isInfinitySteps<true>, kReals, [](auto x) { return isInf(x) && x < 0; }>,
+            kRealAndBool);
+  predicate("aten::isreal", kMapped<kNumbers, [](auto x) { return std::imag(x) == 0; }>, kAllTypes);
   ops.add({.schema = "aten::nan_to_num",
            .infer = inferSameAsSelf,
            .kernel = nanToNumKernel,
@@ -490,40 +499,42 @@ int timesSteps(StepBuilder& b) {
 }
 
 void registerFunctions(OpRegistry& ops) {
-  auto function = [&](std::initializer_list<std::string_view> names, KernelFunction kernel, ConvertFunction convert,
-                      DTypeSet dtypes = kRealAndBool, Cost cost = Cost::Function, TraitSet traits = kElementwise) {
+  auto function = [&](std::initializer_list<std::string_view> names, MappedFunction f, DTypeSet dtypes = kRealAndBool,
+                      Cost cost = Cost::Function, TraitSet traits = kElementwise) {
     addAliases(ops, names,
                {.infer = inferFloatUnary,
-                .kernel = kernel,
-                .convert = convert,
+                .kernel = f.kernel,
+                .convert = f.convert,
                 .dtypes = dtypes,
                 .inplace = InPlace::Direct,
                 .traits = traits,
                 .cost = cost});
   };
-  function({"aten::exp"}, unaryKernel<kWithComplex, [](auto x) { return exp(x); }>, convertComplexExp, kAllTypes);
-  function({"aten::exp2", "aten::special_exp2"}, unaryKernel<kWithComplex, [](auto x) { return powerOfTwo(x); }>,
-           convertPointwise<PointwiseOp::Exp2>, kAllTypes);
+  function({"aten::exp"}, {unaryKernel<kWithComplex, [](auto x) { return exp(x); }>, convertComplexExp}, kAllTypes);
+  function({"aten::exp2", "aten::special_exp2"},
+           kStepsOr<singleStep<PointwiseOp::Exp2>, kWithComplex, [](auto x) { return powerOfTwo(x); }>, kAllTypes);
   function({"aten::expm1", "aten::special_expm1"},
-           unaryKernel<kWithComplex, [](auto x) { return exponentialLessOne(x); }>,
-           convertPointwise<PointwiseOp::Expm1>, kAllTypes);
-  function({"aten::log"}, unaryKernel<kWithComplex, [](auto x) { return log(x); }>, convertPointwise<PointwiseOp::Log>,
+           kStepsOr<singleStep<PointwiseOp::Expm1>, kWithComplex, [](auto x) { return exponentialLessOne(x); }>,
+           kAllTypes);
+  function({"aten::log"}, kStepsOr<singleStep<PointwiseOp::Log>, kWithComplex, [](auto x) { return log(x); }>,
            kAllTypes);
   function({"aten::log1p", "aten::special_log1p"},
-           unaryKernel<kWithComplex, [](auto x) { return logarithmOfSuccessor(x); }>,
-           convertPointwise<PointwiseOp::Log1p>, kAllTypes);
-  function({"aten::log10"}, unaryKernel<kWithComplex, [](auto x) { return log10(x); }>,
-           convertPointwise<PointwiseOp::Log10>, kAllTypes);
-  function({"aten::log2"}, unaryKernel<kWithComplex, [](auto x) { return binaryLogarithm(x); }>,
-           convertPointwise<PointwiseOp::Log2>, kAllTypes);
-  function({"aten::logit", "aten::special_logit"}, logitKernel, nullptr);
+           kStepsOr<singleStep<PointwiseOp::Log1p>, kWithComplex, [](auto x) { return logarithmOfSuccessor(x); }>,
+           kAllTypes);
+  function({"aten::log10"}, kStepsOr<singleStep<PointwiseOp::Log10>, kWithComplex, [](auto x) { return log10(x); }>,
+           kAllTypes);
+  function({"aten::log2"},
+           kStepsOr<singleStep<PointwiseOp::Log2>, kWithComplex, [](auto x) { return binaryLogarithm(x); }>, kAllTypes);
+  function({"aten::logit", "aten::special_logit"}, {logitKernel, nullptr});
 
-  function({"aten::sqrt"}, unaryKernel<kFloats | kC128, [](auto x) { return sqrtOf(x); }>,
-           convertPointwise<PointwiseOp::Sqrt>, kAllTypes, Cost::Step);
-  function({"aten::rsqrt"}, unaryKernel<kFloats | kC128, [](auto x) { return inverse(sqrtOf(x)); }>,
-           convertPointwise<PointwiseOp::Rsqrt>, kAllTypes, Cost::Step, kElementwise | TraitSet{Trait::RoundsOnce});
-  function({"aten::reciprocal"}, unaryKernel<kFloats | kC128, [](auto x) { return inverse(x); }>,
-           convertPointwise<PointwiseOp::Reciprocal>, kAllTypes, Cost::Step);
+  function({"aten::sqrt"}, kStepsOr<singleStep<PointwiseOp::Sqrt>, kFloats | kC128, [](auto x) { return sqrtOf(x); }>,
+           kAllTypes, Cost::Step);
+  function({"aten::rsqrt"},
+           kStepsOr<singleStep<PointwiseOp::Rsqrt>, kFloats | kC128, [](auto x) { return inverse(sqrtOf(x)); }>,
+           kAllTypes, Cost::Step, kElementwise | TraitSet{Trait::RoundsOnce});
+  function({"aten::reciprocal"},
+           kStepsOr<singleStep<PointwiseOp::Reciprocal>, kFloats | kC128, [](auto x) { return inverse(x); }>, kAllTypes,
+           Cost::Step);
   ops.add({.schema = "aten::square",
            .infer = inferSquare,
            .kernel = unaryKernel<kNumbers, [](auto x) { return squared(x); }>,
@@ -532,38 +543,39 @@ void registerFunctions(OpRegistry& ops) {
            .inplace = InPlace::Direct,
            .traits = kElementwise});
 
-  function({"aten::sin"}, unaryKernel<kWithComplex, [](auto x) { return sin(x); }>, convertPointwise<PointwiseOp::Sin>,
+  function({"aten::sin"}, kStepsOr<singleStep<PointwiseOp::Sin>, kWithComplex, [](auto x) { return sin(x); }>,
            kAllTypes);
-  function({"aten::cos"}, unaryKernel<kWithComplex, [](auto x) { return cos(x); }>, convertPointwise<PointwiseOp::Cos>,
+  function({"aten::cos"}, kStepsOr<singleStep<PointwiseOp::Cos>, kWithComplex, [](auto x) { return cos(x); }>,
            kAllTypes);
-  function({"aten::tan"}, unaryKernel<kWithComplex, [](auto x) { return tan(x); }>, convertPointwise<PointwiseOp::Tan>,
+  function({"aten::tan"}, kStepsOr<singleStep<PointwiseOp::Tan>, kWithComplex, [](auto x) { return tan(x); }>,
            kAllTypes);
-  function({"aten::asin", "aten::arcsin"}, unaryKernel<kWithComplex, [](auto x) { return asin(x); }>,
-           convertPointwise<asinSteps>, kAllTypes);
-  function({"aten::acos", "aten::arccos"}, unaryKernel<kWithComplex, [](auto x) { return acos(x); }>,
-           convertPointwise<acosSteps>, kAllTypes);
-  function({"aten::atan", "aten::arctan"}, unaryKernel<kWithComplex, [](auto x) { return atan(x); }>,
-           convertPointwise<PointwiseOp::Atan>, kAllTypes);
-  function({"aten::sinh"}, unaryKernel<kWithComplex, [](auto x) { return sinh(x); }>, convertPointwise<sinhSteps>,
+  function({"aten::asin", "aten::arcsin"}, kStepsOr<asinSteps, kWithComplex, [](auto x) { return asin(x); }>,
            kAllTypes);
-  function({"aten::cosh"}, unaryKernel<kWithComplex, [](auto x) { return cosh(x); }>, convertPointwise<coshSteps>,
+  function({"aten::acos", "aten::arccos"}, kStepsOr<acosSteps, kWithComplex, [](auto x) { return acos(x); }>,
            kAllTypes);
-  function({"aten::tanh"}, unaryKernel<kWithComplex, [](auto x) { return tanh(x); }>,
-           convertPointwise<PointwiseOp::Tanh>, kAllTypes);
-  function({"aten::asinh", "aten::arcsinh"}, unaryKernel<kWithComplex, [](auto x) { return asinh(x); }>,
-           convertPointwise<asinhSteps>, kAllTypes);
-  function({"aten::acosh", "aten::arccosh"}, unaryKernel<kWithComplex, [](auto x) { return acosh(x); }>,
-           convertPointwise<acoshSteps>, kAllTypes);
-  function({"aten::atanh", "aten::arctanh"}, unaryKernel<kWithComplex, [](auto x) { return atanh(x); }>,
-           convertPointwise<PointwiseOp::Atanh>, kAllTypes);
-  function({"aten::sinc", "aten::special_sinc"}, sincKernel, convertPointwise<sincSteps>, kAllTypes);
-  function({"aten::deg2rad"}, unaryKernel<kFloats, [](auto x) { return x * decltype(x)(kPi / 180); }>,
-           convertPointwise<timesSteps<kPi / 180>>, kRealAndBool, Cost::Step);
-  function({"aten::rad2deg"}, unaryKernel<kFloats, [](auto x) { return x * decltype(x)(180 / kPi); }>,
-           convertPointwise<timesSteps<180 / kPi>>, kRealAndBool, Cost::Step);
-  function({"aten::erf", "aten::special_erf"}, unaryKernel<kVectors, [](auto x) { return erf(x); }>,
-           convertPointwise<PointwiseOp::Erf>);
-  function({"aten::erfc", "aten::special_erfc"}, unaryKernel<kVectors, [](auto x) { return erfc(x); }>, nullptr);
+  function({"aten::atan", "aten::arctan"},
+           kStepsOr<singleStep<PointwiseOp::Atan>, kWithComplex, [](auto x) { return atan(x); }>, kAllTypes);
+  function({"aten::sinh"}, kStepsOr<sinhSteps, kWithComplex, [](auto x) { return sinh(x); }>, kAllTypes);
+  function({"aten::cosh"}, kStepsOr<coshSteps, kWithComplex, [](auto x) { return cosh(x); }>, kAllTypes);
+  function({"aten::tanh"}, kStepsOr<singleStep<PointwiseOp::Tanh>, kWithComplex, [](auto x) { return tanh(x); }>,
+           kAllTypes);
+  function({"aten::asinh", "aten::arcsinh"}, kStepsOr<asinhSteps, kWithComplex, [](auto x) { return asinh(x); }>,
+           kAllTypes);
+  function({"aten::acosh", "aten::arccosh"}, kStepsOr<acoshSteps, kWithComplex, [](auto x) { return acosh(x); }>,
+           kAllTypes);
+  function({"aten::atanh", "aten::arctanh"},
+           kStepsOr<singleStep<PointwiseOp::Atanh>, kWithComplex, [](auto x) { return atanh(x); }>, kAllTypes);
+  function({"aten::sinc", "aten::special_sinc"},
+           {sincKernel<KernelCall>, convertStepsOr<sincSteps, sincKernel<ConvertCall>>}, kAllTypes);
+  function({"aten::deg2rad"},
+           kStepsOr<timesSteps<kPi / 180>, kFloats, [](auto x) { return x * decltype(x)(kPi / 180); }>, kRealAndBool,
+           Cost::Step);
+  function({"aten::rad2deg"},
+           kStepsOr<timesSteps<180 / kPi>, kFloats, [](auto x) { return x * decltype(x)(180 / kPi); }>, kRealAndBool,
+           Cost::Step);
+  function({"aten::erf", "aten::special_erf"},
+           kStepsOr<singleStep<PointwiseOp::Erf>, kVectors, [](auto x) { return erf(x); }>);
+  function({"aten::erfc", "aten::special_erfc"}, kMapped<kVectors, [](auto x) { return erfc(x); }>);
 }
 
 }  // namespace

@@ -1,9 +1,8 @@
 // Special functions of one or two tensors: gamma, error, Bessel functions, orthogonal polynomials.
+#include "runtime/engine/layers/alone/map_layer.h"
 #include "runtime/engine/layers/half_tensors.h"
-#include "runtime/engine/layers/pointwise_steps.h"
 #include "runtime/kernels/pointwise_ops.h"
 #include "runtime/ops/ops.h"
-#include "runtime/reference/elementwise.h"
 #include "runtime/reference/loops/scalars.h"
 #include "runtime/reference/special/special_math.h"
 
@@ -67,8 +66,8 @@ void inferPolygamma(InferCall& call) {
   call.result(t, t.dtype == DType::Undefined ? t.dtype : toFloating(t.dtype));
 }
 
-template <size_t kOrder>
-void polygammaKernel(KernelCall& call) {
+template <size_t kOrder, class Call = KernelCall>
+void polygammaKernel(Call& call) {
   int64_t n = call.integer(kOrder);
   mapElements<kFloats, 1>(
       call, call.tensor(1 - kOrder).dtype(), [=](auto x) { return polygamma(n, x); }, 1 - kOrder);
@@ -91,7 +90,8 @@ void logGammaKernel(KernelCall& call) {
 }
 
 // p (p - 1) / 4 log pi + the sum of logGamma(x - j / 2) over j = 0 ... p - 1
-void multigammaKernel(KernelCall& call) {
+template <class Call>
+void multigammaKernel(Call& call) {
   int64_t p = call.integer(1);
   double count = static_cast<double>(p);
   // PyTorch makes all terms first: more of them than memory holds are refused as there.
@@ -110,8 +110,8 @@ void multigammaKernel(KernelCall& call) {
 // ---- two tensors ----
 
 // Floats alone; integers are refused.
-template <auto kF>
-void floatPairKernel(KernelCall& call) {
+template <auto kF, class Call>
+void floatPairKernel(Call& call) {
   DType dtype = promotedDType(call, 2);
   if (!isFloating(dtype)) refuseDType(dtype);
   mapElements<kFloats, 2>(call, dtype, kF);
@@ -136,35 +136,40 @@ void polynomialKernel(KernelCall& call) {
   mapInputs<kFloats, 2>(call, [](auto x, auto n) { return kF(x, truncatedInt(static_cast<double>(n))); });
 }
 
+template <auto kF>
+constexpr MappedFunction kFloatPair{floatPairKernel<kF, KernelCall>, convertMapped<floatPairKernel<kF, ConvertCall>>};
+
 // ---- the records ----
 
 constexpr InPlace kDirect = InPlace::Direct;
 
 void registerGammas(OpRegistry& ops) {
-  auto add = [&](std::initializer_list<std::string_view> names, InferFunction infer, KernelFunction kernel,
-                 InPlace inplace = kDirect, DTypeSet dtypes = kRealAndBool, ConvertFunction convert = nullptr) {
+  auto add = [&](std::initializer_list<std::string_view> names, InferFunction infer, MappedFunction function,
+                 InPlace inplace = kDirect, DTypeSet dtypes = kRealAndBool) {
     addAliases(ops, names,
                {.infer = infer,
-                .kernel = kernel,
-                .convert = convert,
+                .kernel = function.kernel,
+                .convert = function.convert,
                 .dtypes = dtypes,
                 .inplace = inplace,
                 .traits = kPerElement,
                 .cost = Cost::Function});
   };
-  add({"aten::lgamma", "aten::special_gammaln"}, inferFloatUnary, logGammaKernel, kDirect, kRealAndBool,
-      convertPointwise<PointwiseOp::LogGamma>);
+  add({"aten::lgamma", "aten::special_gammaln"}, inferFloatUnary,
+      {logGammaKernel, convertPointwise<PointwiseOp::LogGamma>});
   add({"aten::digamma", "aten::special_psi", "aten::special_digamma"}, inferFloatUnary,
-      unaryKernel<kFloats, [](auto x) { return digamma(x); }>);
-  add({"aten::mvlgamma", "aten::special_multigammaln"}, inferMultigamma, multigammaKernel);
-  add({"aten::polygamma", "aten::special_polygamma"}, inferPolygamma<0>, polygammaKernel<0>, InPlace::No);
-  add({"aten::polygamma_"}, inferPolygamma<1>, polygammaKernel<1>);
+      kMapped<kFloats, [](auto x) { return digamma(x); }>);
+  add({"aten::mvlgamma", "aten::special_multigammaln"}, inferMultigamma,
+      {multigammaKernel<KernelCall>, convertMapped<multigammaKernel<ConvertCall>>});
+  add({"aten::polygamma", "aten::special_polygamma"}, inferPolygamma<0>,
+      {polygammaKernel<0>, convertMapped<polygammaKernel<0, ConvertCall>>}, InPlace::No);
+  add({"aten::polygamma_"}, inferPolygamma<1>, {polygammaKernel<1>, nullptr});
   add({"aten::igamma", "aten::special_gammainc"}, inferBinary,
-      floatPairKernel<[](auto a, auto x) { return lowerGamma(a, x); }>);
+      kFloatPair<[](auto a, auto x) { return lowerGamma(a, x); }>);
   add({"aten::igammac", "aten::special_gammaincc"}, inferBinary,
-      floatPairKernel<[](auto a, auto x) { return upperGamma(a, x); }>);
+      kFloatPair<[](auto a, auto x) { return upperGamma(a, x); }>);
   add({"aten::special_zeta", "aten::special_zeta.other_scalar", "aten::special_zeta.self_scalar"}, inferFloatBinary,
-      widePairKernel<[](auto x, auto q) { return hurwitzZeta(x, q); }>, kDirect, kNoHalves);
+      {widePairKernel<[](auto x, auto q) { return hurwitzZeta(x, q); }>, nullptr}, kDirect, kNoHalves);
 }
 
 int normalCdfSteps(StepBuilder& b) {
@@ -188,26 +193,22 @@ void convertTimesLogarithm(ConvertCall& call) {
 
 void registerSpecialFunctions(OpRegistry& ops) {
   DTypeSet dtypes = kRealAndBool;
-  auto add = [&](std::initializer_list<std::string_view> names, KernelFunction kernel,
-                 ConvertFunction convert = nullptr) {
+  auto add = [&](std::initializer_list<std::string_view> names, MappedFunction function) {
     addAliases(ops, names,
                {.infer = inferFloatUnary,
-                .kernel = kernel,
-                .convert = convert,
+                .kernel = function.kernel,
+                .convert = function.convert,
                 .dtypes = dtypes,
                 .inplace = kDirect,
                 .traits = kPerElement,
                 .cost = Cost::Function});
   };
-  add({"aten::erfinv", "aten::special_erfinv"}, unaryKernel<kFloats, [](auto x) { return inverseErf(x); }>,
-      convertPointwise<PointwiseOp::Erfinv>);
-  add({"aten::special_ndtr"},
-      unaryKernel<kVectors,
-                  [](auto x) {
-                    using T = Lane<decltype(x)>;
-                    return (1 + erf(x * T(0.70710678118654752440))) * T(0.5);
-                  }>,
-      convertPointwise<normalCdfSteps>);
+  add({"aten::erfinv", "aten::special_erfinv"},
+      kStepsOr<singleStep<PointwiseOp::Erfinv>, kFloats, [](auto x) { return inverseErf(x); }>);
+  add({"aten::special_ndtr"}, kStepsOr<normalCdfSteps, kVectors, [](auto x) {
+        using T = Lane<decltype(x)>;
+        return (1 + erf(x * T(0.70710678118654752440))) * T(0.5);
+      }>);
   addAliases(ops, {"aten::special_entr"},
              {.infer = inferFloatUnary,
               .kernel = entropyKernel,
@@ -215,27 +216,27 @@ void registerSpecialFunctions(OpRegistry& ops) {
               .traits = kPerElement | kInSteps,
               .cost = Cost::Function});
 
-  add({"aten::i0", "aten::special_i0"}, unaryKernel<kFloats, [](auto x) { return besselI0<false>(x); }>);
-  add({"aten::special_i0e"}, unaryKernel<kFloats, [](auto x) { return besselI0<true>(x); }>);
-  add({"aten::special_i1"}, unaryKernel<kFloats, [](auto x) { return besselI1<false>(x); }>);
-  add({"aten::special_i1e"}, unaryKernel<kFloats, [](auto x) { return besselI1<true>(x); }>);
+  add({"aten::i0", "aten::special_i0"}, kMapped<kFloats, [](auto x) { return besselI0<false>(x); }>);
+  add({"aten::special_i0e"}, kMapped<kFloats, [](auto x) { return besselI0<true>(x); }>);
+  add({"aten::special_i1"}, kMapped<kFloats, [](auto x) { return besselI1<false>(x); }>);
+  add({"aten::special_i1e"}, kMapped<kFloats, [](auto x) { return besselI1<true>(x); }>);
 
   dtypes = kNoHalves;
-  add({"aten::special_erfcx"}, unaryKernel<kFloats, [](auto x) { return scaledErfc(x); }>);
-  add({"aten::special_ndtri"}, unaryKernel<kFloats, [](auto x) { return normalQuantile(x); }>);
-  add({"aten::special_log_ndtr"}, unaryKernel<kFloats, [](auto x) { return logNormalCdf(x); }>);
-  add({"aten::special_modified_bessel_i0"}, unaryKernel<kFloats, [](auto x) { return besselI0<false>(x); }>);
-  add({"aten::special_modified_bessel_i1"}, unaryKernel<kFloats, [](auto x) { return besselI1<false>(x); }>);
-  add({"aten::special_modified_bessel_k0"}, unaryKernel<kFloats, [](auto x) { return besselK0<false>(x); }>);
-  add({"aten::special_modified_bessel_k1"}, unaryKernel<kFloats, [](auto x) { return besselK1<false>(x); }>);
-  add({"aten::special_scaled_modified_bessel_k0"}, unaryKernel<kFloats, [](auto x) { return besselK0<true>(x); }>);
-  add({"aten::special_scaled_modified_bessel_k1"}, unaryKernel<kFloats, [](auto x) { return besselK1<true>(x); }>);
-  add({"aten::special_bessel_j0"}, unaryKernel<kFloats, [](auto x) { return besselJ0(x); }>);
-  add({"aten::special_bessel_j1"}, unaryKernel<kFloats, [](auto x) { return besselJ1(x); }>);
-  add({"aten::special_bessel_y0"}, unaryKernel<kFloats, [](auto x) { return besselY0(x); }>);
-  add({"aten::special_bessel_y1"}, unaryKernel<kFloats, [](auto x) { return besselY1(x); }>);
-  add({"aten::special_spherical_bessel_j0"}, unaryKernel<kFloats, [](auto x) { return sphericalBesselJ0(x); }>);
-  add({"aten::special_airy_ai"}, unaryKernel<kFloats, [](auto x) { return airyAi(x); }>);
+  add({"aten::special_erfcx"}, kMapped<kFloats, [](auto x) { return scaledErfc(x); }>);
+  add({"aten::special_ndtri"}, kMapped<kFloats, [](auto x) { return normalQuantile(x); }>);
+  add({"aten::special_log_ndtr"}, kMapped<kFloats, [](auto x) { return logNormalCdf(x); }>);
+  add({"aten::special_modified_bessel_i0"}, kMapped<kFloats, [](auto x) { return besselI0<false>(x); }>);
+  add({"aten::special_modified_bessel_i1"}, kMapped<kFloats, [](auto x) { return besselI1<false>(x); }>);
+  add({"aten::special_modified_bessel_k0"}, kMapped<kFloats, [](auto x) { return besselK0<false>(x); }>);
+  add({"aten::special_modified_bessel_k1"}, kMapped<kFloats, [](auto x) { return besselK1<false>(x); }>);
+  add({"aten::special_scaled_modified_bessel_k0"}, kMapped<kFloats, [](auto x) { return besselK0<true>(x); }>);
+  add({"aten::special_scaled_modified_bessel_k1"}, kMapped<kFloats, [](auto x) { return besselK1<true>(x); }>);
+  add({"aten::special_bessel_j0"}, kMapped<kFloats, [](auto x) { return besselJ0(x); }>);
+  add({"aten::special_bessel_j1"}, kMapped<kFloats, [](auto x) { return besselJ1(x); }>);
+  add({"aten::special_bessel_y0"}, kMapped<kFloats, [](auto x) { return besselY0(x); }>);
+  add({"aten::special_bessel_y1"}, kMapped<kFloats, [](auto x) { return besselY1(x); }>);
+  add({"aten::special_spherical_bessel_j0"}, kMapped<kFloats, [](auto x) { return sphericalBesselJ0(x); }>);
+  add({"aten::special_airy_ai"}, kMapped<kFloats, [](auto x) { return airyAi(x); }>);
 }
 
 void registerProducts(OpRegistry& ops) {
