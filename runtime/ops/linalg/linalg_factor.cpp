@@ -443,17 +443,19 @@ void registerLinalgFactorOps(OpRegistry& ops) {
   add("aten::cholesky(Tensor self, bool upper=False) -> Tensor", inferCholesky, choleskyKernel, convertCholesky);
   add("aten::linalg_cholesky(Tensor self, *, bool upper=False) -> Tensor", inferCholesky, choleskyKernel,
       convertCholesky);
-  add("aten::linalg_cholesky_ex", inferCholeskyEx, choleskyExKernel);
+  add("aten::linalg_cholesky_ex", inferCholeskyEx, choleskyExKernel, convertCholeskyEx);
   add("aten::cholesky_inverse(Tensor self, bool upper=False) -> Tensor", inferCholesky, choleskyInverseKernel,
       convertCholeskyInverse);
   add("aten::cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor", inferCholeskySolve,
       choleskySolveKernel, convertCholeskySolve);
 
   add("aten::linalg_lu_factor(Tensor A, *, bool pivot=True) -> (Tensor LU, Tensor pivots)", inferLuFactor,
-      luFactorKernel);
-  add("aten::linalg_lu_factor_ex", inferLuFactorEx, luFactorExKernel<true>);
-  add("aten::_lu_with_info", inferLuFactorEx, luFactorExKernel<false>);
-  add("aten::linalg_lu(Tensor A, *, bool pivot=True) -> (Tensor P, Tensor L, Tensor U)", inferLu, luKernel);
+      luFactorKernel, [](ConvertCall& call) { convertLuFactor(call, true); });
+  add("aten::linalg_lu_factor_ex", inferLuFactorEx, luFactorExKernel<true>,
+      [](ConvertCall& call) { convertLuFactor(call, call.flag(2)); });
+  add("aten::_lu_with_info", inferLuFactorEx, luFactorExKernel<false>,
+      [](ConvertCall& call) { convertLuFactor(call, false); });
+  add("aten::linalg_lu(Tensor A, *, bool pivot=True) -> (Tensor P, Tensor L, Tensor U)", inferLu, luKernel, convertLu);
   ops.add({.schema = "aten::lu_unpack", .infer = inferLuUnpack, .kernel = luUnpackKernel, .dtypes = kAllTypes});
 
   add("aten::linalg_ldl_factor(Tensor self, *, bool hermitian=False) -> (Tensor LD, Tensor pivots)", inferLdlFactor,
@@ -462,8 +464,8 @@ void registerLinalgFactorOps(OpRegistry& ops) {
   add("aten::linalg_ldl_solve(Tensor LD, Tensor pivots, Tensor B, *, bool hermitian=False) -> Tensor", inferLdlSolve,
       ldlSolveKernel);
 
-  add("aten::linalg_qr(Tensor A, str mode=\"reduced\") -> (Tensor Q, Tensor R)", inferLinalgQr, qrKernel);
-  add("aten::qr(Tensor self, bool some=True) -> (Tensor Q, Tensor R)", inferQr, qrKernel);
+  add("aten::linalg_qr(Tensor A, str mode=\"reduced\") -> (Tensor Q, Tensor R)", inferLinalgQr, qrKernel, convertQr);
+  add("aten::qr(Tensor self, bool some=True) -> (Tensor Q, Tensor R)", inferQr, qrKernel, convertQr);
   add("aten::geqrf(Tensor self) -> (Tensor a, Tensor tau)", inferGeqrf, geqrfKernel);
   add("aten::linalg_householder_product(Tensor input, Tensor tau) -> Tensor", inferHouseholder, householderKernel);
   add("aten::orgqr(Tensor self, Tensor input2) -> Tensor", inferHouseholder, householderKernel);

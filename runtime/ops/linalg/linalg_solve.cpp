@@ -587,8 +587,8 @@ void registerLinalgSolveOps(OpRegistry& ops) {
              .traits = {Trait::OwnStrides}});
   };
   add("aten::linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor", inferSolve, solveKernel, convertSolve);
-  add("aten::linalg_solve_ex", inferSolveEx, solveExKernel);
-  add("aten::_linalg_solve_ex", inferSolveAll, solveAllKernel);
+  add("aten::linalg_solve_ex", inferSolveEx, solveExKernel, convertSolveEx);
+  add("aten::_linalg_solve_ex", inferSolveAll, solveAllKernel, convertSolveEx);
   add("aten::linalg_lu_solve", inferLuSolve<kLuSolve>, luSolveKernel<kLuSolve>);
   add("aten::lu_solve(Tensor self, Tensor LU_data, Tensor LU_pivots) -> Tensor", inferLuSolve<kOldLuSolve>,
       luSolveKernel<kOldLuSolve>);
@@ -596,17 +596,18 @@ void registerLinalgSolveOps(OpRegistry& ops) {
   add("aten::inverse(Tensor self) -> Tensor", inferInverse, inverseKernel, convertInverse);
   add("aten::linalg_inv(Tensor A) -> Tensor", inferInverse, inverseKernel, convertInverse);
   add("aten::linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)", inferInverseEx,
-      inverseExKernel);
+      inverseExKernel, convertInverseEx);
 
   add("aten::det(Tensor self) -> Tensor", inferDet, detKernel, convertDeterminant);
   add("aten::linalg_det(Tensor A) -> Tensor", inferDet, detKernel, convertDeterminant);
-  add("aten::_linalg_det(Tensor A) -> (Tensor result, Tensor LU, Tensor pivots)", inferDetAll, detAllKernel);
+  add("aten::_linalg_det(Tensor A) -> (Tensor result, Tensor LU, Tensor pivots)", inferDetAll, detAllKernel,
+      convertDeterminant);
   add("aten::slogdet(Tensor self) -> (Tensor sign, Tensor logabsdet)", inferSlogdet, slogdetKernel,
       convertSignAndLogarithm);
   add("aten::linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet)", inferSlogdet, slogdetKernel,
       convertSignAndLogarithm);
-  add("aten::_linalg_slogdet", inferSlogdetAll, slogdetAllKernel);
-  add("aten::logdet(Tensor self) -> Tensor", inferDet, logdetKernel);
+  add("aten::_linalg_slogdet", inferSlogdetAll, slogdetAllKernel, convertSignAndLogarithm);
+  add("aten::logdet(Tensor self) -> Tensor", inferDet, logdetKernel, convertLogDeterminant);
 
   add("aten::triangular_solve", inferTriangularSolve, triangularSolveKernel);
   add("aten::linalg_solve_triangular", inferSolveTriangular, solveTriangularKernel, convertSolveTriangular);

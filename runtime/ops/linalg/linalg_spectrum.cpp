@@ -1,5 +1,5 @@
 // Eigenvalues and singular values, and what follows from them: pseudo-inverse, rank, condition number.
-#include "runtime/call/kernel_call.h"
+#include "runtime/engine/layers/alone/factor_layer.h"
 #include "runtime/kernels/openblas/lapack.h"
 #include "runtime/ops/call_op.h"
 #include "runtime/ops/ops.h"
@@ -472,32 +472,66 @@ void condNamedKernel(KernelCall& call) {
   condByNorms(call, call.argument(1));
 }
 
+// ---- in engines ----
+
+// Where eigenvectors are wanted.
+void convertOptionalEigen(ConvertCall& call) {
+  call.flag(2) ? convertSymmetricEigen(call) : convertToKernel(call, "the eigenvectors are not wanted");
+}
+
+void convertFullSvd(ConvertCall& call) { convertSingularValues(call, call.flag(1) ? 'A' : 'S'); }
+void convertOptionalSvd(ConvertCall& call) {
+  call.flag(2) ? convertFullSvd(call) : convertToKernel(call, "the singular vectors are not wanted");
+}
+void convertOlderSvd(ConvertCall& call) {
+  if (!call.flag(2)) return convertToKernel(call, "the singular vectors are not wanted");
+  convertSingularValues(call, call.flag(1) ? 'S' : 'A', true);
+}
+
+// Tolerances are arguments from 1 up to `end`, then it is said whether matrices are Hermitian.
+template <size_t kEnd, bool kHasHermitian>
+void convertPinv(ConvertCall& call) {
+  for (size_t i = 1; i < kEnd; ++i)
+    if (!call.isNone(i) && !call.argument(i).isNumber()) return convertToKernel(call, "a tolerance is a tensor");
+  if constexpr (kHasHermitian)
+    if (call.flag(kEnd)) return convertToKernel(call, "the matrices are Hermitian");
+  const Tolerance t = kEnd > 2 ? toleranceArguments(call, 1) : Tolerance{number(0), toleranceArgument(call, 1)};
+  convertPseudoInverse(call, *t.absolute.data<double>(), *t.relative.data<double>());
+}
+
 }  // namespace
 
 void registerLinalgSpectrumOps(OpRegistry& ops) {
-  auto add = [&](const char* schema, InferFunction infer, KernelFunction kernel) {
-    ops.add(
-        {.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kMatrixTypes, .traits = {Trait::OwnStrides}});
+  auto add = [&](const char* schema, InferFunction infer, KernelFunction kernel, ConvertFunction convert = nullptr) {
+    ops.add({.schema = schema,
+             .infer = infer,
+             .kernel = kernel,
+             .convert = convert,
+             .dtypes = kMatrixTypes,
+             .traits = {Trait::OwnStrides}});
   };
   add("aten::linalg_eigh(Tensor self, str UPLO=\"L\") -> (Tensor eigenvalues, Tensor eigenvectors)", inferEigh,
-      eighKernel);
-  add("aten::_linalg_eigh", inferEighOptional, eighOptionalKernel);
-  add("aten::linalg_eigvalsh(Tensor self, str UPLO=\"L\") -> Tensor", inferEigvalsh, eigvalshKernel);
+      eighKernel, convertSymmetricEigen);
+  add("aten::_linalg_eigh", inferEighOptional, eighOptionalKernel, convertOptionalEigen);
+  add("aten::linalg_eigvalsh(Tensor self, str UPLO=\"L\") -> Tensor", inferEigvalsh, eigvalshKernel,
+      convertSymmetricEigen);
   add("aten::symeig", inferSymeig, symeigKernel);
-  add("aten::linalg_eig(Tensor self) -> (Tensor eigenvalues, Tensor eigenvectors)", inferEig, eigKernel<true>);
-  add("aten::linalg_eigvals(Tensor self) -> Tensor", inferEigvals, eigKernel<false>);
+  add("aten::linalg_eig(Tensor self) -> (Tensor eigenvalues, Tensor eigenvectors)", inferEig, eigKernel<true>,
+      convertEigen);
+  add("aten::linalg_eigvals(Tensor self) -> Tensor", inferEigvals, eigKernel<false>, convertEigen);
 
-  add("aten::linalg_svd", inferLinalgSvd, linalgSvdKernel);
-  add("aten::_linalg_svd", inferSvdOptional, svdOptionalKernel);
-  add("aten::linalg_svdvals(Tensor A, *, str? driver=None) -> Tensor", inferSvdvals, svdvalsKernel);
-  add("aten::svd", inferSvd, svdKernel);
+  add("aten::linalg_svd", inferLinalgSvd, linalgSvdKernel, convertFullSvd);
+  add("aten::_linalg_svd", inferSvdOptional, svdOptionalKernel, convertOptionalSvd);
+  add("aten::linalg_svdvals(Tensor A, *, str? driver=None) -> Tensor", inferSvdvals, svdvalsKernel,
+      [](ConvertCall& call) { convertSingularValues(call, 'N'); });
+  add("aten::svd", inferSvd, svdKernel, convertOlderSvd);
   add("aten::linalg_polar", inferPolar, polarKernel);
 
-  add("aten::linalg_pinv", inferPinv, pinvKernel);
+  add("aten::linalg_pinv", inferPinv, pinvKernel, convertPinv<2, true>);
   add("aten::linalg_pinv.rcond_tensor", inferPinv, pinvKernel);
-  add("aten::linalg_pinv.atol_rtol_float", inferPinvTolerances, pinvTolerancesKernel);
+  add("aten::linalg_pinv.atol_rtol_float", inferPinvTolerances, pinvTolerancesKernel, convertPinv<3, true>);
   add("aten::linalg_pinv.atol_rtol_tensor", inferPinvTolerances, pinvTolerancesKernel);
-  add("aten::pinverse", inferPinverse, pinverseKernel);
+  add("aten::pinverse", inferPinverse, pinverseKernel, convertPinv<2, false>);
   add("aten::linalg_matrix_rank", inferRank, rankKernel);
   add("aten::linalg_matrix_rank.tol_tensor", inferRank, rankKernel);
   add("aten::linalg_matrix_rank.atol_rtol_float", inferRankTolerances, rankTolerancesKernel);

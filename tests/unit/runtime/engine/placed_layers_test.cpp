@@ -1,5 +1,6 @@
 // Operators that put elements to places, join tensors, factor matrices or work on bits: which layers they become in
 // engines, and that these compute what the interpreter does; tests/ops has their values.
+#include "runtime/reference/loops/copy.h"
 #include "tests/support/engine_case.h"
 
 #include <fmt/core.h>
@@ -109,6 +110,50 @@ TEST(PlacedLayers, FactorizationsOfMatrices) {
   expectLayers("  %s : Tensor, %z : Tensor = aten::linalg_slogdet(%x)\n", "slogdet", {a, b, b}, 1e-4);
   // One matrix for all right sides.
   expectLayers("  %z : Tensor = aten::linalg_solve(%i, %y, %t)\n", "copy, solve", {a, b, positive(1, 5)}, 1e-4);
+}
+
+TEST(PlacedLayers, SpectraAndRectangularMatrices) {
+  const Tensor a = positive(20, 4), b = randn({20, 4, 2}, 1), c = randn({20, 6, 4}, 2);
+  auto expect = [&](std::string_view body, std::string_view layers) {
+    expectLayers(fmt::format("  {}\n", body), layers, {a, b, c}, 1e-4);
+  };
+  expect("%z : Tensor = aten::linalg_solve(%x, %i, %f)", "solve");
+  expect("%z : Tensor, %e : Tensor = aten::linalg_inv_ex(%x, %f)", "inverse");
+  expect("%z : Tensor, %e : Tensor = aten::linalg_cholesky_ex(%x, %t, %f)", "cholesky_ex");
+  expect("%z : Tensor, %e : Tensor = aten::linalg_solve_ex(%x, %y, %t, %f)", "solve");
+  expect("%z : Tensor, %l : Tensor, %p : Tensor, %e : Tensor = aten::_linalg_solve_ex(%x, %y, %t, %f)", "solve");
+  expectLayers("  %z : Tensor, %l : Tensor, %p : Tensor = aten::_linalg_det(%x)\n", "det", {a, b, c}, 1);
+  expect("%z : Tensor = aten::logdet(%x)", "logdet");
+  expect("%z : Tensor, %p : Tensor = aten::linalg_lu_factor(%i, %t)", "lu_factor");
+  expect("%p : Tensor, %z : Tensor, %u : Tensor = aten::linalg_lu(%i, %t)", "lu");
+  expect("%q : Tensor, %z : Tensor = aten::qr(%i, %t)", "qr");
+  expect("%z : Tensor, %r : Tensor = aten::qr(%i, %f)", "qr");
+  expect("%z : Tensor = aten::linalg_svdvals(%i, %none)", "svdvals");
+  expect("%u : Tensor, %s : Tensor, %z : Tensor = aten::linalg_svd(%i, %t, %none)", "svd");
+  expect("%u : Tensor, %s : Tensor, %z : Tensor = aten::svd(%i, %t, %t)", "svd");
+  expect("%e : float = prim::Constant[value=1.0000000000000001e-15]()\n  %z : Tensor = aten::pinverse(%i, %e)", "pinv");
+  const std::string lower = "%l : str = prim::Constant[value=\"L\"]()\n  ";
+  expect(lower + "%z : Tensor = aten::linalg_eigvalsh(%x, %l)", "eigvalsh");
+  expect(lower + "%s : Tensor, %z : Tensor = aten::linalg_eigh(%x, %l)", "eigh");
+}
+
+TEST(PlacedLayers, ElementsAreMappedByTheirFunctions) {
+  auto narrow = [](DType dtype, std::initializer_list<int64_t> values) {
+    Tensor t = Tensor::empty(DType::Int64, {static_cast<int64_t>(values.size())});
+    std::copy(values.begin(), values.end(), t.data<int64_t>());
+    return convertTensor(t, dtype);
+  };
+  for (DType dtype : {DType::UInt8, DType::Int8, DType::Int16}) {
+    const Tensor x = narrow(dtype, {100, 7, -3, 127}), y = narrow(dtype, {3, 2, 5, 100});
+    for (const char* call : {"bitwise_and(%x, %y)", "__lshift__(%x, %y)", "bitwise_not(%x)", "mul(%x, %y)",
+                             "add(%x, %y, %two)", "floor_divide(%x, %y)", "remainder(%x, %y)"})
+      expectLayers(fmt::format("  %z : Tensor = aten::{}\n", call), "map", {x, y, x}, 0);
+  }
+  const Tensor x = randn({3, 5000}, 1), y = randn({5000}, 2);
+  expectLayers("  %z : Tensor = aten::erfc(%x)\n", "map", {x, y, x}, 0);
+  expectLayers("  %t2 : Tensor = aten::t(%x)\n  %z : Tensor = aten::digamma(%t2)\n", "copy, map", {x, y, x}, 0);
+  expectLayers("  %z : Tensor = aten::copysign(%x, %y)\n", "copy, map", {x, y, x}, 0);
+  expectLayers("  %z : Tensor = aten::polygamma(%two, %x)\n", "map", {x, y, x}, 0);
 }
 
 TEST(PlacedLayers, BitsAndShifts) {
