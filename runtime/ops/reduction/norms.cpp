@@ -147,32 +147,28 @@ void runVectorNorm(KernelCall& call, double order) {
 }
 void vectorNormKernel(KernelCall& call) { runVectorNorm(call, orderArgument(call)); }
 
-// Of f32: sums of squares, magnitudes or powers of these, or the largest. None of an order that is no positive number.
-std::optional<IValue> normInNetwork(ConvertCall& call, const Tensor& x, double order, const IValue& dims,
-                                    const IValue& keep) {
+// As operators on f32 or f64: sums of powers of magnitudes, or an extreme one of these.
+IValue normInNetwork(ConvertCall& call, const Tensor& x, double order, const IValue& dims, const IValue& keep) {
   auto sum = [&](const IValue& v) { return call.compute("aten::sum.dim_IntList", {v, dims, keep, IValue()}); };
   if (order == 2) return call.compute("aten::sqrt", {sum(call.compute("aten::mul.Tensor", {x, x}))});
-  if (!(order > 0)) {
-    convertToKernel(call, "its order is not positive");
-    return std::nullopt;
+  if (order == 0) {
+    const IValue count = sum(call.compute("aten::ne.Scalar", {x, 0.0}));
+    return call.compute("aten::to.dtype", {count, static_cast<int64_t>(x.dtype()), false, false, IValue()});
   }
-  IValue magnitudes = call.compute("aten::abs", {x});
-  if (order != 1 && order != std::numeric_limits<double>::infinity()) {
-    auto power = [&](const IValue& v, double exponent) {
-      return call.compute("aten::pow.Tensor_Scalar", {v, exponent});
-    };
-    return power(sum(power(magnitudes, order)), 1 / order);
-  }
-  return order == 1 ? sum(magnitudes) : call.compute("aten::amax", {magnitudes, dims, keep});
+  const IValue magnitudes = call.compute("aten::abs", {x});
+  if (order == 1) return sum(magnitudes);
+  if (std::isinf(order)) return call.compute(order > 0 ? "aten::amax" : "aten::amin", {magnitudes, dims, keep});
+  const IValue powers = call.compute("aten::pow.Tensor_Scalar", {magnitudes, order});
+  return call.compute("aten::pow.Tensor_Scalar", {sum(powers), 1 / order});
 }
 void convertVectorNorm(ConvertCall& call) {
   Tensor x = call.tensor(0);
-  if (x.dtype() != DType::Float32 || call.spec().dtype != DType::Float32)
-    return convertToKernel(call, "an argument is not float32");
+  if ((x.dtype() != DType::Float32 && x.dtype() != DType::Float64) || call.spec().dtype != x.dtype())
+    return convertToKernel(call, "it is neither float32 nor float64, or gives another dtype");
   if (x.numel() == 0) return convertToKernel(call, "a tensor has no elements");
   const bool all = call.size() < 4 || call.isNone(2);
   IValue dims = all ? intList(Dims()) : call.argument(2), keep = call.size() < 4 ? IValue(false) : call.argument(3);
-  if (auto norm = normInNetwork(call, x, orderArgument(call), dims, keep)) call.setResult(0, *norm);
+  call.setResult(0, normInNetwork(call, x, orderArgument(call), dims, keep));
 }
 
 // ---- renorm: slices along a dimension whose norm is above maxnorm are scaled down to it ----
@@ -214,14 +210,12 @@ void convertRenorm(ConvertCall& call) {
   if (x.numel() == 0) return convertToKernel(call, "a tensor has no elements");
   Dims dims = listed(x.rank());
   dims.erase(static_cast<size_t>(call.dim(2, x.rank())));
-  auto norm = normInNetwork(call, x, call.number(1), intList(dims), true);
-  if (!norm) return;
+  const IValue norm = normInNetwork(call, x, call.number(1), intList(dims), true);
   const IValue most = call.number(3);
   IValue scaled =
       call.compute("aten::mul.Scalar",
-                   {call.compute("aten::reciprocal", {call.compute("aten::add.Scalar", {*norm, 1e-7, 1})}), most});
-  IValue factor =
-      call.compute("aten::where.ScalarOther", {call.compute("aten::gt.Scalar", {*norm, most}), scaled, 1.0});
+                   {call.compute("aten::reciprocal", {call.compute("aten::add.Scalar", {norm, 1e-7, 1})}), most});
+  IValue factor = call.compute("aten::where.ScalarOther", {call.compute("aten::gt.Scalar", {norm, most}), scaled, 1.0});
   call.setResult(0, call.compute("aten::mul.Tensor", {x, factor}));
 }
 

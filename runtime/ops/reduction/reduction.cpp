@@ -166,6 +166,32 @@ void nanMeanKernel(KernelCall& call) {
     reduceInto(in, r.dims, r.out, NanMean<float>());
 }
 
+// ---- both in engines: what is NaN is 0 in sums ----
+
+// Whether sums of the dtype that is asked for skip elements of it.
+bool skipsNanInLayers(const ConvertCall& call) {
+  const DType dtype = call.tensor(0).dtype();
+  return (dtype == DType::Float32 || dtype == DType::Float64) && call.spec().dtype == dtype &&
+         call.tensor(0).numel() > 0;
+}
+IValue sumOf(ConvertCall& call, const IValue& x, const IValue& dtype) {
+  return call.compute("aten::sum.dim_IntList", {x, call.argument(1), call.argument(2), dtype});
+}
+
+void convertNanSum(ConvertCall& call) {
+  if (!skipsNanInLayers(call)) return convertToKernel(call, "it is neither float32 nor float64, or empty");
+  const IValue x = call.argument(0), isNan = call.compute("aten::isnan", {x});
+  call.setResult(0, sumOf(call, call.compute("aten::masked_fill.Scalar", {x, isNan, 0.0}), IValue()));
+}
+
+void convertNanMean(ConvertCall& call) {
+  if (!skipsNanInLayers(call)) return convertToKernel(call, "it is neither float32 nor float64, or empty");
+  const IValue x = call.argument(0), isNan = call.compute("aten::isnan", {x});
+  const IValue sum = sumOf(call, call.compute("aten::masked_fill.Scalar", {x, isNan, 0.0}), IValue());
+  const IValue count = sumOf(call, call.compute("aten::logical_not", {isNan}), IValue());
+  call.setResult(0, call.compute("aten::div.Tensor", {sum, count}));
+}
+
 // ---- prod ----
 
 // Floats are multiplied in double.
@@ -371,6 +397,7 @@ void registerReductionOps(OpRegistry& ops) {
   ops.add({.schema = "aten::nansum",
            .infer = inferNanSum,
            .kernel = sumKernel<true>,
+           .convert = convertNanSum,
            .dtypes = kAllTypes,
            .cost = Cost::Reduction});
   for (auto schema : {"aten::mean", "aten::mean.dim"})
@@ -381,7 +408,11 @@ void registerReductionOps(OpRegistry& ops) {
              .dtypes = kAllTypes,
              .traits = {Trait::RoundsOnce},
              .cost = Cost::Reduction});
-  ops.add({.schema = "aten::nanmean", .infer = inferNanMean, .kernel = nanMeanKernel, .cost = Cost::Reduction});
+  ops.add({.schema = "aten::nanmean",
+           .infer = inferNanMean,
+           .kernel = nanMeanKernel,
+           .convert = convertNanMean,
+           .cost = Cost::Reduction});
   for (auto schema : {"aten::prod", "aten::prod.dim_int"})
     ops.add({.schema = schema,
              .infer = inferSum,

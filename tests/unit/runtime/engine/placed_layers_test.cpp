@@ -156,6 +156,17 @@ TEST(PlacedLayers, ElementsAreMappedByTheirFunctions) {
   expectLayers("  %z : Tensor = aten::polygamma(%two, %x)\n", "map", {x, y, x}, 0);
 }
 
+TEST(PlacedLayers, SumsThatSkipNanAndNormsOfAnyOrder) {
+  const Tensor x = randn({3, 500}, 1);
+  const std::string dims = "  %d : int[] = prim::ListConstruct(%one)\n  %p : float = prim::Constant[value=3.]()\n";
+  auto expect = [&](std::string_view call, std::string_view layers) {
+    expectLayers(dims + fmt::format("  %z : Tensor = aten::{}\n", call), layers, {x, x, x}, 1e-4);
+  };
+  expect("nansum(%x, %d, %f, %none)", "pointwise, pointwise+sum");
+  expect("linalg_vector_norm(%x, %p, %d, %f, %none)", "pointwise of 3+sum, pointwise");
+  expect("linalg_vector_norm(%x, %zero, %d, %f, %none)", "pointwise, sum, convert");
+}
+
 TEST(PlacedLayers, BitsAndShifts) {
   const Tensor x = integers({4}, {5, -3, int64_t{1} << 40, 7}), y = integers({4}, {1, 2, 70, -1});
   for (const char* op : {"bitwise_and", "bitwise_or", "bitwise_xor", "__lshift__", "__rshift__"})
