@@ -253,7 +253,11 @@ std::string settingProblem(std::string_view text, char separator) {
     NearestName nearest(name);
     for (const CompileSetting& known : kSettings)
       if (known.set) nearest.consider(known.name);
-    return fmt::format("there is no setting '{}'{}", spelled(name), meant(nearest, spelled(nearest.name())));
+    std::string known;
+    for (const CompileSetting& other : kSettings)
+      if (other.set) known += (known.empty() ? "" : ", ") + spelled(other.name);
+    return fmt::format("there is no setting '{}'{}", spelled(name),
+                       nearest.found() ? meant(nearest, spelled(nearest.name())) : "; there are " + known);
   }
   if (s->value.empty()) return spelled(name) + " takes no value";
   const bool isChoice = s->value.find('|') != std::string_view::npos;

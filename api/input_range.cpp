@@ -146,6 +146,24 @@ std::optional<InputRange> parseInputRange(std::string_view text) {
   return range;
 }
 
+std::string sizesFault(std::string_view text) {
+  const size_t equal = text.find('=');
+  std::string_view sizes = text.substr(equal == std::string_view::npos ? 0 : equal + 1);
+  sizes = sizes.substr(0, sizes.find(':'));
+  for (std::string_view dim : dimensionsOf(sizes)) {
+    if (dim == "?" || dim == "*" || dim == "-1" || dim == "None")
+      return fmt::format("a size that is not fixed needs its least and its most, such as 1..8 in place of {}", dim);
+    const size_t dots = dim.find("..");
+    if (dots == std::string_view::npos) continue;
+    const std::optional<int64_t> least = readSize(dim.substr(0, dots)), most = readSize(dim.substr(dots + 2));
+    if (least && most && *least > *most) return fmt::format("{} is more than {}", *least, *most);
+    if ((least && dim.size() == dots + 2) || (most && dots == 0))
+      return fmt::format("{} has no {}, which it needs", dim, least ? "most" : "least");
+  }
+  const bool isCapital = sizes.find_first_not_of("0123456789.xX") == std::string_view::npos;
+  return isCapital && sizes.find('X') != std::string_view::npos ? "sizes are joined by x, not by X" : "";
+}
+
 std::string rangeSizesText(const InputRange& range) {
   std::string out;
   for (size_t d = 0; d < range.most.size(); ++d) {

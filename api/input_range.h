@@ -21,6 +21,8 @@ struct InputRange {
 };
 // Reads NAME=DIMxDIM...[:dtype], where DIM is N or LEAST..MOST; nothing if it is malformed.
 std::optional<InputRange> parseInputRange(std::string_view text);
+// What is wrong with the first size of a text that is malformed; empty: nothing that could be said.
+std::string sizesFault(std::string_view text);
 // The text that parseInputRange() reads.
 std::string inputRangeText(const InputRange& range);
 // The same without the name and the dtype: "1..8x3x224x224".

@@ -635,17 +635,39 @@ std::string otherDTypes(std::span<const ValueInfo> wanted, std::span<const IValu
   return join(out, "; ", [](const std::string& text) { return text; });
 }
 
+// "input %x is float64": of types that say nothing, what arrays of NumPy are unless they are made to be others. It is
+// told where a run finds two dtypes that do not go together.
+std::string doublesOf(std::span<const ValueInfo> wanted, std::span<const IValue> inputs) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < std::min(wanted.size(), inputs.size()); ++i)
+    if (wanted[i].type->isTensor() && wanted[i].type->tensor().dtype == DType::Undefined && inputs[i].isTensor() &&
+        inputs[i].tensorImpl() && inputs[i].tensorImpl()->dtype() == DType::Float64)
+      names.push_back("%" + wanted[i].name);
+  if (names.empty()) return "";
+  const bool isOne = names.size() == 1;
+  return fmt::format(
+      "{} {} {} float64, as arrays of NumPy are by themselves, and the model computes with another dtype: "
+      "give {} as float32",
+      isOne ? "input" : "inputs", join(names, ", ", [](const std::string& name) { return name; }), isOne ? "is" : "are",
+      isOne ? "it" : "them");
+}
+
 // Runs, and adds that to what it reports.
 template <class F>
 Result<std::vector<IValue>> toldOfDTypes(std::span<const ValueInfo> wanted, std::span<const IValue> inputs,
                                          Diagnostics& diagnostics, const F& run) {
   const std::string dtypes = otherDTypes(wanted, inputs);
-  if (dtypes.empty()) return run(diagnostics);
+  const std::string doubles = doublesOf(wanted, inputs);
+  if (dtypes.empty() && doubles.empty()) return run(diagnostics);
   Diagnostics own(0);
   Result<std::vector<IValue>> out = run(own);
   for (const Diagnostic& d : own.list()) {
     Diagnostic& kept = diagnostics.add(d);
-    if (kept.severity == Severity::Error && kept.kind == ErrorKind::Model) kept.note(dtypes);
+    if (kept.severity != Severity::Error || kept.kind != ErrorKind::Model) continue;
+    if (!dtypes.empty()) kept.note(dtypes);
+    const bool isOfDTypes =
+        kept.message.find("scalar type") != std::string::npos || kept.message.find("dtype") != std::string::npos;
+    if (!doubles.empty() && isOfDTypes) kept.note(doubles);
   }
   return out;
 }

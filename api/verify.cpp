@@ -179,6 +179,11 @@ class EngineVerifier : public SegmentCalls {
                            Diagnostics& diagnostics) {
     Result<Method> method = module_.prepare(diagnostics, "forward", this);
     if (!method) return Failed{};
+    const Graph* graph = module_.findGraph("forward", diagnostics);
+    if (graph)
+      forEachNode(*graph, [&](const Node* n) {
+        if (n->kind() == sym::Engine) checkOf(*n);
+      });
     Result<std::vector<IValue>> reference = method->run(deepCopy(inputs), diagnostics, options_.run);
     if (!reference) return Failed{};
     if (!wanted) wanted = deepCopy(*reference);

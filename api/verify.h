@@ -61,7 +61,7 @@ struct VerifyOptions {
 };
 
 struct VerifyReport {
-  std::vector<EngineCheck> engines;  // in the order of the first calls
+  std::vector<EngineCheck> engines;  // in the order of the graph; some are never called
   Difference outputs;                // of the whole method, against the module as it was given to be compiled
   std::optional<Blame> blame;
   std::shared_ptr<const Module> compiled;  // has the nodes

@@ -1,4 +1,5 @@
 // tscompile._core: what Python's tscompile is made of.
+#include "api/binding/calibrate.h"
 #include "api/binding/foreign_operators.h"
 #include "api/binding/foreign_texts.h"
 #include "api/binding/load_bytes.h"
@@ -7,6 +8,9 @@
 #include "api/compile_settings.h"
 #include "api/engine_file.h"
 #include "api/forgotten_weights.h"
+#include "api/input_range.h"
+#include "api/named_inputs.h"
+#include "api/value_text.h"
 #include "ir/support/quantities.h"
 #include "ir/support/text.h"
 #include "ir/values/error.h"
@@ -15,6 +19,7 @@
 #include "python/core/tensors.h"
 #include "python/core/texts.h"
 #include "python/core/values.h"
+#include "runtime/engine/network/tactics.h"
 #include "runtime/registry.h"
 
 #include <algorithm>
@@ -262,22 +267,90 @@ PyModule loadMemory(nb::bytes bytes, const std::string& name, const Texts& weigh
   return made(std::move(*module), said, name);
 }
 
-CompileSpec specOf(const std::string& method, const Texts& inputs, const Texts& settings) {
+// Settings are texts, all but inputs that become constants.
+void applyAll(CompileSpec& spec, const Texts& settings) {
+  for (const std::string& setting : settings)
+    if (!applySetting(spec, setting)) throw nb::value_error(settingProblem(setting, '_').c_str());
+}
+
+// Inputs that become constants: by name, values as a call takes them, or a text as the command line does.
+void bindInputs(const PyModule& m, CompileSpec& spec, nb::dict bound) {
+  const Graph* entry = m.module.graph(spec.lowering.method);
+  if (!entry || bound.size() == 0) return;  // that there is no such method is told where it is compiled
+  const std::vector<ValueInfo> inputs = inputsOf(*entry);
+  for (auto [key, given] : bound) {
+    const std::string name = nb::cast<std::string>(key);
+    const size_t at = findInput(inputs, name);
+    if (at == kNoInput) throw nb::value_error(("bind: " + noInputText(name, inputs)).c_str());
+    const ValueInfo& input = inputs[at];
+    IValue value = fromPython(given, input.type);
+    if (value.isString() && !isInstance(value, withoutRefinement(input.type))) {
+      Diagnostics diagnostics;
+      Result<IValue> read = parseValueText(value.toString(), "bind '" + name + "'", diagnostics, input.type, {});
+      if (!read) raise(diagnostics, m.name);
+      value = std::move(*read);
+    }
+    if (!isInstance(value, withoutRefinement(input.type)))
+      throw nb::type_error(("bind: input '" + name + "' takes " + typeText(withoutRefinement(input.type)) + ", not " +
+                            typeText(withoutRefinement(dynamicType(value))))
+                               .c_str());
+    spec.lowering.arguments["bind:" + input.name] = std::move(value);
+  }
+}
+
+CompileSpec specOf(const PyModule& m, const std::string& method, const Texts& inputs, const Texts& settings,
+                   nb::dict bound) {
   CompileSpec out;
   out.lowering.method = method;
   for (const std::string& input : inputs)
-    if (!addInputRange(input, out))
-      throw nb::value_error(("'" + input + "' is no size of an input, such as x=1..8x3x224x224:f32").c_str());
-  for (const std::string& setting : settings)
-    if (!applySetting(out, setting)) throw nb::value_error(settingProblem(setting, '_').c_str());
+    if (!addInputRange(input, out)) {
+      const std::string fault = sizesFault(input);
+      throw nb::value_error(
+          ("'" + input + "' is no size of an input, such as x=1..8x3x224x224:f32" + (fault.empty() ? "" : ": " + fault))
+              .c_str());
+    }
+  applyAll(out, settings);
+  bindInputs(m, out, bound);
   return out;
 }
 
-PyModule compiled(const PyModule& m, const std::string& method, const Texts& inputs, const Texts& settings) {
-  const CompileSpec spec = specOf(method, inputs, settings);
+// Runs what was compiled in f32 on examples, pairs of arguments by position and by name.
+bool runExamples(const PyModule& m, const Method& method, nb::list examples, const CompileSpec& spec,
+                 Diagnostics& diagnostics) {
+  nb::gil_scoped_acquire lock;
+  InterruptScope interrupts;
+  RunOptions options = optionsOf({});
+  options.threads = spec.engine.threads;
+  options.interrupt = interrupts.flag();
+  const PyMethod called{method, CallInputs(method.inputs(), m.module.defaults(spec.lowering.method)), m.name, {}};
+  for (nb::handle example : examples) {
+    const std::vector<IValue> inputs = inputsOf(called, example[0], example[1]);
+    nb::gil_scoped_release unlocked;
+    if (!called.method.run(inputs, diagnostics, options)) return false;
+  }
+  return true;
+}
+
+// How the engines of this spec are calibrated; null: they are not.
+std::shared_ptr<Calibration> calibrationOf(const CompileSpec& spec, nb::list examples, const std::string& method) {
+  if (method != "minmax" && method != "entropy")
+    throw nb::value_error(("calibration takes one of minmax, entropy, not '" + method + "'").c_str());
+  if (examples.size() == 0) return nullptr;
+  if (spec.engine.precision != DType::Int8) throw nb::value_error("calibrate goes with precision='int8'");
+  auto out = std::make_shared<Calibration>();
+  out->method = method == "entropy" ? Calibration::Method::Entropy : Calibration::Method::MinMax;
+  return out;
+}
+
+PyModule compiled(const PyModule& m, const std::string& method, const Texts& inputs, const Texts& settings,
+                  nb::dict bound, nb::list examples, const std::string& calibrationMethod) {
+  CompileSpec spec = specOf(m, method, inputs, settings, bound);
+  const std::shared_ptr<Calibration> calibration = calibrationOf(spec, examples, calibrationMethod);
   Diagnostics diagnostics;
-  Result<Module> out = alone(m, [&] {
+  const auto runAll = [&](const Method& f32) { return runExamples(m, f32, examples, spec, diagnostics); };
+  Result<Module> out = alone(m, [&]() -> Result<Module> {
     const std::vector<std::string> given = m.module.unusedWeights();
+    if (calibration && !calibrateBy(runAll, m.module, calibration, spec, diagnostics)) return Failed{};
     Result<Module> compiled = m.module.compiled(spec, diagnostics);
     if (!compiled && m.module.unusedWeights().size() == given.size()) summarizeForgotten(m.path, given, diagnostics);
     return compiled;
@@ -299,8 +372,9 @@ void build(const PyModule& m, const std::string& folder, const std::string& conf
     raise(diagnostics, m.name);
 }
 
-std::string partitionOf(const PyModule& m, const std::string& method, const Texts& inputs, const Texts& settings) {
-  const CompileSpec spec = specOf(method, inputs, settings);
+std::string partitionOf(const PyModule& m, const std::string& method, const Texts& inputs, const Texts& settings,
+                        nb::dict bound) {
+  const CompileSpec spec = specOf(m, method, inputs, settings, bound);
   Diagnostics diagnostics;
   Result<std::string> out = alone(m, [&] { return partitionJson(m.module, spec, diagnostics); });
   if (!out) raise(diagnostics, m.name);
@@ -308,8 +382,8 @@ std::string partitionOf(const PyModule& m, const std::string& method, const Text
 }
 
 std::string explain(const PyModule& m, const std::string& node, const std::string& method, const Texts& inputs,
-                    const Texts& settings) {
-  const CompileSpec spec = specOf(method, inputs, settings);
+                    const Texts& settings, nb::dict bound) {
+  const CompileSpec spec = specOf(m, method, inputs, settings, bound);
   Diagnostics diagnostics;
   Result<std::string> out = alone(m, [&] { return explainJson(m.module, spec, node, diagnostics); });
   if (!out) raise(diagnostics, m.name);
@@ -396,6 +470,10 @@ void addModules(nb::module_& m) {
       .def("build", build)
       .def("partition", partitionOf)
       .def("explain", explain);
+  m.def("check_settings", [](const Texts& settings) {
+    CompileSpec spec;
+    applyAll(spec, settings);
+  });
   m.def("load_path", loadPath);
   m.def("load_memory", loadMemory);
   m.def("has_operator", hasOperator);

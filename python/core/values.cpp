@@ -112,7 +112,11 @@ IValue fromPython(nb::handle h, TypePtr expected, int depth) {
   if (PyDict_Check(o)) return dictFrom(nb::steal(PyDict_Items(o)), expected, depth);
   if (PyComplex_Check(o)) return std::complex<double>(PyComplex_RealAsDouble(o), PyComplex_ImagAsDouble(o));
   // NumPy's numbers have the buffer protocol as well.
-  if (wantsBool(expected) && PyNumber_Check(o)) return PyObject_IsTrue(o) == 1;
+  if (wantsBool(expected) && PyNumber_Check(o)) {
+    const int isTrue = PyObject_IsTrue(o);
+    if (isTrue >= 0) return isTrue == 1;
+    PyErr_Clear();  // an array of several, which does not fit: it is told by name
+  }
   if (wantsNumber(expected) && PyIndex_Check(o)) {
     nb::object number = nb::steal(PyNumber_Index(o));
     if (number.is_valid()) return intOf(number.ptr());
@@ -120,8 +124,8 @@ IValue fromPython(nb::handle h, TypePtr expected, int depth) {
   }
   if (wantsNumber(expected) && PyNumber_Check(o)) {
     nb::object number = nb::steal(PyNumber_Float(o));
-    if (!number.is_valid()) throw nb::python_error();
-    return PyFloat_AsDouble(number.ptr());
+    if (number.is_valid()) return PyFloat_AsDouble(number.ptr());
+    PyErr_Clear();
   }
   if (!PyBytes_Check(o) && !PyByteArray_Check(o))
     if (std::optional<Tensor> t = tensorOf(o)) return *t;

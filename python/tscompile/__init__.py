@@ -92,7 +92,28 @@ def _is_one(inputs: Any) -> bool:
     """Whether it is what one input is like, not a list of such: an array, an Input, a text, or dimensions."""
     if isinstance(inputs, (Input, str)) or (hasattr(inputs, "shape") and hasattr(inputs, "dtype")):
         return True
-    return isinstance(inputs, (list, tuple)) and any(isinstance(d, int) for d in inputs)
+    return (
+        isinstance(inputs, (list, tuple))
+        and any(isinstance(d, int) for d in inputs)
+        and all(isinstance(d, int) or (isinstance(d, (list, tuple)) and len(d) == 2) for d in inputs)
+    )
+
+
+def _is_tensor(type: str) -> bool:
+    return type.removesuffix("?").split("(")[0] in _TENSOR_TYPES
+
+
+def _no_sizes(name: str, given: Any, method: Method) -> ValueError | None:
+    """What is wrong with a number or None as the sizes of an input."""
+    if given is not None and not isinstance(given, (bool, int, float)):
+        return None
+    type = next((i["type"] for i in method.inputs if i["name"] == name), "Tensor")
+    if _is_tensor(type):
+        return ValueError(f"sizes of input '{name}' are dimensions, such as (1, 3, 224, 224), or an array, not {given!r}")
+    return ValueError(
+        f"input '{name}' is {type} and has no shape: without it, it stays an input, and bind={{{name!r}: {given!r}}} makes it "
+        "a constant"
+    )
 
 
 def _full_name(name: str, method: Method) -> str:
@@ -115,12 +136,21 @@ def _ranges(inputs: Any, method: Method) -> tuple[list[str], list[str]]:
         types = {i["name"]: i["type"] for i in method.inputs}
         tensors = [name for name, type in types.items() if type.split("(")[0] in _TENSOR_TYPES]
         if len(given) > len(tensors):  # those that may be left out, too
-            tensors = [name for name, type in types.items() if type.removesuffix("?").split("(")[0] in _TENSOR_TYPES]
+            tensors = [name for name, type in types.items() if _is_tensor(type)]
+        others = [name for name in types if name not in tensors]
+        number = next((g for g in given if isinstance(g, (bool, int, float))), None)
+        if number is not None and others:
+            raise ValueError(
+                f"{number!r} has no shape: sizes are given for tensors alone, which are {', '.join(tensors)}; "
+                f"bind={{{others[0]!r}: {number!r}}} makes an input a constant"
+            )
         if len(given) > len(tensors):
             raise ValueError(f"the method has {len(tensors)} inputs that are tensors, and sizes were given for {len(given)}")
         named = list(zip(tensors, given))
     ranges, settings = [], []
     for name, value in named:
+        if wrong := _no_sizes(name, value, method):
+            raise wrong
         value = _as_input(value)
         if isinstance(value, str):
             ranges.append(value if "=" in value else f"{name}={value}")
@@ -147,6 +177,39 @@ def _settings(settings: Mapping[str, Any]) -> list[str]:
                 out.append(key)
             elif v is not False and v is not None:
                 out.append(f"{key}={v}")
+    return out
+
+
+def _bound(given: Mapping[str, Any] | str | Iterable[str] | None) -> dict[str, Any]:
+    """Inputs that become constants, by name; a text is as the command line has it, "length=24"."""
+    if given is None or isinstance(given, Mapping):
+        return dict(given or {})
+    out = {}
+    for text in [given] if isinstance(given, str) else given:
+        name, equal, value = text.partition("=") if isinstance(text, str) else ("", "", "")
+        if not equal:
+            raise ValueError(f"bind takes a dict of values by the names of inputs, not {given!r}")
+        out[name] = value
+    return out
+
+
+def _examples(given: Any) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
+    """Arguments by position and by name, of each call."""
+    if given is None:
+        return []
+    if isinstance(given, (str, bytes, os.PathLike, Mapping)) or (hasattr(given, "shape") and hasattr(given, "dtype")):
+        raise TypeError(
+            "calibrate takes a list of example inputs: arrays, tuples of arguments, or dicts by name, not "
+            + ("a path" if isinstance(given, (str, bytes, os.PathLike)) else f"one {type(given).__name__}")
+        )
+    out: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+    for example in given:
+        if isinstance(example, Mapping):
+            out.append(((), dict(example)))
+        else:
+            out.append((tuple(example) if isinstance(example, (tuple, list)) else (example,), {}))
+    if not out:
+        raise ValueError("calibrate holds no example inputs")
     return out
 
 
@@ -209,26 +272,54 @@ class Module:
         """Calls that go on where the last one ended: each sees what those before wrote to buffers and attributes."""
         return Session(self)
 
-    def compile(self, inputs: Any = None, *, method: str = "forward", **settings: Any) -> Engine:
+    def compile(
+        self,
+        inputs: Any = None,
+        *,
+        method: str = "forward",
+        bind: Mapping[str, Any] | str | Iterable[str] | None = None,
+        calibrate: Iterable[Any] | None = None,
+        calibration: str = "minmax",
+        **settings: Any,
+    ) -> Engine:
         """A method with engines for all that engines can take.
 
         `inputs`: sizes of the tensors in order, or by name in a dict: arrays, tuples of dimensions, Input, or texts such
         as "1..8x3x224x224:f32"; one of them alone is that of the first. Without them engines adapt to what comes.
-        `settings` are the options of the command line's compile: precision="f16", min_block_size=5,
-        torch_executed_op=["aten::relu"].
+        `bind` makes constants of inputs: {"length": 24}. `calibrate` are example inputs for precision="int8", from which
+        fixed grids of the values between layers are found: arrays, tuples of arguments, or dicts by name; `calibration`
+        is "minmax" or "entropy". `settings` are settings of the command line's compile: precision="f16",
+        min_block_size=5, torch_executed_op=["aten::relu"].
         """
-        ranges, more = _ranges(inputs, self.method(method)) if inputs is not None else ([], [])
-        return Engine(self._core.compile(method, ranges, more + _settings(settings)))
+        given = self._given(inputs, method, settings, bind)
+        return Engine(self._core.compile(*given, _examples(calibrate), calibration))
 
-    def partition(self, inputs: Any = None, *, method: str = "forward", **settings: Any) -> Partition:
+    def _given(self, inputs: Any, method: str, settings: Mapping[str, Any], bind: Any) -> tuple[Any, ...]:
+        ranges, more = _ranges(inputs, self.method(method)) if inputs is not None else ([], [])
+        return method, ranges, more + _settings(settings), _bound(bind)
+
+    def partition(
+        self,
+        inputs: Any = None,
+        *,
+        method: str = "forward",
+        bind: Mapping[str, Any] | str | Iterable[str] | None = None,
+        **settings: Any,
+    ) -> Partition:
         """How compile() would cut the method."""
-        ranges, more = _ranges(inputs, self.method(method)) if inputs is not None else ([], [])
-        return Partition(self._core.partition(method, ranges, more + _settings(settings)))
+        return Partition(self._core.partition(*self._given(inputs, method, settings, bind)))
 
-    def explain(self, node: str, inputs: Any = None, *, method: str = "forward", **settings: Any) -> dict[str, Any]:
+    def explain(
+        self,
+        node: str,
+        inputs: Any = None,
+        *,
+        method: str = "forward",
+        bind: Mapping[str, Any] | str | Iterable[str] | None = None,
+        **settings: Any,
+    ) -> dict[str, Any]:
         """Where nodes run and why: "%value", or "aten::operator" for all of them."""
-        ranges, more = _ranges(inputs, self.method(method)) if inputs is not None else ([], [])
-        return json.loads(self._core.explain(node, method, ranges, more + _settings(settings)))
+        return json.loads(self._core.explain(node, *self._given(inputs, method, settings, bind)))
 
     def profile(self, *args: Any, runs: int = 0, threads: int = 0, method: str = "forward", **named: Any) -> dict[str, Any]:
         """Runs it on these inputs, as often as fits in a second or `runs` times, and tells where the time goes."""
@@ -327,6 +418,24 @@ def load(
         raise TypeError(f"load() takes a path, a text or bytes, not {given}; compile() takes modules of PyTorch")
     return Engine(core) if core.is_compiled else Module(core)
 
+
+def _torch_function(
+    cls: Any, function: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+) -> Any:
+    """Functions of PyTorch take results as tensors of theirs, over the same memory."""
+    import torch
+
+    def theirs(value: Any) -> Any:
+        if isinstance(value, Tensor):
+            return torch.from_dlpack(value)
+        if type(value) in (list, tuple):
+            return type(value)(theirs(v) for v in value)
+        return value
+
+    return function(*theirs(tuple(args)), **{k: theirs(v) for k, v in (kwargs or {}).items()})
+
+
+Tensor.__torch_function__ = classmethod(_torch_function)  # type: ignore[attr-defined]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 

@@ -580,4 +580,8 @@ def backend(graph: torch.fx.GraphModule, examples: Sequence[Any], **options: Any
     """The backend "tscompile" of torch.compile. `options` are the settings of Module.compile."""
     settings = dict(options.get("options") or {})
     settings.update({k: v for k, v in options.items() if k not in ("options", "mode")})
+    # What is misspelled would leave all graphs in PyTorch.
+    tscompile._core.check_settings(
+        tscompile._settings({k: v for k, v in settings.items() if k not in ("method", "bind", "calibrate", "calibration")})
+    )
     return _Compiled(graph, examples, settings)

@@ -5,6 +5,7 @@
 """
 import contextlib
 import gc
+import importlib.util
 import io
 import json
 import os
@@ -286,6 +287,74 @@ class Models(unittest.TestCase):
         for inputs in (x, (3, 5), ((3, 3), 5), "3x5", tscompile.Input((3, 5))):
             with self.assertRaises(tscompile.ModelError):
                 model.compile(inputs)(np.ones((4, 5), np.float32), 2)
+
+    def test_binds_inputs_that_are_no_tensors(self):
+        model = tscompile.load(GRAPH)
+        x = np.ones((3, 5), np.float32)
+        for bind in ({"scale": 2.0}, {"scale": np.float32(2)}, "scale=2.", ["scale=2."]):
+            engine = model.compile([x], bind=bind, min_block_size=1)
+            np.testing.assert_allclose(np.asarray(engine(x)), expected(x, 2), rtol=1e-5)
+        self.assertEqual(model.partition([x], bind={"scale": 2.0}, min_block_size=1).coverage, 1)
+        self.assertTrue(model.explain("aten::mul", [x], bind={"scale": 2.0})["nodes"])
+        for bind, error, message in (
+            ({"scal": 2.0}, ValueError, "has no input 'scal', did you mean 'scale'"),
+            ({"scale": [1]}, TypeError, "input 'scale' takes float, not int"),
+            ("scale", ValueError, "bind takes a dict"),
+        ):
+            with self.assertRaisesRegex(error, message):
+                model.compile([x], bind=bind)
+
+    def test_calibrates_on_examples(self):
+        archive = os.path.join(ROOT, "samples", "models", "lenet_archive", "model.pt")
+        model = tscompile.load(archive)
+        x = np.random.default_rng(0).standard_normal((1, 1, 32, 32), dtype=np.float32)
+        name = model.inputs[0]["name"]
+        plain = model.compile([x], precision="int8")(x).numpy()
+        for calibration in ("minmax", "entropy"):
+            engine = model.compile([x], precision="int8", calibrate=[x, (x,), {name: x}], calibration=calibration)
+            self.assertLess(np.abs(engine(x).numpy() - model(x).numpy()).max(), 0.1)
+        self.assertFalse(np.array_equal(model.compile([x], precision="int8", calibrate=[x])(x).numpy(), plain))
+        for settings, error, message in (
+            ({"calibrate": [x]}, ValueError, "calibrate goes with precision='int8'"),
+            ({"calibrate": "x.npy", "precision": "int8"}, TypeError, "not a path"),
+            ({"calibrate": x, "precision": "int8"}, TypeError, "not one ndarray"),
+            ({"calibrate": [], "precision": "int8"}, ValueError, "no example"),
+            ({"calibrate": [x], "precision": "int8", "calibration": "kl"}, ValueError, "one of minmax, entropy"),
+            ({"calibrate": [{"imag": x}], "precision": "int8"}, TypeError, "has no input 'imag'"),
+        ):
+            with self.assertRaisesRegex(error, message):
+                model.compile([x], **settings)
+
+    @unittest.skipUnless(importlib.util.find_spec("torch"), "no PyTorch here")
+    def test_functions_of_pytorch_take_results(self):
+        import torch
+        y = identity("Tensor")(torch.tensor([[1.0, 2.0]]))
+        self.assertIsInstance(y, tscompile.Tensor)
+        self.assertAlmostEqual(float(torch.softmax(y, -1)[0, 1]), 0.7310586, places=6)
+        self.assertEqual(torch.cat([y, torch.ones(1, 2)]).tolist(), [[1, 2], [1, 1]])
+        if not hasattr(torch, "compile"):
+            return
+        from tscompile import torch_backend
+        with self.assertRaisesRegex(ValueError, "no setting 'precison', did you mean 'precision'"):
+            torch_backend.backend(None, [], options={"precison": "int8"})
+
+    def test_errors_name_the_input(self):
+        model = tscompile.load(GRAPH)
+        x = np.ones((3, 5), np.float32)
+        with self.assertRaisesRegex(tscompile.InputError, "scale"):
+            model(x, x)
+        for flags in (identity("bool"), identity("int")):
+            with self.assertRaisesRegex(tscompile.InputError, "%x"):
+                flags(x)
+        for inputs, message in (
+            ([x, 24], "24"),
+            ({"x.1": x, "scale": 24}, "input 'scale' is float and has no shape.*bind="),
+            ({"x.1": 24}, "sizes of input 'x.1' are dimensions"),
+        ):
+            with self.assertRaisesRegex(ValueError, message):
+                model.compile(inputs)
+        with self.assertRaisesRegex(ValueError, "no setting 'timing_cache'; there are .*precision"):
+            model.compile(timing_cache="x")
 
     def test_the_source_of_an_engine(self):
         archive = os.path.join(ROOT, "samples", "models", "lenet_archive", "model.pt")
@@ -606,7 +675,7 @@ class Document(unittest.TestCase):
                         exec(block, names)
             finally:
                 os.chdir(here)
-        self.assertEqual(len(blocks), 7)
+        self.assertEqual(len(blocks), 8)
         self.assertEqual(np.asarray(names["engine"](names["x"])).argmax(), 7)
         self.assertIn(str(names["model"].inputs).replace("'", '"'), text)
 

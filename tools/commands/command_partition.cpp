@@ -374,7 +374,7 @@ VerbSpec explainCommand() {
           .argumentRequired = true,
           .argumentRepeats = true,
           .details = "Example:\n  tscompile explain model.ir %12 aten::lgamma\n",
-          .options = partitioningOptions(),
+          .options = partitioningOptions() + OptionSpecs{bindOption()},
           .command = runExplain};
 }
 

@@ -1,4 +1,5 @@
 // `tscompile verify`: engines against the interpreter.
+#include "api/compile_settings.h"
 #include "api/engine_file.h"
 #include "api/forgotten_weights.h"
 #include "api/verify.h"
@@ -173,6 +174,25 @@ void tellOfDtypes(const Module& module, const CompileSpec& spec, Session& sessio
   for (const Diagnostic& note : said.list().front().notes) session.diagnostics.remark({}, note.message);
 }
 
+// Engines of other precisions round more than tolerances for float32 let pass, and the graph of an engine file has the
+// weights that it was compiled with.
+void tellOfPrecision(const Module& module, const CompileSpec& spec, const VerifyReport& report,
+                     const VerifyCommand& command, Session& session) {
+  const EngineInfo* info = module.engineInfo();
+  const DType precision = info ? info->precision : spec.engine.precision;
+  if (precision == DType::Float32 || !command.expected.empty()) return;
+  if (info)
+    session.note(
+        fmt::format("the differences are from the graph of the engine file, as the interpreter computes it; those "
+                    "from the model before {} are told by --expect, or verify MODEL --precision {}",
+                    precisionName(precision), precisionName(precision)));
+  if (command.checkThreshold && !report.passed())
+    session.note(
+        fmt::format("{} rounds more than tolerances for f32 let pass: --no-threshold-check tells the differences "
+                    "alone, and --rtol and --atol are tolerances of yours",
+                    precisionName(precision)));
+}
+
 // What the engines compute against values from elsewhere.
 int verifyExpected(const VerifyReport& report, const VerifyCommand& command, std::span<const IValue> inputs,
                    const VerifyOptions& verify, Session& session) {
@@ -194,7 +214,7 @@ static int runVerify(const Options& options, Session& session) {
   if (command.bisect && !command.expected.empty())
     throw UsageError{"--bisect goes without --expect: what is expected is known of the outputs alone"};
   CompileSpec spec = compileSpecOf(options.partition, session);
-  Result<Module> module = loadForPartition(options, spec, session);
+  Result<Module> module = loadForPartition(options, spec, session, "--input");
   if (!module) return session.finish();
   if (const EngineInfo* info = module->engineInfo()) {
     checkOptionEffects(options, *module);
@@ -238,6 +258,7 @@ static int runVerify(const Options& options, Session& session) {
   session.progress.end();
   if (const Difference& d = report->outputs; d.numbers > 1 && d.signal == 0)
     session.note("all numbers that it returns are 0: they tell nothing of what was computed");
+  tellOfPrecision(*module, sized, *report, command, session);
   if (std::ranges::none_of(report->engines, [](const EngineCheck& e) { return e.planned + e.cut > 0; }))
     session.note("no engine ran: the interpreter was compared with itself");
   removeAt(*inputs, bound);

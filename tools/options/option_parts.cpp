@@ -222,6 +222,8 @@ OptionSpec settingOption(std::string_view name, const std::string& aliases) {
             if (s.set(o.partition.spec, unnamed ? "0=" + v : v)) return;
             UsageError error{option + " takes " + std::string(s.takes) + ", not '" + abbreviate(v, 80) + "'"};
             if (option.ends_with("shape"))
+              if (std::string fault = sizesFault(v); !fault.empty()) error.notes.push_back(std::move(fault));
+            if (option.ends_with("shape"))
               if (const std::string meant = asSizes(v); !meant.empty())
                 error.notes.push_back("did you mean '" + meant + "'?");
             throw error;

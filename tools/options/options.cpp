@@ -198,10 +198,25 @@ bool takesValue(const std::string& word, const VerbSpec& verb) {
   return false;
 }
 
-std::vector<std::string> wordsOfFile(const std::string& path) {
+bool isOption(const std::string& word, const VerbSpec& verb) {
+  for (std::span<const OptionSpec> specs : {std::span<const OptionSpec>(verb.options), commonOptionSpecs()})
+    for (const OptionSpec& o : specs)
+      if (std::ranges::count(namesOf(o), word) > 0) return true;
+  return word == "--help" || word == "--version";
+}
+
+std::vector<std::string> wordsOfFile(const std::string& path, const VerbSpec& verb) {
   constexpr size_t kMostBytes = size_t{1} << 20;
   Diagnostics diagnostics;
   Result<std::string> text = readFile(path, kMostBytes, diagnostics);
+  constexpr std::string_view kValues[] = {".npy", ".npz", ".safetensors", ".pt", ".pth"};
+  const bool isValue = std::ranges::any_of(kValues, [&](std::string_view end) { return path.ends_with(end); });
+  if (isValue || (text && text->find('\0') != std::string::npos)) {
+    UsageError error{"'@" + abbreviate(path, 80) +
+                     "' stands for the words of a file of options, and this file is none"};
+    if (isOption("--input", verb)) error.notes.push_back("a value is given with --input NAME=@" + abbreviate(path, 80));
+    throw error;
+  }
   if (text) return wordsOf(SourceFile::make(path, std::move(*text)));
   throw UsageError{"the options in " + abbreviate(path, 200) +
                    " cannot be read: " + (diagnostics.list().empty() ? "" : diagnostics.list().front().message)};
@@ -230,7 +245,11 @@ std::vector<std::string> withFiles(const VerbSpec& verb, std::span<const std::st
       out.push_back(arg);
       continue;
     }
-    std::vector<std::string> words = wordsOfFile(arg.substr(1));
+    // Its value was meant.
+    if (!out.empty() && out.back().starts_with("--") && out.back().find('=') == std::string::npos &&
+        !isOption(out.back(), verb))
+      unknownOption(out.back(), verb);
+    std::vector<std::string> words = wordsOfFile(arg.substr(1), verb);
     checkNamesNoFiles(words, verb, arg);
     out.insert(out.end(), words.begin(), words.end());
   }
@@ -324,7 +343,7 @@ Options readCommandLine(std::span<const std::string> args) {
   const std::string first = args.empty() ? "" : args[0];
   std::error_code ignored;
   if (namesFile(first) && !std::filesystem::exists(first, ignored)) {
-    std::vector<std::string> words = wordsOfFile(first.substr(1));
+    std::vector<std::string> words = wordsOfFile(first.substr(1), *findVerb("run"));
     if (const VerbSpec* verb = words.empty() ? nullptr : findVerb(words[0]))
       checkNamesNoFiles(std::span(words).subspan(1), *verb, first);
     words.insert(words.end(), args.begin() + 1, args.end());

@@ -1,5 +1,6 @@
 #include "tools/tasks/calibrate.h"
 
+#include "api/binding/calibrate.h"
 #include "ir/support/text.h"
 #include "runtime/engine/network/tactics.h"
 #include "tools/options/option_parts.h"
@@ -50,7 +51,9 @@ Result<std::vector<IValue>> readExample(const std::string& file, const std::vect
         abbreviate(file, 80) + "'"};
   Result<std::vector<std::string>> texts = givenInputs(command, session);
   if (!texts) return Failed{};
-  return InputReader(wanted, session).read(*texts);
+  InputReader reader(wanted, session);
+  if (!command.inputFiles.empty()) reader.setOnlyFile(file);
+  return reader.read(*texts);
 }
 
 bool runOn(const std::vector<std::string>& files, const Method& method, const CompileSpec& spec, Session& session) {
@@ -77,24 +80,9 @@ std::shared_ptr<Calibration> calibrationOf(CompileSpec& spec) {
 
 bool calibrate(const Module& module, const std::shared_ptr<Calibration>& calibration, CompileSpec& spec,
                Session& session) {
-  CompileSpec measured = spec;
-  measured.engine.precision = DType::Float32;
-  measured.engine.measureTactics = false;
-  measured.engine.tactics = std::make_shared<TacticCache>();
-  measured.engine.tactics->calibration = calibration;
-  measured.onPartition = nullptr;
-  measured.lowering.settings.profile = nullptr;
-  Result<Module> compiled = module.compiled(measured, session.diagnostics);
-  if (!compiled) return false;
-  Result<Method> method = compiled->prepare(session.diagnostics);
-  if (!method) return false;
   const std::vector<std::string> files = examples(calibration->inputs);
-  if (!runOn(files, *method, spec, session)) return false;
-  if (calibration->method == Calibration::Method::Entropy) {
-    calibration->beginToCount();
-    if (!runOn(files, *method, spec, session)) return false;
-  }
-  calibration->tell(*spec.engine.tactics);
+  const auto runAll = [&](const Method& method) { return runOn(files, method, spec, session); };
+  if (!calibrateBy(runAll, module, calibration, spec, session.diagnostics)) return false;
   if (!spec.engine.tactics->isOfOneEngine())
     session.note("--calibrate changes nothing: no engine has a value between convolutions");
   return true;

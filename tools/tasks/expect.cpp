@@ -8,6 +8,7 @@
 #include "ir/values/literal.h"
 #include "ir/values/quantization.h"
 #include "tools/options/option_parts.h"
+#include "tools/tasks/inputs.h"
 #include "tools/tasks/run_outputs.h"
 
 #include <fmt/core.h>
@@ -151,12 +152,27 @@ class Comparer {
       throw UsageError{fmt::format("--expect {} is a tensor, and {} a {}", abbreviate(text, 80),
                                    named ? "this output is" : "the result is", got->isDict() ? "dict" : "tuple"),
                        {namesText() + ": --expect " + names()[0] + "=" + abbreviate(value, 80)}};
+    if (!got && named) {
+      UsageError error{"there is no output '" + abbreviate(name, 80) + "'", {}};
+      NearestName nearest(name);
+      for (const std::string& known : names()) nearest.consider(known);
+      if (nearest.found()) error.notes.push_back("did you mean '" + nearest.name() + "'?");
+      error.notes.push_back(namesText());
+      throw error;
+    }
     if (!got || (!named && value.starts_with('@') && !got->isTensor()))
       throw UsageError{"--expect takes a folder, @FILE or NAME=VALUE, not '" + abbreviate(text, 80) + "'",
                        {namesText()}};
     Result<IValue> want =
         parseValueText(value, "--expect " + name, session_.diagnostics, dynamicType(*got), session_.common.limits);
     if (want) add(parseCount(name).value_or(0), "output " + name, *got, *want);
+    if (!want && !value.starts_with('@'))
+      if (const std::string hint = valueHint(value, session_.diagnostics.list().back().message); !hint.empty()) {
+        UsageError error{session_.diagnostics.list().back().message, {hint}};
+        if (!error.message.starts_with("--expect")) error.message = "--expect " + name + ": " + error.message;
+        session_.diagnostics.clear();
+        throw error;
+      }
     return bool(want);
   }
 
@@ -257,8 +273,11 @@ void ExpectationReport::writeText(std::ostream& out, bool judges) const {
       out << fmt::format("{}: wrong: {}\n", o.name, d.wrong);
       continue;
     }
-    out << fmt::format("{}: largest difference {:.2g}, {} rtol {:g}, atol {:g}\n", o.name, d.largest,
-                       d.within ? "within" : "beyond", o.tolerance.relative, o.tolerance.absolute);
+    constexpr double kExact = 100;  // decibels: the rounding of float32 says nothing
+    const double decibels = d.signalToNoise();
+    out << fmt::format("{}: largest difference {:.2g}, {} rtol {:g}, atol {:g}{}\n", o.name, d.largest,
+                       d.within ? "within" : "beyond", o.tolerance.relative, o.tolerance.absolute,
+                       decibels < kExact ? fmt::format(", signal to noise {:.1f} dB", decibels) : "");
     if (o.ulps.all() == 0) continue;
     out << "  ulps";
     for (size_t i = 0; i < UlpHistogram::kClasses; ++i)

@@ -48,6 +48,13 @@ std::string example(TypePtr type) {
   }
 }
 
+// A line of a file of inputs, where no shell takes quotes away.
+std::string lineOf(const ValueInfo& input) {
+  std::string value = example(input.type);
+  if (value.starts_with('\'')) value = value.substr(1, value.size() - 2);
+  return input.name + "=" + value;
+}
+
 // Sizes that most models take where any are allowed, and those that follow from inputs that were given: one symbol is
 // one number in all inputs. A batch is of one.
 class LikelySizes {
@@ -98,7 +105,7 @@ std::string_view quotedIn(std::string_view message) {
 }
 
 // What a value that cannot be read may be meant as.
-std::string valueHint(std::string_view text) {
+std::string meantAs(std::string_view text) {
   constexpr std::string_view kDigits = "0123456789";
   std::error_code ignored;
   if (!text.empty() && text[0] != '@' && std::filesystem::is_regular_file(std::string(text), ignored))
@@ -205,18 +212,28 @@ std::vector<IValue> InputReader::complete() const {
       continue;
     }
     if (missing.message.empty()) missing.message = "no value was given for input " + describeInput(wanted_[i]);
-    missing.notes.push_back("give it with " + exampleOf(wanted_[i]) + shapeHint(wanted_[i], sizes, likely_));
+    missing.notes.push_back(isOfFile_
+                                ? "give it by a line " + lineOf(wanted_[i]) + " in " + files_[0]
+                                : "give it with " + exampleOf(wanted_[i]) + shapeHint(wanted_[i], sizes, likely_));
   }
   if (!missing.message.empty()) {
     if (missing.notes.size() > 1) missing.message += fmt::format(", nor for {} more", missing.notes.size() - 1);
-    if (!files_.empty()) missing.notes.push_back(fmt::format("or by a line NAME=VALUE in {}", fmt::join(files_, ", ")));
+    if (!files_.empty() && !isOfFile_)
+      missing.notes.push_back(fmt::format("or by a line NAME=VALUE in {}", fmt::join(files_, ", ")));
     throw missing;
   }
   if (!none.empty()) session_.note("None is given for " + none);
   return out;
 }
 
-std::string exampleOf(const ValueInfo& input) { return "--input " + input.name + "=" + example(input.type); }
+std::string exampleOf(const ValueInfo& input, const std::string& option) {
+  return option + " " + input.name + "=" + example(input.type);
+}
+
+std::string valueHint(std::string_view text, std::string_view message) {
+  std::string hint = meantAs(text);
+  return hint.empty() ? meantAs(quotedIn(message)) : hint;  // an item of a list
+}
 
 const IValue* InputReader::defaultOf(const ValueInfo& input) const {
   // Compilers number the names of the source: %mask.1.
@@ -266,8 +283,7 @@ bool InputReader::one(const std::string& text) {
     diagnostics.clear();
     UsageError error{"--input " + wanted_[i].name + ": " + d.message};
     for (const Diagnostic& note : d.notes) error.notes.push_back(note.message);
-    std::string hint = valueHint(written);
-    if (hint.empty()) hint = valueHint(quotedIn(d.message));  // an item of a list
+    std::string hint = valueHint(written, d.message);
     if (!hint.empty()) error.notes.assign(1, std::move(hint));
     throw error;
   }

@@ -30,6 +30,8 @@ class InputReader {
   void setLikely(std::function<std::string(const ValueInfo&)> likely) { likely_ = std::move(likely); }
   // The files that were read: they are told where they lack an input.
   void setFiles(std::vector<std::string> files) { files_ = std::move(files); }
+  // Of a command whose inputs are in a file alone.
+  void setOnlyFile(const std::string& file) { files_ = {file}, isOfFile_ = true; }
 
   // Values for all inputs, in order, of texts such as "x=3". Throws UsageError, also for an input without value that
   // may not be None.
@@ -50,10 +52,13 @@ class InputReader {
   std::map<std::string, IValue> defaults_;
   std::function<std::string(const ValueInfo&)> likely_;
   std::vector<std::string> files_;
+  bool isOfFile_ = false;
   Session& session_;
 };
 
 // "--input waves='[@FILE.npy]'": how a value for this input may be written.
-std::string exampleOf(const ValueInfo& input);
+std::string exampleOf(const ValueInfo& input, const std::string& option = "--input");
+// What a value that cannot be read may be meant as, of the text and what the message quotes of it; empty: nothing.
+std::string valueHint(std::string_view text, std::string_view message);
 
 }  // namespace tscompile

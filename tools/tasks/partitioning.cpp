@@ -36,10 +36,11 @@ size_t inputOf(std::span<const ValueInfo> inputs, const std::string& name) {
   throw UsageError{std::move(fault.message), std::move(fault.notes)};
 }
 
-void checkShapes(PartitionSpec& spec, const Graph& graph) {
+void checkShapes(PartitionSpec& spec, const Graph& graph, const std::string& numbersBy) {
   const std::vector<ValueInfo> inputs = inputsOf(graph);
   if (std::optional<InputFault> fault = nameInputRanges(spec.shapes, spec.usualShapes, inputs)) {
-    if (fault->noTensor != kNoInput) fault->notes.push_back("give it with " + exampleOf(inputs[fault->noTensor]));
+    if (fault->noTensor != kNoInput)
+      fault->notes.push_back("give it with " + exampleOf(inputs[fault->noTensor], numbersBy));
     throw UsageError{std::move(fault->message), std::move(fault->notes)};
   }
   for (const InputRange& r : spec.shapes) checkBounds(r);
@@ -54,14 +55,15 @@ CompileSpec compileSpecOf(const PartitionCommand& command, Session& session) {
   return spec;
 }
 
-Result<Module> loadForPartition(const Options& options, CompileSpec& spec, Session& session) {
+Result<Module> loadForPartition(const Options& options, CompileSpec& spec, Session& session,
+                                const std::string& numbersBy) {
   const PartitionCommand& command = options.partition;
   checkRewriteNames(session.extensions ? session.extensions->lowering() : loweringDatabase(), spec.lowering.query);
   Result<Module> module = session.loadModule(options.arguments[0], command.weights);
   if (!module) return Failed{};
   const Graph* entry = module->graph(spec.lowering.method);
   if (entry && !verify(*entry, module->registry(), session.diagnostics)) return Failed{};
-  if (entry) checkShapes(spec, *entry);
+  if (entry) checkShapes(spec, *entry, numbersBy);
   if (!bindInputs(spec.lowering.arguments, options.own.of<BoundInputs>().texts, entry, session)) return Failed{};
   return module;
 }
