@@ -72,8 +72,10 @@ struct AgainstFields {
   Statistics latency;
   size_t rounds = 0, places = 0;
   Interval ratio;  // the other's time by that of the model
+  bool takesSame = true;
 
   std::string_view verdict() const {
+    if (!takesSame) return "different inputs";
     return !isDifference(ratio) ? "no difference" : ratio.middle > 1 ? "slower" : "faster";
   }
   template <class Visit>
@@ -437,6 +439,7 @@ class Bench {
     }
     result.against = AgainstFields{command_.against, other.inputTexts, statisticsOf(otherSamples),
                                    rounds,           places.size(),    ratioAtPlaces(places)};
+    result.against->takesSame = valuesOf(result.inputs) == valuesOf(result.against->inputs);
     return good;
   }
 
@@ -448,8 +451,10 @@ class Bench {
 
   void warn(BenchResult& result) {
     auto say = [&](std::string text) { result.warnings.push_back(std::move(text)); };
-    if (result.against && valuesOf(result.inputs) != valuesOf(result.against->inputs))
-      say(fmt::format("the models take different inputs, {} and {}: their times tell nothing of each other",
+    if (result.against && !result.against->takesSame)
+      say(
+          fmt::format("the models take different inputs, {} and {}: their times tell nothing of each other; --sizes or "
+                      "--input say sizes that both take",
                       fmt::join(result.inputs, ", "), fmt::join(result.against->inputs, ", ")));
     if (result.latency.variation() > kSteady)
       say(fmt::format("the times vary by {:.1f} % of their mean: compare minima and medians, not means",

@@ -9,6 +9,7 @@
 #include "frontend/files/file_kind.h"
 #include "ir/graph/printer.h"
 #include "ir/support/diagnostic_printer.h"
+#include "ir/support/quantities.h"
 #include "ir/support/text.h"
 #include "runtime/registry.h"
 #include "tools/session/machine_memory.h"
@@ -227,6 +228,10 @@ int Session::finish(int otherwise) {
   };
   for (const std::string& text : notesUnlessSaid_)
     if (!isSaid(text)) note(text);
+  const bool hasOutOfMemory = std::ranges::any_of(
+      diagnostics.list(), [](const Diagnostic& d) { return d.message.find("out of memory") != std::string::npos; });
+  if (code == exitCode(ErrorKind::Limit) && common.memoryLimit && hasOutOfMemory)
+    note(fmt::format("the memory limit is {} (--limit-mem)", sizeText(*common.memoryLimit)));
   notesUnlessFailed_.clear();
   notesUnlessSaid_.clear();
   report();

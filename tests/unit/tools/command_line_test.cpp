@@ -123,9 +123,12 @@ TEST(Bench, ModelsOfOtherInputsAreToldSo) {
   };
   const Json other = resultOf(one);
   EXPECT_TRUE(tells(other));
+  EXPECT_EQ(other["against"]["verdict"].text, "different inputs");
   ASSERT_EQ(other["against"]["inputs"].size(), 1u);
   EXPECT_EQ(other["against"]["inputs"][0].text, "x=2x1x32x32:float32");
-  EXPECT_FALSE(tells(resultOf(two)));
+  const Json same = resultOf(two);
+  EXPECT_FALSE(tells(same));
+  EXPECT_NE(same["against"]["verdict"].text, "different inputs");
 }
 
 TEST(Run, EngineFilesTellWhatIsInThemAndComeFromFilesOnly) {
