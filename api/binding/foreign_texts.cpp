@@ -70,7 +70,7 @@ Result<size_t> ForeignTexts::add(std::string_view json, Diagnostics& diagnostics
 void ForeignTexts::takeEnded() {
   for (size_t number : server_->ended()) {
     Diagnostics told;  // the line tells it
-    events_.push_back(lineOf(TextEnd{server_->take(number, told)}));
+    events_.push_back(lineOf(TextEnd{*server_->take(number, told)}));
   }
 }
 

@@ -189,8 +189,10 @@ std::optional<std::string> TextServer::textOf(TokenSpan tokens) const {
   return tokenizer_ ? std::optional(tokenizer_->decode(tokens)) : std::nullopt;
 }
 
-TextResult TextServer::take(size_t request, Diagnostics& wrong) {
-  Text& t = texts_.at(request);
+std::optional<TextResult> TextServer::take(size_t request, Diagnostics& wrong) {
+  const auto found = texts_.find(request);
+  if (found == texts_.end()) return std::nullopt;
+  Text& t = found->second;
   TextResult out{.request = request, .id = t.request.id};
   RequestResult made;
   made.reason = FinishReason::Failed;

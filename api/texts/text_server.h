@@ -94,7 +94,8 @@ struct TextEnd {
   }
 };
 
-// Not for several threads at once.
+// Makes texts for several requests at once: add() them, step() until it says that there is nothing to do, take() those
+// that have ended. Not for several threads at once.
 class TextServer {
  public:
   struct Options {
@@ -121,7 +122,8 @@ class TextServer {
   // Those that have ended and were not taken, by number.
   std::vector<size_t> ended() const;
   // The result of a request, which is forgotten; one that has not ended is cancelled. What made it fail is reported.
-  TextResult take(size_t request, Diagnostics& wrong);
+  // Nothing if there is no such request: it was never added, or was taken before.
+  std::optional<TextResult> take(size_t request, Diagnostics& wrong);
   // Those that were not taken, by number.
   std::vector<size_t> pending() const;
   // How many wait for their turn.

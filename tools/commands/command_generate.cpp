@@ -237,7 +237,7 @@ class Generation {
   // The result of one that has ended, or what it has. The lines of a stream are all that is told of it.
   void take(size_t number) {
     Diagnostics wrong;
-    TextResult result = server_->take(number, wrong);
+    TextResult result = *server_->take(number, wrong);
     if (isLate_ && wrong.hasErrors() && wrong.firstErrorKind() == ErrorKind::Limit) {
       // The step that the limit ended.
       wrong.clear();

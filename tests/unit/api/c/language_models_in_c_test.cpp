@@ -1,5 +1,6 @@
 // Language models through the C interface: built, asked for several texts at once, cancelled, and what is wrong told.
 #include "api/c/tscompile.h"
+#include "api/texts/text_server.h"
 #include "tests/support/cli.h"
 #include "tests/support/json.h"
 #include "tests/support/text_file.h"
@@ -79,6 +80,20 @@ class LanguageModelsInC : public testing::Test {
   std::string folder_ = work_ / "built";
   Model model_;
 };
+
+TEST_F(LanguageModelsInC, NumbersOfNoRequestGiveNothing) {
+  Diagnostics d;
+  std::unique_ptr<TextServer> server = TextServer::open(folder_, {}, d);
+  ASSERT_TRUE(server);
+  TextRequest request;
+  request.promptIds = {72, 105};
+  request.maxNewTokens = 2;
+  const size_t number = server->add(request, d);
+  EXPECT_FALSE(server->take(number + 1, d));
+  EXPECT_TRUE(server->take(number, d));
+  EXPECT_FALSE(server->take(number, d));
+  EXPECT_FALSE(d.hasErrors());
+}
 
 TEST_F(LanguageModelsInC, TextsThatRunTogetherAreThoseOfTheTool) {
   const size_t one = ask(R"({"prompt": "ab", "max_new_tokens": 5, "log_probs": true})");
