@@ -680,7 +680,7 @@ Result<std::vector<IValue>> Method::run(std::span<const IValue> inputs, Diagnost
     diagnostics
         .error("the module was lowered without keeping state: its runs cannot go on where others ended",
                ErrorKind::Input)
-        .note(fmt::format("compile it with the setting {}", kKeepState));
+        .note(fmt::format("compile it with the setting {}, in C++ lowering.keepsState of CompileSpec", kKeepState));
     return Failed{};
   }
   std::vector<IValue> completed;
@@ -720,7 +720,7 @@ Result<std::vector<IValue>> Method::run(std::span<const IValue> inputs, Diagnost
     return Failed{};
   }
   Result<std::vector<IValue>> out = runs(seen, other.has_value());
-  tellFailures(refusals, *state_->told, diagnostics);
+  if (out) tellFailures(refusals, *state_->told, diagnostics);  // else what failed was reported
   if (!wide.empty() && !putBack(wide, inputs, diagnostics)) return Failed{};
   return out;
 }

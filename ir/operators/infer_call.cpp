@@ -8,7 +8,7 @@ namespace {
 // Functions of others may ask for anything.
 void requireArgument(const InferCall& call, size_t i) {
   if (i >= call.size()) [[unlikely]]
-    call.fail("argument {} is asked for, of {}", i + 1, call.size());
+    call.fail("argument {}, counted from 0, is asked for, of {}", i, call.size());
 }
 }  // namespace
 

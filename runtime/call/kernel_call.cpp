@@ -2,8 +2,8 @@
 
 namespace tscompile {
 
-void KernelCall::failArgument(size_t i) const { fail("argument {} is asked for, of {}", i + 1, count_); }
-void KernelCall::failResult(size_t i) const { fail("result {} is asked for, of {}", i + 1, resultCount_); }
+void KernelCall::failArgument(size_t i) const { fail("argument {}, counted from 0, is asked for, of {}", i, count_); }
+void KernelCall::failResult(size_t i) const { fail("result {}, counted from 0, is asked for, of {}", i, resultCount_); }
 void KernelCall::failSpec(size_t i) const {
   fail("what result {} is to be is asked for, and its inference tells {}", i + 1,
        inferred_ ? fmt::format("of {}", inferred_->resultCount()) : "nothing");
@@ -127,7 +127,7 @@ Tensor KernelCall::out(size_t i) {
   if (hasOut(i)) return results_[i].toTensor();
   bool isSelf = i == 0 && isInPlace();
   if (!isSelf && inferred_ && inferred_->inferred(i).kind == InferredResult::Kind::Unknown) [[unlikely]]
-    fail("out({}) has no sizes: its inference tells none, so setResult() is to give result {}", i, i + 1);
+    fail("out({}) has no sizes: its inference tells none, so setResult({}, ...) is to give it", i, i);
   Tensor t = isSelf ? tensor(0) : Tensor::empty(spec(i).dtype, spec(i).sizes);
   if (isSelf) requireWritable(t);
   results_[i] = t;
@@ -136,7 +136,9 @@ Tensor KernelCall::out(size_t i) {
 
 void requireOwned(const Tensor& t) {
   if (t.storage()->readOnly())
-    throw ExecutionError(ErrorKind::Model, "an in-place operation writes to a constant or a weight, which runs share");
+    throw ExecutionError(ErrorKind::Model,
+                         "an in-place operation writes to what runs only read: a constant, a weight, or memory that "
+                         "the caller lent as const (Tensor::borrow of a const pointer)");
 }
 
 void requireWritable(const Tensor& t) {

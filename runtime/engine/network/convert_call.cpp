@@ -1,5 +1,6 @@
 #include "runtime/engine/network/convert_call.h"
 
+#include "ir/support/text.h"
 #include "runtime/call/session_functions.h"
 
 #include <fmt/core.h>
@@ -123,22 +124,57 @@ bool NetworkTensors::isSymbolic(const IValue& value) {
   }
 }
 
+namespace {
+
+// Puts the defaults of a schema after the arguments that are given. Why they do not fit it; "" if they do.
+std::string fitArguments(const Operator& op, std::vector<IValue>& arguments) {
+  const Schema& schema = op.schema();
+  for (size_t i = arguments.size(); i < schema.arguments.size() && schema.arguments[i].defaultValue; ++i)
+    arguments.push_back(*schema.arguments[i].defaultValue);
+  if (arguments.size() != schema.arguments.size() || schema.returns.size() != 1 || schema.isMutable())
+    return fmt::format("{} is given {} arguments", schemaText(schema), arguments.size());
+  for (size_t i = 0; i < arguments.size(); ++i)
+    if (TypePtr type = schema.arguments[i].type; !type->hasVariables() && !isInstance(arguments[i], type))
+      return fmt::format("argument {} of {} is {}, not {}", schema.arguments[i].name, op.fullName(),
+                         typeText(dynamicType(arguments[i])), typeText(type));
+  return "";
+}
+
+}  // namespace
+
 IValue ConvertCall::compute(std::string_view name, std::vector<IValue> arguments) const {
   auto fail = [&](Reason reason, std::string why) {
     throw Refusal{.node = node_, .verdict = {reason, std::move(why)}, .isFailure = true};
   };
-  const Operator* known = tracer_.registry().find(name);
-  if (!known || !known->isImplemented()) fail(Reason::NoOp, fmt::format("there is no operator {}", name));
-  const Schema& schema = known->schema();
-  for (size_t i = arguments.size(); i < schema.arguments.size() && schema.arguments[i].defaultValue; ++i)
-    arguments.push_back(*schema.arguments[i].defaultValue);
-  if (arguments.size() != schema.arguments.size() || schema.returns.size() != 1 || schema.isMutable())
-    fail(Reason::NoOverload, fmt::format("{} is given {} arguments", schemaText(schema), arguments.size()));
-  for (size_t i = 0; i < arguments.size(); ++i)
-    if (TypePtr type = schema.arguments[i].type; !type->hasVariables() && !isInstance(arguments[i], type))
-      fail(Reason::NoOverload, fmt::format("argument {} of {} is {}, not {}", schema.arguments[i].name, name,
-                                           typeText(dynamicType(arguments[i])), typeText(type)));
-  return tracer_.trace(*known, arguments);
+  const OpRegistry& registry = tracer_.registry();
+  const Operator* named = registry.find(name);
+  std::string why;
+  if (named && named->isImplemented()) {
+    std::vector<IValue> all = arguments;
+    why = fitArguments(*named, all);
+    if (why.empty()) return tracer_.trace(*named, all);
+  }
+  // A name without that of an overload means the first that takes such arguments, as in a graph.
+  std::span<const Operator* const> overloads;
+  if (name.find('.') == std::string_view::npos) overloads = registry.overloads(Symbol::of(name));
+  std::string there;
+  size_t count = 0;
+  for (const Operator* op : overloads) {
+    if (!op->isImplemented() || op->schema().isMutable()) continue;
+    std::vector<IValue> all = arguments;
+    const std::string problem = fitArguments(*op, all);
+    if (problem.empty()) return tracer_.trace(*op, all);
+    if (why.empty()) why = problem;
+    ++count;
+    there += (there.empty() ? "" : ", ") + std::string(op->fullName());
+  }
+  if (count > 1)
+    fail(Reason::NoOverload,
+         fmt::format("no overload of {} takes ({}): there are {}", name,
+                     join(arguments, ", ", [](const IValue& v) { return typeText(dynamicType(v)); }), there));
+  if (why.empty()) fail(Reason::NoOp, fmt::format("there is no operator {}", name));
+  fail(Reason::NoOverload, why);
+  return {};
 }
 
 TensorId ConvertCall::makeResult(size_t i) {

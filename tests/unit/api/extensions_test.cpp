@@ -436,6 +436,25 @@ TEST(Extensions, ConvertersAreTriedForRangesOfSizes) {
   EXPECT_EQ(some.running, "");
 }
 
+// As in a graph: the first overload that takes such arguments.
+TEST(Extensions, ConvertersComputeByNamesWithoutOverload) {
+  const Told told = tell(
+      [](ConvertCall& call) {
+        call.setResult(0, call.compute("aten::mul", {call.argument(0), IValue(2.0)}));
+      },
+      "x=1..4x3");
+  EXPECT_EQ(told.accelerated, 3u) << told.compiling;
+  EXPECT_EQ(told.compiling + told.running, "");
+  const Told none = tell(
+      [](ConvertCall& call) {
+        call.setResult(0, call.compute("aten::mul", {IValue(std::string("x")), IValue(2.0)}));
+      },
+      "x=1..4x3");
+  EXPECT_NE(none.compiling.find("no overload of aten::mul takes (str, float): there are aten::mul.Tensor"),
+            std::string::npos)
+      << none.compiling;
+}
+
 TEST(Extensions, FailuresOfConvertersAreToldByTheFirstRun) {
   const Told unknown =
       tell([](ConvertCall& call) { call.setResult(0, call.compute("aten::nothing", {call.argument(0)})); }, "");
@@ -511,9 +530,11 @@ TEST(Extensions, OperatorsGiveWhatTheirSchemaSays) {
 TEST(Extensions, OperatorsAskForWhatThereIs) {
   auto like = [](InferCall& call) { call.result(call.tensor(0)); };
   EXPECT_EQ(runOf([](InferCall& call) { call.result(call.tensor(5)); }, [](KernelCall&) {}),
-            "mine::f: argument 6 is asked for, of 1");
-  EXPECT_EQ(runOf(like, [](KernelCall& call) { call.integer(5); }), "mine::f: argument 6 is asked for, of 1");
-  EXPECT_EQ(runOf(like, [](KernelCall& call) { call.out(3); }), "mine::f: result 4 is asked for, of 1");
+            "mine::f: argument 5, counted from 0, is asked for, of 1");
+  EXPECT_EQ(runOf(like, [](KernelCall& call) { call.integer(5); }),
+            "mine::f: argument 5, counted from 0, is asked for, of 1");
+  EXPECT_EQ(runOf(like, [](KernelCall& call) { call.out(3); }),
+            "mine::f: result 3, counted from 0, is asked for, of 1");
 }
 
 // An operator, and a graph of it, run as it is and compiled.
@@ -584,6 +605,7 @@ TEST(Extensions, KernelsThatSetNothingFailInEngines) {
                           });
   EXPECT_TRUE(both.interpreted.empty());
   EXPECT_TRUE(both.compiled.empty());
+  EXPECT_EQ(both.messages.find("warning"), std::string::npos) << both.messages;
 }
 
 TEST(Extensions, OperatorsThatWereAddedTakeConverters) {

@@ -171,7 +171,7 @@ TEST(RunState, IsRefusedWhereItWouldBeLost) {
   EXPECT_FALSE(fast.forward({parsedValue(call.inputs[0])}, d, with(&state)).ok());
   EXPECT_EQ(shown(d),
             "test: error: the module was lowered without keeping state: its runs cannot go on where others ended\n"
-            "note: compile it with the setting keep-state\n");
+            "note: compile it with the setting keep-state, in C++ lowering.keepsState of CompileSpec\n");
 }
 
 constexpr const char* kText = R"(graph(%self : __torch__.M,
