@@ -33,6 +33,9 @@
 namespace tscompile {
 namespace {
 
+// What lowering calls the values of inputs that are bound by.
+const std::string kBound = "bind:";
+
 std::string fileName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 constexpr size_t kMostOfBound = 200;  // characters
@@ -267,6 +270,48 @@ void CompileSpec::setInputs(const std::vector<CompileInput>& inputs) {
   }
 }
 
+bool CompileSpec::addInput(std::string_view text, Diagnostics& diagnostics) {
+  Result<InputRange> range = readInputRange(text, diagnostics);
+  if (range) shapes.push_back(std::move(*range));
+  return range.ok();
+}
+
+void CompileSpec::bind(const std::string& name, IValue value) { lowering.arguments[kBound + name] = std::move(value); }
+
+namespace {
+
+// Gives bound inputs the names that the graph has, and checks their values.
+bool nameBound(RewriteArguments& arguments, std::span<const ValueInfo> inputs, Diagnostics& diagnostics) {
+  std::vector<std::pair<std::string, IValue>> bound;
+  for (const auto& [name, value] : arguments)
+    if (name.starts_with(kBound)) bound.emplace_back(name, value);
+  bool good = true;
+  for (auto& [key, value] : bound) {
+    const std::string name = key.substr(kBound.size());
+    const size_t at = findInput(inputs, name);
+    if (at == kNoInput) {
+      const InputFault fault = noSuchInput(inputs, name);
+      Diagnostic& d = diagnostics.error(fault.message, ErrorKind::Input);
+      for (const std::string& note : fault.notes) d.note(note);
+      good = false;
+      continue;
+    }
+    const TypePtr type = withoutRefinement(inputs[at].type);
+    if (!isInstance(value, type)) {
+      diagnostics.error(fmt::format("input %{} takes {}, not {}", inputs[at].name, typeText(type),
+                                    typeText(withoutRefinement(dynamicType(value)))),
+                        ErrorKind::Input);
+      good = false;
+      continue;
+    }
+    arguments.erase(key);
+    arguments[kBound + inputs[at].name] = std::move(value);
+  }
+  return good;
+}
+
+}  // namespace
+
 Result<PartitionSpec> partitionSpecOf(const CompileSpec& spec, const Graph* entry, Diagnostics& diagnostics) {
   if (!checkPrecision(spec.engine.precision, diagnostics)) return Failed{};
   PartitionSpec out = spec;
@@ -277,6 +322,7 @@ Result<PartitionSpec> partitionSpecOf(const CompileSpec& spec, const Graph* entr
   }
   if (!nameRanges(out.shapes, *entry, diagnostics) || !nameRanges(out.usualShapes, *entry, diagnostics))
     return Failed{};
+  if (!nameBound(out.lowering.arguments, inputsOf(*entry), diagnostics)) return Failed{};
   if (std::optional<InputFault> fault = nameInputRanges(out.shapes, out.usualShapes, inputsOf(*entry))) {
     Diagnostic& d = diagnostics.error(fault->message, ErrorKind::Input);
     for (const std::string& note : fault->notes) d.note(note);

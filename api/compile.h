@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tscompile {
@@ -30,6 +31,13 @@ struct CompileSpec : PartitionSpec {
   // For each input that is a tensor, in order; or none, and engines adapt to what comes. A run refuses tensors that are
   // outside of their range (kind Model).
   void setInputs(const std::vector<CompileInput>& inputs);
+
+  // The same of one more input, as command lines have it: "image=1..8x3x224x224:f32", or "1x3x224x224" for the next
+  // tensor. False after reporting what is wrong with the text.
+  bool addInput(std::string_view text, Diagnostics& diagnostics);
+  // Makes a constant of an input: None for a tensor that is never given, a number that never changes. The name is that
+  // of the source, or its position; compiling reports names that there are not, and values of other types.
+  void bind(const std::string& name, IValue value);
 
   bool refittable = false;  // the file keeps what api/refit.h needs to replace weights
   EngineOptions engine;

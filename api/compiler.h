@@ -7,6 +7,10 @@
 //   if (diagnostics.hasErrors()) std::cerr << tscompile::renderDiagnostics(diagnostics, "my program");
 #pragma once
 
+#if __cplusplus < 202002L
+#error "tscompile needs C++20: compile with -std=c++20, or target_compile_features(... cxx_std_20)"
+#endif
+
 #include "api/compile.h"
 #include "api/engine_file.h"
 #include "api/extensions.h"
@@ -20,4 +24,5 @@
 #include "ir/support/diagnostic_printer.h"
 #include "partition/report.h"
 #include "passes/rewrite/pattern.h"
+#include "runtime/reference/loops/copy.h"
 #include "runtime/registry.h"

@@ -65,8 +65,9 @@ class Extensions {
   // the library reads the environment.
   bool loadPluginsFromEnvironment(Diagnostics& diagnostics);
 
-  // Reads a file of rewrite rules, which lowering applies with its own to all that is loaded with these extensions, as
-  // if they had the tag "default". Operators of the replacements that were added are added before.
+  // Reads the text of a file of rewrite rules (SourceFile::make(name, text)), which lowering applies with its own to
+  // all that is loaded with these extensions, as if they had the tag "default". Operators of the replacements that were
+  // added are added before.
   bool addRules(SourcePtr text, Diagnostics& diagnostics);
   const std::vector<std::string>& ruleNames() const { return ruleNames_; }
   // All entries of lowering with those rules.

@@ -164,6 +164,45 @@ std::string sizesFault(std::string_view text) {
   return isCapital && sizes.find('X') != std::string_view::npos ? "sizes are joined by x, not by X" : "";
 }
 
+namespace {
+
+// Why a dimension is none.
+std::string problemOf(std::string_view dimension) {
+  if (dimension.find(',') != std::string_view::npos) return fmt::format("an x is between two sizes, not a comma");
+  return fmt::format("'{}' is no size: a number, a range such as 1..8, or an expression such as 2*N",
+                     abbreviate(dimension, 40));
+}
+
+}  // namespace
+
+Result<InputRange> readInputRange(std::string_view text, Diagnostics& diagnostics) {
+  const bool isNamed = text.find('=') != std::string_view::npos;
+  const std::string named = isNamed ? std::string(text) : "x=" + std::string(text);
+  std::optional<InputRange> range = text.empty() ? std::nullopt : parseInputRange(named);
+  if (range) {
+    if (!isNamed) range->name.clear();
+    return std::move(*range);
+  }
+  Diagnostic& d = diagnostics.error(
+      fmt::format("'{}' is no size of an input, such as x=1..8x3x224x224:f32", abbreviate(text, 80)), ErrorKind::Input);
+  std::string_view sizes = std::string_view(named).substr(named.find('=') + 1);
+  if (const size_t colon = sizes.find(':'); colon != std::string_view::npos) {
+    const std::string_view dtype = sizes.substr(colon + 1);
+    if (!dtypeFromName(dtype)) d.note(fmt::format("'{}' is no dtype", abbreviate(dtype, 40)));
+    sizes = sizes.substr(0, colon);
+  }
+  if (named.front() == '=') d.note("nothing stands before the =");
+  InputRange unused;
+  if (!sizes.empty())
+    for (std::string_view dimension : dimensionsOf(sizes))
+      if (!addDimension(unused, dimension)) {
+        const std::string fault = sizesFault(named);
+        d.note(fault.empty() ? problemOf(dimension) : fault);
+        break;
+      }
+  return Failed{};
+}
+
 std::string rangeSizesText(const InputRange& range) {
   std::string out;
   for (size_t d = 0; d < range.most.size(); ++d) {

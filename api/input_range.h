@@ -23,6 +23,8 @@ struct InputRange {
 std::optional<InputRange> parseInputRange(std::string_view text);
 // What is wrong with the first size of a text that is malformed; empty: nothing that could be said.
 std::string sizesFault(std::string_view text);
+// The same, reporting what is wrong with it; a text without "NAME=" gives a range without a name.
+Result<InputRange> readInputRange(std::string_view text, Diagnostics& diagnostics);
 // The text that parseInputRange() reads.
 std::string inputRangeText(const InputRange& range);
 // The same without the name and the dtype: "1..8x3x224x224".

@@ -149,6 +149,20 @@ std::map<size_t, Nodes> failingOn(DType dtype, const Graph& graph, const OpRegis
   return out;
 }
 
+// The inputs whose dtype was said, and by which alone a node cannot run: as float32 it could.
+std::vector<size_t> unfitDTypes(const Node* node, const Graph& graph, const OpRegistry& registry,
+                                const std::vector<InputRange>& asked) {
+  std::vector<size_t> out;
+  for (size_t i = 0; i < asked.size(); ++i) {
+    if (asked[i].dtype == DType::Undefined || asked[i].dtype == DType::Float32) continue;
+    std::vector<InputRange> other = asked;
+    other[i].dtype = DType::Float32;
+    const ShapePropagation shapes(graph, registry, shapeOptions(graph, other, false));
+    if (std::ranges::find(shapes.conflicts(), node, &ShapeConflict::node) == shapes.conflicts().end()) out.push_back(i);
+  }
+  return out;
+}
+
 // Whether nodes that always run can do so with the sizes that are asked for.
 bool checkConflicts(const ShapePropagation& shapes, const Graph& graph, const std::vector<InputRange>& asked,
                     Diagnostics& diagnostics) {
@@ -168,6 +182,8 @@ bool checkConflicts(const ShapePropagation& shapes, const Graph& graph, const st
       d.note(fmt::format("no dtype was said for %{}, so it is float32; {}:{} says one", asked[i].name,
                          inputRangeText(asked[i]), isMask ? "bool" : "i64"));
     }
+    for (size_t i : unfitDTypes(c.node, graph, shapes.registry(), asked))
+      d.note(fmt::format("%{} was said to be {}: with float32 it can run", asked[i].name, pythonName(asked[i].dtype)));
   }
   return good;
 }

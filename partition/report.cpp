@@ -287,7 +287,7 @@ std::string explainSegments(const Graph& graph, const Partition& partition, cons
   Explainer explainer(graph, partition);
   std::string out = explainer.table();
   out += explainer.reasons();
-  return out + explainer.hints(again);
+  return again ? out + explainer.hints(again) : out;
 }
 
 namespace {

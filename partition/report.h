@@ -18,8 +18,9 @@ bool printSegments(const Partition& partition, const TextSink& sink, const Print
 
 // Partitions the same graph again, for "what if".
 using Repartition = std::function<Partition(PartitionOptions)>;
-// A table of the segments, why nodes are not in engines, and what would come of it if they could be.
-std::string explainSegments(const Graph& graph, const Partition& partition, const Repartition& again);
+// A table of the segments, why nodes are not in engines, and what would come of it if they could be (if `again` is
+// given).
+std::string explainSegments(const Graph& graph, const Partition& partition, const Repartition& again = nullptr);
 // Where one node runs, why, by which chain of causes, what of it crosses a border, what would change it, and what else
 // there is once that is changed (if `again` is given). `kernel`: why its engine calls a kernel for it; may be empty.
 std::string explainNode(const Node* node, const Partition& partition, const Repartition& again = nullptr,

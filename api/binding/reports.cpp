@@ -86,12 +86,8 @@ Result<std::string> profileJson(const Method& method, std::span<const IValue> in
 }
 
 bool addInputRange(std::string_view text, CompileSpec& spec) {
-  const bool isNamed = text.find('=') != std::string_view::npos;
-  std::optional<InputRange> range = parseInputRange(isNamed ? std::string(text) : "x=" + std::string(text));
-  if (!range) return false;
-  if (!isNamed) range->name.clear();
-  spec.shapes.push_back(std::move(*range));
-  return true;
+  Diagnostics unsaid;  // callers say it in their words
+  return spec.addInput(text, unsaid);
 }
 
 }  // namespace tscompile

@@ -34,6 +34,28 @@ TEST(InputRange, TextsAreReadAgain) {
     EXPECT_FALSE(parseInputRange(text)) << text;
 }
 
+TEST(InputRange, WhatIsWrongWithATextIsTold) {
+  auto told = [](const char* text) {
+    Diagnostics d;
+    EXPECT_FALSE(readInputRange(text, d).ok()) << text;
+    return renderDiagnostics(d, "test");
+  };
+  const std::pair<const char*, const char*> cases[] = {
+      {"image=8..1x3", "8 is more than 1"},
+      {"image=1,3,32,32", "an x is between two sizes, not a comma"},
+      {"image=1x3:f31", "'f31' is no dtype"},
+      {"image=1x?x3", "'?' is no size"},
+      {"=1x3", "nothing stands before the ="},
+      {"", "'' is no size of an input"},
+  };
+  for (const auto& [text, why] : cases) EXPECT_NE(told(text).find(why), std::string::npos) << told(text);
+  Diagnostics d;
+  Result<InputRange> unnamed = readInputRange("1x3x32x32", d);
+  ASSERT_TRUE(unnamed.ok()) << renderDiagnostics(d, "test");
+  EXPECT_EQ(unnamed->name, "");
+  EXPECT_EQ(unnamed->most, Dims({1, 3, 32, 32}));
+}
+
 TEST(InputRange, SymbolsGetTheirBounds) {
   for (const auto& all : {ranges({"x=Nx8", "N=1..8", "y=2*Nx3"}), ranges({"N=1..8", "x=Nx8", "y=2*Nx3"}),
                           ranges({"x=Nx8", "y=2*Nx3", "N=1..8"}), ranges({"x=N[1..8]x8", "y=2*Nx3"})}) {
