@@ -37,6 +37,14 @@ flags=$(PKG_CONFIG_PATH=$pc pkg-config --cflags --libs tscompile eigen3)
 c++ -O1 "$source/samples/cpp/run_lenet.cpp" -o "$work/run_lenet" $flags
 check "$work/run_lenet"
 
+printf '%s\n' '== samples as they are installed'
+documents=$(dirname "$(find "$work/moved" -path '*samples/compiling')")
+for name in compiling rewriting; do
+  cmake -S "$documents/$name" -B "$work/$name" -G Ninja -DCMAKE_PREFIX_PATH="$work/moved" >"$work/configure.log"
+  cmake --build "$work/$name"
+  ctest --test-dir "$work/$name" --output-on-failure
+done
+
 printf '%s\n' '== C, by CMake and by pkg-config'
 cmake -S "$source/samples/c" -B "$work/c" -G Ninja -DCMAKE_PREFIX_PATH="$work/moved" \
   -DCMAKE_DISABLE_FIND_PACKAGE_fmt=1 -DCMAKE_DISABLE_FIND_PACKAGE_ZLIB=1 >"$work/configure.log" 2>&1
