@@ -44,7 +44,7 @@ TEST(InputRange, WhatIsWrongWithATextIsTold) {
       {"image=8..1x3", "8 is more than 1"},
       {"image=1,3,32,32", "an x is between two sizes, not a comma"},
       {"image=1x3:f31", "'f31' is no dtype"},
-      {"image=1x?x3", "'?' is no size"},
+      {"image=1x?x3", "a size that is not fixed needs its least and its most"},
       {"=1x3", "nothing stands before the ="},
       {"", "'' is no size of an input"},
   };
