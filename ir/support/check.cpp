@@ -16,4 +16,10 @@ void internalError(const char* what, const char* file, int line) {
   std::abort();
 }
 
+void programError(const char* what) {
+  if (gHandler) gHandler(what, "result.h", 0);
+  std::fprintf(stderr, "tscompile: mistake of the program that calls this library: %s\n", what);
+  std::abort();
+}
+
 }  // namespace tscompile

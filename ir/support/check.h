@@ -10,6 +10,9 @@ void setInternalErrorHandler(InternalErrorHandler handler);
 
 [[noreturn]] void internalError(const char* what, const char* file, int line);
 
+// The same for a mistake of the program that calls the library.
+[[noreturn]] void programError(const char* what);
+
 }  // namespace tscompile
 
 #define TS_CHECK(condition)                                            \

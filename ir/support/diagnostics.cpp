@@ -1,6 +1,7 @@
 #include "ir/support/diagnostics.h"
 
 #include "ir/support/remedy.h"
+#include "ir/support/result.h"
 
 #include <utility>
 
@@ -24,6 +25,7 @@ Diagnostic& Diagnostics::add(Diagnostic d) {
   bool keep;
   if (d.severity == Severity::Error) {
     if (errorCount_++ == 0) firstErrorKind_ = d.kind;
+    rememberError(d.message);
     keep = maxErrors_ == 0 || errorCount_ <= maxErrors_;
     if (!keep) ++suppressedErrors_;
   } else {

@@ -38,7 +38,8 @@ struct Diagnostic {
   Diagnostic& note(std::string text) { return note(SourceRange{}, std::move(text)); }
 };
 
-// The sink that all readers and checkers report to. Keeps the first `maxErrors` errors and counts the rest.
+// The sink that all readers and checkers report to. Keeps the first `maxErrors` errors and counts the rest. What is
+// told adds up: one is made, or cleared, for each call whose errors are to be told apart.
 class Diagnostics {
  public:
   explicit Diagnostics(size_t maxErrors = 20) : maxErrors_(maxErrors) {}
@@ -64,6 +65,7 @@ class Diagnostics {
   size_t warningCount() const { return warningCount_; }
   // Errors that were counted but not kept.
   size_t suppressedErrors() const { return suppressedErrors_; }
+  // Input if there is no error.
   ErrorKind firstErrorKind() const { return firstErrorKind_; }
   const std::vector<Diagnostic>& list() const { return list_; }
   // True once no further error would be kept: readers may stop.

@@ -1,15 +1,19 @@
 // A value, or the fact that making it failed; what went wrong is in the Diagnostics sink.
 #pragma once
 
-#include "ir/support/check.h"
-
 #include <optional>
+#include <string_view>
 #include <utility>
 
 namespace tscompile {
 
 // Converts to any failed Result: `return Failed{};` after reporting a diagnostic.
 struct Failed {};
+
+// Ends the process: somebody used the value of a failed Result without having asked whether there is one. Tells the
+// last error that this thread has reported.
+[[noreturn]] void usedFailedResult();
+void rememberError(std::string_view message);
 
 template <class T>
 class [[nodiscard]] Result {
@@ -21,15 +25,15 @@ class [[nodiscard]] Result {
   explicit operator bool() const { return ok(); }
 
   T& value() & {
-    TS_CHECK(ok());
+    requireSuccess();
     return *value_;
   }
   const T& value() const& {
-    TS_CHECK(ok());
+    requireSuccess();
     return *value_;
   }
   T&& value() && {
-    TS_CHECK(ok());
+    requireSuccess();
     return std::move(*value_);
   }
   T& operator*() & { return value(); }
@@ -39,6 +43,11 @@ class [[nodiscard]] Result {
   const T* operator->() const { return &value(); }
 
  private:
+  void requireSuccess() const {
+    if (!ok()) [[unlikely]]
+      usedFailedResult();
+  }
+
   std::optional<T> value_;
 };
 

@@ -54,9 +54,13 @@ class IValue {
 
   IValue() = default;
   IValue(std::nullptr_t) = delete;
-  IValue(bool v) : tag_(Tag::Bool) { payload_.boolean = v; }              // NOLINT: implicit by design
-  IValue(int v) : IValue(static_cast<int64_t>(v)) {}                      // NOLINT
-  IValue(int64_t v) : tag_(Tag::Int) { payload_.integer = v; }            // NOLINT
+  IValue(bool v) : tag_(Tag::Bool) { payload_.boolean = v; }    // NOLINT: implicit by design
+  IValue(int v) : IValue(static_cast<int64_t>(v)) {}            // NOLINT
+  IValue(int64_t v) : tag_(Tag::Int) { payload_.integer = v; }  // NOLINT
+  // Those that int64_t holds.
+  template <std::integral T>
+  requires(sizeof(T) == 4 || (sizeof(T) == 8 && std::signed_integral<T>)) IValue(T v)
+      : IValue(static_cast<int64_t>(v)) {}                                // NOLINT
   IValue(double v) : tag_(Tag::Float) { payload_.floating = v; }          // NOLINT
   IValue(Device v) : tag_(Tag::Device) { payload_.device = v; }           // NOLINT
   IValue(Tensor v) : tag_(Tag::Tensor) { payload_.object = v.detach(); }  // NOLINT

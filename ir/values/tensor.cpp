@@ -291,13 +291,24 @@ Tensor Tensor::borrow(DType dtype, DimSpan sizes, const void* data, Storage::Rel
               contiguousStrides(sizes), 0);
 }
 
-void Tensor::requireItems(size_t bytes) const {
+void Tensor::requireItems(DType asked, size_t bytes) const {
   // Complex numbers are read by their parts, too.
   const bool isComponent = isComplex(dtype()) && itemSize(dtype()) == 2 * bytes;
   if (itemSize(dtype()) != bytes && !isComponent)
     throw ExecutionError(ErrorKind::Model, "elements of " + std::string(pythonName(dtype())) + ", which have " +
                                                std::to_string(itemSize(dtype())) + " bytes, were read as if they had " +
                                                std::to_string(bytes));
+  auto isInteger = [](DType d) { return !isFloating(d) && !isComplex(d); };
+  const bool isKindOf = isComponent ? isFloating(asked) : isInteger(asked) && isInteger(dtype());
+  if (asked != DType::Undefined && !isKindOf)
+    throw ExecutionError(ErrorKind::Model, "elements of " + std::string(pythonName(dtype())) + " were read as " +
+                                               std::string(pythonName(asked)));
+}
+
+void Tensor::requireCount(size_t values) const {
+  if (static_cast<int64_t>(values) != numel())
+    throw ExecutionError(ErrorKind::Model, "a tensor of size " + dimsText(sizes()) + " has " + std::to_string(numel()) +
+                                               " elements, and " + std::to_string(values) + " were given");
 }
 
 Tensor Tensor::permuted(DimSpan order) const {

@@ -10,6 +10,7 @@
 #include <complex>
 #include <functional>
 #include <initializer_list>
+#include <iterator>
 #include <optional>
 #include <span>
 #include <type_traits>
@@ -140,7 +141,7 @@ class Tensor {
                        Storage::Release release = nullptr, void* context = nullptr) {
     return borrow(dtype, span(sizes), data, release, context);
   }
-  // A copy of row-major values, as many as the sizes say; the dtype is that of T.
+  // A copy of row-major values; the dtype is that of T. Throws ExecutionError if they are not as many as the sizes say.
   template <class T>
   static Tensor of(std::initializer_list<int64_t> sizes, std::span<const T> values) {
     return of(span(sizes), values);
@@ -148,9 +149,19 @@ class Tensor {
   template <class T>
   static Tensor of(DimSpan sizes, std::span<const T> values) {
     Tensor t = empty(kDTypeOf<T>, sizes);
-    TS_CHECK(static_cast<int64_t>(values.size()) == t.numel());
+    t.requireCount(values.size());
     if (!values.empty()) std::memcpy(t.raw(), values.data(), values.size_bytes());
     return t;
+  }
+  // The same of vectors, arrays and what else has its elements in a row.
+  template <class Values, class T = std::remove_cvref_t<decltype(*std::data(std::declval<const Values&>()))>>
+  requires(kDTypeOf<T> != DType::Undefined) static Tensor
+      of(std::initializer_list<int64_t> sizes, const Values& values) {
+    return of(span(sizes), std::span<const T>(values));
+  }
+  template <class Values, class T = std::remove_cvref_t<decltype(*std::data(std::declval<const Values&>()))>>
+  requires(kDTypeOf<T> != DType::Undefined) static Tensor of(DimSpan sizes, const Values& values) {
+    return of(sizes, std::span<const T>(values));
   }
   static Tensor share(TensorImpl* impl) {
     Tensor t;
@@ -173,12 +184,14 @@ class Tensor {
   TensorImpl* detach() { return impl_.detach(); }
 
   // The element whose indices are all 0. T is the type that stores the dtype (see visitDType); of tensors that are
-  // contiguous, it is an array in row-major order. Throws ExecutionError for a T of another size.
+  // contiguous, it is an array in row-major order. Throws ExecutionError for another T: floats are not read as integers
+  // nor the other way round. Unsigned types of the same size read bits; single bytes are not checked.
   std::byte* raw() const { return impl_->data(); }
   template <class T>
   T* data() const {
-    if (sizeof(T) > 1 && impl_->dtype() != kDTypeOf<std::remove_cv_t<T>>) [[unlikely]]
-      requireItems(sizeof(T));
+    constexpr DType kAsked = kDTypeOf<std::remove_cv_t<T>>;
+    if (sizeof(T) > 1 && impl_->dtype() != kAsked) [[unlikely]]
+      requireItems(kAsked, sizeof(T));
     return reinterpret_cast<T*>(impl_->data());
   }
 
@@ -198,7 +211,8 @@ class Tensor {
  private:
   static Tensor make(DType dtype, Ref<Storage> storage, DimSpan sizes, DimSpan strides, int64_t offset);
   static DimSpan span(std::initializer_list<int64_t> sizes) { return {sizes.begin(), sizes.size()}; }
-  void requireItems(size_t bytes) const;
+  void requireItems(DType asked, size_t bytes) const;
+  void requireCount(size_t values) const;
   std::byte* elementAt(int64_t index) const;
   Ref<TensorImpl> impl_;
 };

@@ -32,9 +32,11 @@ class RandomState {
 };
 
 struct RunOptions {
-  uint64_t memoryLimit = UINT64_MAX;                                 // bytes of tensors at a time
-  std::optional<std::chrono::nanoseconds> timeLimit = std::nullopt;  // of one run
-  const std::atomic<bool>* interrupt = nullptr;                      // the run stops soon after it becomes true
+  // Bytes at a time of the tensors, containers and scratch that the run makes; inputs and weights do not count.
+  uint64_t memoryLimit = UINT64_MAX;
+  // Of one run, which stops between two layers, or between the chunks that a large one is cut into: within 80 ms.
+  std::optional<std::chrono::nanoseconds> timeLimit = std::nullopt;
+  const std::atomic<bool>* interrupt = nullptr;  // the run stops soon after it becomes true
   uint64_t seed = 0;
   int threads = 0;                                        // of engines, at most; 0: as many as the process may use
   std::function<void(std::string_view)> print = nullptr;  // of prim::Print; nothing is printed without it

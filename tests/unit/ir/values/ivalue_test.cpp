@@ -1,11 +1,14 @@
 // Values that share and hold each other: what walks over them ends, and looks at each once.
 #include "ir/values/ivalue.h"
 
+#include "ir/support/diagnostics.h"
+#include "ir/support/result.h"
 #include "ir/values/error.h"
 
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <vector>
 
 namespace tscompile::test {
 namespace {
@@ -74,6 +77,30 @@ TEST(IValue, ElementsOfAnotherSizeAreAnError) {
   EXPECT_EQ(refusal([&] { t.data<double>(); }), "elements of float32, which have 4 bytes, were read as if they had 8");
   EXPECT_EQ(refusal([&] { t.data<float>(); }), "");
   EXPECT_EQ(refusal([&] { t.data<std::byte>(); }), "");
+}
+
+TEST(IValue, ElementsOfAnotherKindAreAnError) {
+  const Tensor whole = Tensor::zeros(DType::Int64, {2}), floats = Tensor::zeros(DType::Float64, {2});
+  EXPECT_EQ(refusal([&] { whole.data<double>(); }), "elements of int64 were read as float64");
+  EXPECT_EQ(refusal([&] { floats.data<int64_t>(); }), "elements of float64 were read as int64");
+  EXPECT_EQ(refusal([&] { Tensor::zeros(DType::Int32, {2}).data<float>(); }), "elements of int32 were read as float32");
+  EXPECT_EQ(refusal([&] { floats.data<uint64_t>(); }), "");
+  EXPECT_EQ(refusal([&] { Tensor::zeros(DType::Complex64, {2}).data<float>(); }), "");
+}
+
+TEST(IValue, TensorsAreCopiesOfVectors) {
+  const std::vector<float> values = {1, 2, 3};
+  EXPECT_EQ(Tensor::of({1, 3}, values).data<float>()[2], 3);
+  EXPECT_EQ(Tensor::of<float>({3, 1}, values).size(0), 3);
+  EXPECT_EQ(refusal([&] { Tensor::of({2, 2}, values); }), "a tensor of size [2, 2] has 4 elements, and 3 were given");
+  EXPECT_EQ(IValue(3u).toInt(), 3);
+}
+
+TEST(ResultDeathTest, FailedOnesAreTheCallersMistake) {
+  Diagnostics d;
+  d.error("there is no such file", ErrorKind::Io);
+  const Result<int> failed = Failed{};
+  EXPECT_DEATH(failed.value(), "mistake of the program that calls this library: a failed Result was used: there is no");
 }
 
 TEST(IValue, SizesAreWrittenInBraces) {
