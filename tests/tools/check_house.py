@@ -36,6 +36,7 @@ NAMERS = {
     "passes/serving/forms": "how models choose tokens",
     "runtime/engine": "converters ask for others by name",
     "runtime/engine/layers": "the same",
+    "runtime/engine/layers/alone": "the same",
     "runtime/interpreter": "futures are structure",
     "runtime/reference": "families of names",
     "tools/pages": "probes of the machine's peaks",

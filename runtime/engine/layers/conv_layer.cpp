@@ -393,18 +393,15 @@ bool makesOneKernel(const ConvertCall& call, const Convolution& c) {
 void addOneKernel(ConvertCall& call) {
   const Tensor x = call.tensor(0), w = call.tensor(1);
   const int64_t channels = w.size(1), columns = w.numel() / w.size(0);
-  auto reshaped = [&](const IValue& t, const Dims& sizes) {
-    return call.compute("aten::reshape", {t, intList(sizes)});
-  };
   IValue bias;
   if (!call.isNone(2)) {
     const Dims each{channels, columns / channels};
-    bias = call.compute("aten::expand", {reshaped(call.argument(2), Dims{channels, 1}), intList(each), false});
-    bias = reshaped(bias, Dims{columns});
+    bias = call.compute("aten::expand", {reshaped(call, call.argument(2), Dims{channels, 1}), intList(each), false});
+    bias = reshaped(call, bias, Dims{columns});
   }
-  const IValue weights = call.compute("aten::t", {reshaped(w, Dims{w.size(0), columns})});
-  const IValue rows = call.compute("aten::linear", {reshaped(x, Dims{x.size(0), x.size(1)}), weights, bias});
-  call.setResult(0, reshaped(rows, call.spec().sizes));
+  const IValue weights = call.compute("aten::t", {reshaped(call, w, Dims{w.size(0), columns})});
+  const IValue rows = call.compute("aten::linear", {reshaped(call, x, Dims{x.size(0), x.size(1)}), weights, bias});
+  call.setResult(0, reshaped(call, rows, Dims(call.spec().sizes)));
 }
 
 // ---- of computed weights and biases ----
@@ -428,7 +425,7 @@ void addBiasBehind(ConvertCall& call) {
   std::vector<IValue> arguments = argumentsOf(call);
   Dims sizes(static_cast<size_t>(call.tensor(1).rank()) - 1, 1);
   sizes[0] = call.tensor(2).numel();
-  IValue bias = call.compute("aten::reshape", {std::exchange(arguments[2], IValue()), intList(sizes)});
+  IValue bias = reshaped(call, std::exchange(arguments[2], IValue()), sizes);
   IValue result = call.compute(call.op().fullName(), arguments);
   call.setResult(0, call.compute("aten::add.Tensor", {result, bias, int64_t{1}}));
 }

@@ -393,8 +393,8 @@ void putWhereTrue(ConvertCall& call, const Tensor& mask) {
   if (!std::equal(sizes.begin(), sizes.end(), x.sizes().begin(), x.sizes().begin() + mask.rank()))
     return convertToKernel(call, "the mask has other sizes");
   sizes.resize(x.sizes().size(), 1);
-  const IValue where = call.compute("aten::reshape", {mask, intList(sizes)});
-  call.setResult(call.compute("aten::where.self", {where, call.compute("aten::reshape", {value, intList(Dims{})}), x}));
+  const IValue where = reshaped(call, mask, sizes);
+  call.setResult(call.compute("aten::where.self", {where, reshaped(call, value, Dims{}), x}));
 }
 
 }  // namespace

@@ -291,10 +291,10 @@ void computeInOneBatch(ConvertCall& call) {
     Dims whole(batch), flat{-1, t.size(t.rank() - 2), t.size(t.rank() - 1)};
     whole.push_back(flat[1]);
     whole.push_back(flat[2]);
-    return call.compute("aten::reshape", {call.compute("aten::expand", {t, intList(whole)}), intList(flat)});
+    return reshaped(call, call.compute("aten::expand", {t, intList(whole)}), flat);
   };
   IValue made = call.compute("aten::bmm", {side(x), side(y)});
-  call.setResult(0, call.compute("aten::reshape", {made, intList(sizes)}));
+  call.setResult(0, reshaped(call, made, sizes));
 }
 
 // A vector is a matrix of one row, or on the right of one column.
@@ -303,7 +303,7 @@ void computeVector(ConvertCall& call) {
   IValue x = call.argument(0), y = call.argument(1);
   if (call.tensor(0).rank() == 1) x = call.compute("aten::unsqueeze", {x, int64_t{0}});
   if (call.tensor(1).rank() == 1) y = call.compute("aten::unsqueeze", {y, int64_t{-1}});
-  call.setResult(0, call.compute("aten::reshape", {call.compute("aten::matmul", {x, y}), intList(sizes)}));
+  call.setResult(0, reshaped(call, call.compute("aten::matmul", {x, y}), sizes));
 }
 
 // (a + bi)(c + di), of products of real matrices.

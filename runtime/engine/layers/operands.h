@@ -23,6 +23,11 @@ inline TensorId contiguousOperand(ConvertCall& call, size_t i) {
   return call.network()[id].contiguous ? id : addCopy(call, id);
 }
 
+// The value, a tensor of the network or not, with other sizes.
+inline IValue reshaped(const ConvertCall& call, const IValue& value, const Dims& sizes) {
+  return call.compute("aten::reshape", {value, intList(sizes)});
+}
+
 // A constant vector of f32, or nothing; None is an undefined tensor.
 inline std::optional<Tensor> constantVector(ConvertCall& call, size_t i) {
   if (call.isNone(i)) return Tensor();

@@ -73,9 +73,7 @@ IValue reduced(const ConvertCall& call, WideReduction of, const IValue& x, const
   if (of == WideReduction::Sum || of == WideReduction::Mean) arguments.push_back(IValue());
   return call.compute(nameOf(of), std::move(arguments));
 }
-IValue shaped(const ConvertCall& call, const IValue& x) {
-  return call.compute("aten::reshape", {x, intList(call.spec().sizes)});
-}
+IValue shaped(const ConvertCall& call, const IValue& x) { return reshaped(call, x, Dims(call.spec().sizes)); }
 
 // Of dimensions that do not lie next to each other, those of the last group first, then the others.
 IValue reducedApart(const ConvertCall& call, WideReduction of, const Tensor& x, const Dims& dims) {

@@ -129,7 +129,8 @@ TEST(Engine, ElementwiseOperatorsOfOneTensorAreOneLoop) {
       RunContext context(options);
       RunScope scope(context);
       const Tensor& taken = c.tryRun({x}, context) ? x : truth;  // what is no number's takes truth values
-      EXPECT_EQ(c.layers({taken}, true).substr(0, 9), "pointwise");
+      const std::string layer = c.layers({taken}, true);
+      EXPECT_TRUE(layer.starts_with("pointwise") || layer == "map") << layer;
       c.expectClose({taken}, 1e-5);
       ++seen;
     }
