@@ -79,15 +79,15 @@ TEST(Compile, BranchesOfNoOneAndThreeOutputs) {
 }
 
 // Those of the article: the classifier forced back in three ways.
-std::string shown(const Diagnostics& d) { return renderDiagnostics(d, "test"); }
+std::string saidOf(const Diagnostics& d) { return renderDiagnostics(d, "test"); }
 
 TEST(Compile, InputsAreSaidAsTexts) {
   const Module m = moduleOf("graph(%x : Tensor):\n  %y : Tensor = aten::relu(%x)\n  return (%y)\n");
   Diagnostics d;
   CompileSpec spec;
-  EXPECT_TRUE(spec.addInput("1..4x3", d)) << shown(d);
+  EXPECT_TRUE(spec.addInput("1..4x3", d)) << saidOf(d);
   Result<Module> fast = m.compiled(spec, d);
-  ASSERT_TRUE(fast.ok()) << shown(d);
+  ASSERT_TRUE(fast.ok()) << saidOf(d);
   EXPECT_FALSE(fast->forward({IValue(Tensor::zeros(DType::Float32, {5, 3}))}, d).ok());
   EXPECT_FALSE(spec.addInput("x=1,3", d));
 }
@@ -100,19 +100,19 @@ TEST(Compile, InputsAreBound) {
   spec.bind("n", int64_t{3});
   spec.bind("mask", IValue());
   Result<Module> fast = m.compiled(spec, d);
-  ASSERT_TRUE(fast.ok()) << shown(d);
+  ASSERT_TRUE(fast.ok()) << saidOf(d);
   const std::vector<float> two = {2};
   Result<std::vector<IValue>> out = fast->forward({IValue(Tensor::of<float>({1}, two))}, d);
-  ASSERT_TRUE(out.ok()) << shown(d);
+  ASSERT_TRUE(out.ok()) << saidOf(d);
   EXPECT_EQ((*out)[0].toTensor().real(0), 6);
 
   spec.bind("nn", int64_t{3});
   EXPECT_FALSE(m.compiled(spec, d).ok());
-  EXPECT_NE(shown(d).find("the graph has no input 'nn'"), std::string::npos) << shown(d);
+  EXPECT_NE(saidOf(d).find("the graph has no input 'nn'"), std::string::npos) << saidOf(d);
   CompileSpec text;
   text.bind("n", std::string("three"));
   EXPECT_FALSE(m.compiled(text, d).ok());
-  EXPECT_NE(shown(d).find("input %n.1 takes int, not str"), std::string::npos) << shown(d);
+  EXPECT_NE(saidOf(d).find("input %n.1 takes int, not str"), std::string::npos) << saidOf(d);
 }
 
 TEST(Compile, DTypesThatDoNotFitAreTold) {
@@ -121,7 +121,7 @@ TEST(Compile, DTypesThatDoNotFitAreTold) {
   CompileSpec spec;
   EXPECT_TRUE(spec.addInput("x=2x3:i64", d) && spec.addInput("w=3x4", d));
   EXPECT_FALSE(m.compiled(spec, d).ok());
-  EXPECT_NE(shown(d).find("%x was said to be int64: with float32 it can run"), std::string::npos) << shown(d);
+  EXPECT_NE(saidOf(d).find("%x was said to be int64: with float32 it can run"), std::string::npos) << saidOf(d);
 }
 
 TEST(Compile, WritesToWhatIsConstAreToldSo) {
@@ -129,14 +129,14 @@ TEST(Compile, WritesToWhatIsConstAreToldSo) {
   const float value = -1;
   Diagnostics d;
   EXPECT_FALSE(m.forward({IValue(Tensor::borrow(DType::Float32, {1}, &value))}, d).ok());
-  EXPECT_NE(shown(d).find("memory that the caller lent as const"), std::string::npos) << shown(d);
+  EXPECT_NE(saidOf(d).find("memory that the caller lent as const"), std::string::npos) << saidOf(d);
 }
 
 TEST(Compile, SegmentsAreExplainedWithoutMore) {
   const Module m = moduleOf("graph(%x : Tensor):\n  %y : Tensor = aten::relu(%x)\n  return (%y)\n");
   Diagnostics d;
   Result<CompiledPartition> cut = partition(m, {}, d);
-  ASSERT_TRUE(cut.ok()) << shown(d);
+  ASSERT_TRUE(cut.ok()) << saidOf(d);
   EXPECT_NE(explainSegments(*cut->prepared.graph, cut->partition), "");
 }
 
