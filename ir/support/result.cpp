@@ -2,24 +2,36 @@
 
 #include "ir/support/check.h"
 
-#include <string>
+#include <algorithm>
+#include <cstring>
 
 namespace tscompile {
 namespace {
 
-std::string& lastError() {
-  thread_local std::string message;
-  return message;
-}
+// Needs no destructor: to register one may fail where memory has run out, which is what errors tell.
+struct LastError {
+  char text[512];
+  size_t size;
+};
+thread_local LastError gLastError{};
 
 }  // namespace
 
-void rememberError(std::string_view message) { lastError() = message; }
+void rememberError(std::string_view message) {
+  gLastError.size = std::min(message.size(), sizeof gLastError.text);
+  std::memcpy(gLastError.text, message.data(), gLastError.size);
+}
 
 void usedFailedResult() {
-  std::string said = "a failed Result was used";
-  if (!lastError().empty()) said += ": " + lastError();
-  programError(said.c_str());
+  constexpr std::string_view kSaid = "a failed Result was used", kOf = ": ";
+  char said[sizeof gLastError.text + kSaid.size() + kOf.size() + 1];
+  char* at = std::copy(kSaid.begin(), kSaid.end(), said);
+  if (gLastError.size) {
+    at = std::copy(kOf.begin(), kOf.end(), at);
+    at = std::copy_n(gLastError.text, gLastError.size, at);
+  }
+  *at = '\0';
+  programError(said);
 }
 
 }  // namespace tscompile

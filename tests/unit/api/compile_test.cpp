@@ -78,7 +78,6 @@ TEST(Compile, BranchesOfNoOneAndThreeOutputs) {
   }
 }
 
-// Those of the article: the classifier forced back in three ways.
 std::string saidOf(const Diagnostics& d) { return renderDiagnostics(d, "test"); }
 
 TEST(Compile, InputsAreSaidAsTexts) {
@@ -140,6 +139,7 @@ TEST(Compile, SegmentsAreExplainedWithoutMore) {
   EXPECT_NE(explainSegments(*cut->prepared.graph, cut->partition), "");
 }
 
+// Those of the article: the classifier forced back in three ways.
 TEST(Compile, TheClassifierOfLeNetFallsBack) {
   const std::string folder = TSCOMPILE_SOURCE_DIR "/samples/models/lenet_scripted/";
   Diagnostics d;
