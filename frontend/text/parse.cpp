@@ -21,8 +21,8 @@ ParsedText parsePartly(SourcePtr source, Diagnostics& diagnostics, const ParseOp
   if (diagnostics.errorCount() == before) builder.finish();
   ParsedText result = builder.take();
   // Most texts have no such types: to walk through deep ones takes memory.
-  const bool mayHideNames = source->text().find("Dict(") != std::string_view::npos ||
-                            source->text().find("Union[") != std::string_view::npos;
+  const bool mayHideNames =
+      source->text().find("Dict(") != std::string_view::npos || source->text().find("Union[") != std::string_view::npos;
   if (!options.likeParseIr && mayHideNames) joinTupleNames(result);
   if (diagnostics.errorCount() == before && result.graphs.empty() && !result.module)
     ctx.error({0, 0}, "the text holds no graph");

@@ -41,12 +41,9 @@ TEST(InputRange, WhatIsWrongWithATextIsTold) {
     return renderDiagnostics(d, "test");
   };
   const std::pair<const char*, const char*> cases[] = {
-      {"image=8..1x3", "8 is more than 1"},
-      {"image=1,3,32,32", "an x is between two sizes, not a comma"},
-      {"image=1x3:f31", "'f31' is no dtype"},
-      {"image=1x?x3", "a size that is not fixed needs its least and its most"},
-      {"=1x3", "nothing stands before the ="},
-      {"", "'' is no size of an input"},
+      {"image=8..1x3", "8 is more than 1"},    {"image=1,3,32,32", "an x is between two sizes, not a comma"},
+      {"image=1x3:f31", "'f31' is no dtype"},  {"image=1x?x3", "a size that is not fixed needs its least and its most"},
+      {"=1x3", "nothing stands before the ="}, {"", "'' is no size of an input"},
   };
   for (const auto& [text, why] : cases) EXPECT_NE(told(text).find(why), std::string::npos) << told(text);
   Diagnostics d;
