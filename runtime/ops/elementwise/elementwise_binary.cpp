@@ -67,6 +67,13 @@ void addKernel(Call& call) {
     });
   double sign = kMinus ? -1 : 1;
   ScalarArgument alpha(call, 2, dtype);
+  if (dtype == DType::Float16) {  // the product is rounded, too
+    float factor = alpha.as<float>() * static_cast<float>(sign);
+    return mapElements<kF32, 2>(call, dtype, [=](float a, float b) {
+      if (kReversed) std::swap(a, b);
+      return a + static_cast<float>(Half(factor * b));
+    });
+  }
   mapElements<kReals, 2>(call, dtype, [=](auto a, auto b) {
     using T = decltype(a);
     if (kReversed) std::swap(a, b);
