@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace tscompile {
 
@@ -58,6 +59,17 @@ struct ConvShape {
     return 2.0 * static_cast<double>(batch * outChannels * outArea()) * static_cast<double>(inGroup() * taps());
   }
 };
+
+// Rows of outputs that see the same kernel rows inside of the input.
+struct SeenRows {
+  Piece outputs, kernel;
+};
+// None if so few kernel rows lie outside that to leave them out saves nothing.
+std::vector<SeenRows> seenRows(const ConvShape& shape);
+// The product of these tiles, of each with the kernel rows that it sees; panels by twos, so that all tiles go over
+// weights that are in the cache.
+void runSeen(const ConvShape& s, const Product& p, const std::vector<SeenRows>& seen, const std::vector<RowTile>& tiles,
+             Piece range, int64_t firstPanel, int64_t endPanel);
 
 enum class ActivationLayout : uint8_t { Plain, Blocked };
 

@@ -125,13 +125,6 @@ HWY_INLINE void runOf(int64_t count, const GroupedRun& r, std::integer_sequence<
   kTable[count - 1](r);
 }
 
-// Kernel positions that lie inside [0, size) for an output at `at`.
-HWY_INLINE Piece inside(int64_t at, int64_t kernel, int64_t dilation, int64_t size) {
-  int64_t begin = at >= 0 ? 0 : (-at + dilation - 1) / dilation;
-  int64_t end = at >= size ? 0 : (size - at + dilation - 1) / dilation;
-  return {std::min(begin, kernel), std::max(std::min(begin, kernel), std::min(end, kernel))};
-}
-
 // Outputs along a dimension for which all of the kernel lies inside.
 HWY_INLINE Piece seeingAll(int64_t out, int64_t in, int64_t kernel, int64_t stride, int64_t dilation, int64_t pad) {
   const int64_t first = std::min(out, (pad + stride - 1) / stride), room = in - 1 - (kernel - 1) * dilation + pad;
@@ -184,8 +177,8 @@ HWY_INLINE void groupedRows(const ConvShape& s, const float* in, const float* we
   r.high = clampHigh(e);
   auto run = [&](int64_t y, int64_t x, int64_t count) {
     const int64_t top = y * s.strideHeight - s.padTop, left = x * s.strideWidth - s.padLeft;
-    const Piece ky = inside(top, s.kernelHeight, s.dilationHeight, s.inHeight);
-    const Piece kx = inside(left, s.kernelWidth, s.dilationWidth, s.inWidth);
+    const Piece ky = windowInside(top, s.kernelHeight, s.dilationHeight, s.inHeight);
+    const Piece kx = windowInside(left, s.kernelWidth, s.dilationWidth, s.inWidth);
     r.rows = ky.end - ky.begin;
     r.columns = kx.end - kx.begin;
     r.in = in + (top + ky.begin * s.dilationHeight) * inRow + (left + kx.begin * s.dilationWidth) * inPixel;

@@ -426,45 +426,6 @@ std::vector<int64_t> stepsOf(const ConvShape& s, const InputView& view, int64_t 
   return steps;
 }
 
-// Outputs that see the same kernel rows inside of the input: tiles, and kernel rows.
-struct Seen {
-  Piece tiles, rows;
-};
-// None if so few kernel rows lie outside that to leave them out saves nothing.
-std::vector<Seen> seenRows(const ConvShape& s, int64_t tiles) {
-  constexpr int64_t kWorthwhile = 4;  // one part of so many: each group of outputs goes over the weights anew
-  std::vector<Seen> out;
-  const int64_t perRow = tiles / s.outHeight();
-  int64_t outside = 0;
-  for (int64_t y = 0; y < s.outHeight(); ++y) {
-    Piece rows = windowInside(y * s.strideHeight - s.padTop, s.kernelHeight, s.dilationHeight, s.inHeight);
-    if (rows.begin >= rows.end) rows = {0, 1};  // of margins alone
-    outside += s.kernelHeight - (rows.end - rows.begin);
-    if (out.empty() || out.back().rows.begin != rows.begin || out.back().rows.end != rows.end)
-      out.push_back({{y * perRow, y * perRow}, rows});
-    out.back().tiles.end += perRow;
-  }
-  return outside * kWorthwhile >= s.kernelHeight * s.outHeight() ? out : std::vector<Seen>();
-}
-
-// The product of these tiles, of each with the kernel rows that it sees; panels by twos, so that all tiles go over
-// weights that are in the cache.
-void runSeen(const Product& p, const std::vector<Seen>& seen, const RowTile* tiles, Piece range, int64_t firstPanel,
-             int64_t endPanel, int64_t kernelHeight) {
-  const int64_t perRow = p.stepCount / kernelHeight;
-  for (int64_t panel = firstPanel; panel < endPanel; panel += 2)
-    for (const Seen& part : seen) {
-      const int64_t begin = std::max(part.tiles.begin, range.begin), end = std::min(part.tiles.end, range.end);
-      if (begin >= end) continue;
-      Product q = p;
-      q.panelDepth = p.depthOf();
-      q.steps += part.rows.begin * perRow;
-      q.stepCount = (part.rows.end - part.rows.begin) * perRow;
-      q.b = static_cast<const char*>(p.b) + panelBytes(part.rows.begin * perRow * p.depth, p.storage);
-      runTiles(q, tiles + begin, end - begin, panel, std::min(panel + 2, endPanel));
-    }
-}
-
 // Whether an output reads this row of a frame, and this frame.
 bool isRead(const ConvShape& s, const InputView& view, int64_t row) {
   return (s.kernelHeight > 1 || row % view.height % s.strideHeight == 0) &&
@@ -549,11 +510,11 @@ void directImages(const ConvShape& s, int64_t images, const float* input, const 
     enterUnit(bands, p, weights, packed, output, image, band);
     return p;
   };
-  const std::vector<Seen> seen = byRows ? seenRows(s, static_cast<int64_t>(tiles.size())) : std::vector<Seen>();
+  const std::vector<SeenRows> seen = byRows ? seenRows(s) : std::vector<SeenRows>();
   if (seen.empty()) return runGrid(images, bands, tiles, grid, threads, productAt, linesOfTiles);
   runGrid(images, bands, tiles, grid, threads, productAt, linesOfTiles,
           [&](const Product& p, Piece range, int64_t firstPanel, int64_t endPanel, int64_t) {
-            runSeen(p, seen, tiles.data(), range, firstPanel, endPanel, s.kernelHeight);
+            runSeen(s, p, seen, tiles, range, firstPanel, endPanel);
           });
 }
 
