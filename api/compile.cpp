@@ -18,6 +18,7 @@
 #include "partition/stitch.h"
 #include "partition/store_weights.h"
 #include "passes/lowering/assumed_weights.h"
+#include "passes/lowering/bound_inputs.h"
 #include "runtime/engine/network/tactics.h"
 #include "runtime/engine/support.h"
 #include "runtime/reference/loops/copy.h"
@@ -32,9 +33,6 @@
 
 namespace tscompile {
 namespace {
-
-// What lowering calls the values of inputs that are bound by.
-const std::string kBound = "bind:";
 
 std::string fileName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
@@ -56,7 +54,7 @@ std::shared_ptr<EngineInfo> describe(const ModuleState& source, const Graph* ent
   if (entry) {
     info->exported = exportedInputsOf(source, *entry);
     for (const ValueInfo& input : inputsOf(*entry))
-      if (auto value = spec.lowering.arguments.find("bind:" + input.name); value != spec.lowering.arguments.end())
+      if (auto value = spec.lowering.arguments.find(boundInput(input.name)); value != spec.lowering.arguments.end())
         info->bound.push_back(input.name + "=" +
                               abbreviate(valueText(value->second, LiteralStyle::Plain), kMostOfBound));
   }
@@ -276,7 +274,9 @@ bool CompileSpec::addInput(std::string_view text, Diagnostics& diagnostics) {
   return range.ok();
 }
 
-void CompileSpec::bind(const std::string& name, IValue value) { lowering.arguments[kBound + name] = std::move(value); }
+void CompileSpec::bind(const std::string& name, IValue value) {
+  lowering.arguments[boundInput(name)] = std::move(value);
+}
 
 namespace {
 
@@ -284,10 +284,10 @@ namespace {
 bool nameBound(RewriteArguments& arguments, std::span<const ValueInfo> inputs, Diagnostics& diagnostics) {
   std::vector<std::pair<std::string, IValue>> bound;
   for (const auto& [name, value] : arguments)
-    if (name.starts_with(kBound)) bound.emplace_back(name, value);
+    if (name.starts_with(kBoundInput)) bound.emplace_back(name, value);
   bool good = true;
   for (auto& [key, value] : bound) {
-    const std::string name = key.substr(kBound.size());
+    const std::string name = key.substr(kBoundInput.size());
     const size_t at = findInput(inputs, name);
     if (at == kNoInput) {
       const InputFault fault = noSuchInput(inputs, name);
@@ -305,7 +305,7 @@ bool nameBound(RewriteArguments& arguments, std::span<const ValueInfo> inputs, D
       continue;
     }
     arguments.erase(key);
-    arguments[kBound + inputs[at].name] = std::move(value);
+    arguments[boundInput(inputs[at].name)] = std::move(value);
   }
   return good;
 }

@@ -5,6 +5,7 @@
 #include "api/symbolic_ranges.h"
 #include "ir/support/text.h"
 #include "ir/values/size_symbols.h"
+#include "passes/lowering/bound_inputs.h"
 
 #include <fmt/core.h>
 
@@ -201,12 +202,11 @@ bool checkExportedRanges(std::span<const ExportedInput> sizes, std::span<const I
 
 std::optional<ExportedInputs> withBoundInputs(const ExportedInputs& exported, const RewriteArguments& arguments,
                                               Diagnostics& diagnostics) {
-  constexpr std::string_view kBound = "bind:";
   std::vector<ValueInfo> inputs;
   std::vector<IValue> values;
   for (const auto& [name, value] : arguments) {
-    if (!name.starts_with(kBound)) continue;
-    inputs.push_back({name.substr(kBound.size()), dynamicType(value)});
+    if (!name.starts_with(kBoundInput)) continue;
+    inputs.push_back({name.substr(kBoundInput.size()), dynamicType(value)});
     values.push_back(value);
   }
   ExportedInputs out;

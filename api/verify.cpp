@@ -5,6 +5,7 @@
 #include "ir/graph/printer.h"
 #include "partition/report.h"
 #include "partition/segment_graph.h"
+#include "passes/lowering/bound_inputs.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/network/poison.h"
 #include "runtime/engine/refusal_watch.h"
@@ -286,7 +287,7 @@ static std::vector<IValue> unbound(std::span<const ValueInfo> infos, std::span<c
                                    const CompileSpec& spec) {
   std::vector<IValue> out;
   for (size_t i = 0; i < inputs.size(); ++i)
-    if (i >= infos.size() || !spec.lowering.arguments.count("bind:" + infos[i].name)) out.push_back(inputs[i]);
+    if (i >= infos.size() || !spec.lowering.arguments.count(boundInput(infos[i].name))) out.push_back(inputs[i]);
   return out;
 }
 

@@ -2,6 +2,7 @@
 // tuples and dicts that no constant holds, or that the graph writes to, are made of constants, anew in every run. Not
 // tensors that the graph writes to: a constant is the same in every run.
 #include "ir/values/ivalue.h"
+#include "passes/lowering/bound_inputs.h"
 #include "passes/rewrite/constant_form.h"
 #include "passes/rewrite/rewrite.h"
 
@@ -70,7 +71,7 @@ bool bindInputs(Graph& graph, RewriteContext& context) {
   bool changed = false;
   for (size_t i = graph.inputs().size(); i-- > 0;) {
     Value* input = graph.input(i);
-    auto given = context.arguments.find("bind:" + input->name());
+    auto given = context.arguments.find(boundInput(input->name()));
     if (given == context.arguments.end()) continue;
     const IValue& value = given->second;
     const TypePtr type = withoutRefinement(input->type());

@@ -14,6 +14,7 @@
 #include "ir/support/quantities.h"
 #include "ir/support/text.h"
 #include "ir/values/error.h"
+#include "passes/lowering/bound_inputs.h"
 #include "python/core/operators.h"
 #include "python/core/run_settings.h"
 #include "python/core/tensors.h"
@@ -294,7 +295,7 @@ void bindInputs(const PyModule& m, CompileSpec& spec, nb::dict bound) {
       throw nb::type_error(("bind: input '" + name + "' takes " + typeText(withoutRefinement(input.type)) + ", not " +
                             typeText(withoutRefinement(dynamicType(value))))
                                .c_str());
-    spec.lowering.arguments["bind:" + input.name] = std::move(value);
+    spec.lowering.arguments[boundInput(input.name)] = std::move(value);
   }
 }
 

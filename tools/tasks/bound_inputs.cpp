@@ -2,6 +2,7 @@
 
 #include "api/value_text.h"
 #include "ir/support/text.h"
+#include "passes/lowering/bound_inputs.h"
 #include "tools/tasks/partitioning.h"
 
 namespace tscompile {
@@ -24,7 +25,7 @@ bool bindInputs(RewriteArguments& arguments, std::span<const std::string> texts,
     if (!isInstance(*value, withoutRefinement(input.type)))
       throw UsageError{"input %" + input.name + " takes " + typeText(input.type) + ", not " +
                        typeText(withoutRefinement(dynamicType(*value)))};
-    arguments["bind:" + input.name] = *value;
+    arguments[boundInput(input.name)] = *value;
   }
   return true;
 }

@@ -18,6 +18,7 @@
 #include "ir/support/text.h"
 #include "ir/values/literal.h"
 #include "partition/root_causes.h"
+#include "passes/lowering/bound_inputs.h"
 #include "runtime/engine/support.h"
 #include "tools/tasks/inputs.h"
 #include "tools/tasks/likely_sizes.h"
@@ -341,7 +342,7 @@ std::vector<size_t> bindNone(CompileSpec& spec, std::span<const ValueInfo> infos
   std::vector<size_t> out;
   for (size_t i = 0; i < std::min(infos.size(), inputs.size()); ++i) {
     if (!inputs[i].isNone() || !infos[i].type->is(TypeKind::Optional)) continue;
-    spec.lowering.arguments["bind:" + infos[i].name] = IValue();
+    spec.lowering.arguments[boundInput(infos[i].name)] = IValue();
     out.push_back(i);
   }
   return out;
