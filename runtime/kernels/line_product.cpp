@@ -8,6 +8,7 @@
 #include <cfloat>
 #include <cmath>
 #include <iterator>
+#include <limits>
 
 #if defined(__x86_64__)
 
@@ -129,6 +130,93 @@ void transposeWords(__m512i (&rows)[kBlock]) {
   for (int i = 0; i < kBlock; ++i) rows[i] = pairs[i];
 }
 
+// ---- what becomes of sums that need little ----
+
+// The end of a panel's sums where a bias, scales, a residual of the result's own kind and a clamp are all, to results
+// in lines: of bytes counted in steps of the result.
+template <bool kBytes>
+struct PlainEnd {
+  struct Part {  // a panel's columns in a line
+    std::byte bytes[kBytes ? kBlock : 2 * kBlock];
+  };
+  static constexpr auto kFloats = static_cast<int64_t>(sizeof(Part) / sizeof(float));
+  static constexpr auto kParts = static_cast<int64_t>(sizeof(CacheLine) / sizeof(Part));
+
+  __m512 factor, start, low, high, addend;
+  __mmask16 mask;
+  bool isBounded, fills;  // below 255, else converting does it; the rest of the line, which nobody else writes
+  Part* out;
+  const Part* residual;
+  int64_t stride;
+
+  static bool takes(const Product& p) {
+    const Epilogue& e = p.epilogue;
+    constexpr DType kType = kBytes ? DType::UInt8 : DType::BFloat16;
+    return p.storage != WeightStorage::Bytes && e.resultType.dtype == kType && !p.rowScales &&
+           (!e.residual || e.residualType.dtype == kType) &&
+           (e.activation == Activation::None || isClamp(e.activation));
+  }
+
+  static PlainEnd of(const Product& p, int64_t panel) {
+    const Epilogue& e = p.epilogue;
+    const int64_t column = panel * kBlock, at = panel / kParts * p.cPanel / kFloats + panel % kParts;
+    const bool clamps = isClamp(e.activation);
+    PlainEnd end{};
+    end.mask = lanesOf(p.columns - column);
+    end.out = reinterpret_cast<Part*>(p.c) + at;
+    end.residual = e.residual ? reinterpret_cast<const Part*>(e.residual) + at : nullptr;
+    end.stride = p.cRow / kFloats;
+    const __m512 bias = e.bias ? _mm512_maskz_loadu_ps(end.mask, e.bias + column) : _mm512_setzero_ps();
+    float low = clamps ? clampLow(e) : -std::numeric_limits<float>::infinity();
+    float high = clamps ? clampHigh(e) : std::numeric_limits<float>::infinity();
+    if constexpr (kBytes) {
+      const float steps = 1 / e.resultType.scale, zero = e.resultType.zero, added = e.residualType.scale * steps;
+      const __m512i raised = _mm512_mullo_epi32(_mm512_loadu_si512(p.sums + column), _mm512_set1_epi32(p.inputZero));
+      end.factor = _mm512_mul_ps(_mm512_loadu_ps(p.scales + column), _mm512_set1_ps(p.inputScale * steps));
+      end.start =
+          _mm512_fnmadd_ps(_mm512_cvtepi32_ps(raised), end.factor,
+                           _mm512_fmadd_ps(bias, _mm512_set1_ps(steps),
+                                           _mm512_set1_ps(zero - (e.residual ? e.residualType.zero * added : 0))));
+      end.addend = _mm512_set1_ps(added);
+      low = clamps ? std::max(0.0f, low * steps + zero) : 0;
+      high = clamps ? std::min(255.0f, high * steps + zero) : 255;
+      end.isBounded = high < 255;
+    } else {
+      end.start = bias;
+      end.fills = column + kBlock >= p.columns && panel % kParts == 0;
+    }
+    end.low = _mm512_set1_ps(low), end.high = _mm512_set1_ps(high);
+    return end;
+  }
+
+  // One row; `row` counts parts.
+  template <bool kAdds>
+  void finish(int64_t row, __m512i sum) const {
+    if constexpr (kBytes) {
+      __m512 v = start;
+      if constexpr (kAdds)
+        v = _mm512_fmadd_ps(
+            _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(residual + row)))),
+            addend, v);
+      // The number comes first, so that a NaN is none.
+      v = _mm512_max_ps(_mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), factor, v), low);
+      if (isBounded) v = _mm512_min_ps(v, high);
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(out + row),
+                       _mm512_maskz_cvtusepi32_epi8(mask, _mm512_cvtps_epi32(v)));
+    } else {
+      __m512 v = _mm512_add_ps(_mm512_castsi512_ps(sum), start);
+      if constexpr (kAdds) {
+        const __m256i brains = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(residual + row));
+        v = _mm512_add_ps(v, _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(brains), 16)));
+      }
+      // The number comes second, so that a NaN stays one.
+      const __m256bh brains = _mm512_maskz_cvtneps_pbh(mask, _mm512_min_ps(high, _mm512_max_ps(low, v)));
+      __builtin_memcpy(out + row, &brains, sizeof(brains));
+      if (fills) out[row + 1] = Part{};
+    }
+  }
+};
+
 // ---- dot products of vectors ----
 
 // Some of a product's steps; the first ones begin the sums.
@@ -136,55 +224,76 @@ struct StepSpan {
   int64_t begin, end;
 };
 
-// Of the first kRows rows of a tile and panels that are `distance` bytes apart.
+// Some tiles of kRows rows, and panels that are `distance` bytes apart. The last steps go to the panels' ends, if there
+// are any, and all others to `sums`, kPanels a tile.
 template <bool kBytes, int kRows, int kCount>
-void multiplyVectors(const Product& p, const RowTile& tile, const char* b, int64_t distance, StepSpan steps,
-                     Sums* sums) {
-  __m512i sum[kRows][kCount];
+void multiplyVectors(const Product& p, const RowTile* tiles, int64_t tileCount, const char* panels, int64_t distance,
+                     StepSpan steps, Sums* sums, const PlainEnd<kBytes>* ends) {
+  constexpr int64_t kTogether = kBytes ? 4 : 2;  // rows of B in a word
+  const int64_t words = (p.depth + kTogether - 1) / kTogether, tailWords = (p.tailDepth + kTogether - 1) / kTogether;
+  const int64_t full = p.stepCount - p.tailSteps, stride = p.rowStride * static_cast<int64_t>(sizeof(CacheLine));
+  const bool isLast = ends && steps.end == p.stepCount;
+  for (const RowTile* tile = tiles; tile < tiles + tileCount; ++tile, sums += kPanels) {
+    __m512i sum[kRows][kCount];
 #pragma GCC unroll 16
-  for (int r = 0; r < kRows; ++r)
+    for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 16
-    for (int i = 0; i < kCount; ++i)
-      sum[r][i] = steps.begin == 0 ? _mm512_setzero_si512() : _mm512_load_si512(sums[i].values + r * kBlock);
-  b += steps.begin * kBlockBytes;
-  const int64_t full = p.stepCount - p.tailSteps, together = rowsTogether(p.storage);
-  const int64_t stride = p.rowStride * static_cast<int64_t>(sizeof(CacheLine));
-  const int64_t words = (p.depth + together - 1) / together, tailWords = (p.tailDepth + together - 1) / together;
-  for (int64_t step = steps.begin; step < steps.end; ++step, b += kBlockBytes) {
-    const auto* a = reinterpret_cast<const char*>(p.lines + tile.a + p.steps[step]);
-    const char* row = b;
-    for (int64_t left = step < full ? words : tailWords; left > 0; --left, a += 4, row += sizeof(CacheLine)) {
-      __m512i weights[kCount];
+      for (int i = 0; i < kCount; ++i)
+        sum[r][i] = steps.begin == 0 ? _mm512_setzero_si512() : _mm512_load_si512(sums[i].values + r * kBlock);
+    const char* b = panels + steps.begin * kBlockBytes;
+    for (int64_t step = steps.begin; step < steps.end; ++step, b += kBlockBytes) {
+      const auto* a = reinterpret_cast<const char*>(p.lines + tile->a + p.steps[step]);
+      const char* row = b;
+      for (int64_t left = step < full ? words : tailWords; left > 0; --left, a += 4, row += sizeof(CacheLine)) {
+        __m512i weights[kCount];
 #pragma GCC unroll 16
-      for (int i = 0; i < kCount; ++i) weights[i] = _mm512_loadu_si512(row + i * distance);
+        for (int i = 0; i < kCount; ++i) weights[i] = _mm512_loadu_si512(row + i * distance);
 #pragma GCC unroll 16
-      for (int r = 0; r < kRows; ++r) {
-        int32_t word;
-        __builtin_memcpy(&word, a + r * stride, sizeof(word));
-        const __m512i all = _mm512_set1_epi32(word);
+        for (int r = 0; r < kRows; ++r) {
+          int32_t word;
+          __builtin_memcpy(&word, a + r * stride, sizeof(word));
+          const __m512i all = _mm512_set1_epi32(word);
 #pragma GCC unroll 16
-        for (int i = 0; i < kCount; ++i) {
-          if constexpr (kBytes)
-            sum[r][i] = _mm512_dpbusd_epi32(sum[r][i], all, weights[i]);
-          else
-            sum[r][i] =
-                _mm512_castps_si512(_mm512_dpbf16_ps(_mm512_castsi512_ps(sum[r][i]), reinterpret_cast<__m512bh>(all),
-                                                     reinterpret_cast<__m512bh>(weights[i])));
+          for (int i = 0; i < kCount; ++i) {
+            if constexpr (kBytes)
+              sum[r][i] = _mm512_dpbusd_epi32(sum[r][i], all, weights[i]);
+            else
+              sum[r][i] =
+                  _mm512_castps_si512(_mm512_dpbf16_ps(_mm512_castsi512_ps(sum[r][i]), reinterpret_cast<__m512bh>(all),
+                                                       reinterpret_cast<__m512bh>(weights[i])));
+          }
         }
       }
     }
+    if (isLast) {
+#pragma GCC unroll 2
+      for (int i = 0; i < kCount; ++i) {
+        const PlainEnd<kBytes>& end = ends[i];
+        int64_t row = tile->c / PlainEnd<kBytes>::kFloats;
+        if (end.residual) {
+#pragma GCC unroll 16
+          for (int r = 0; r < kRows; ++r, row += end.stride) end.template finish<true>(row, sum[r][i]);
+        } else {
+#pragma GCC unroll 16
+          for (int r = 0; r < kRows; ++r, row += end.stride) end.template finish<false>(row, sum[r][i]);
+        }
+      }
+      continue;
+    }
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 16
+      for (int i = 0; i < kCount; ++i) _mm512_store_si512(sums[i].values + r * kBlock, sum[r][i]);
   }
-#pragma GCC unroll 16
-  for (int r = 0; r < kRows; ++r)
-#pragma GCC unroll 16
-    for (int i = 0; i < kCount; ++i) _mm512_store_si512(sums[i].values + r * kBlock, sum[r][i]);
 }
 
-using VectorFunction = void (*)(const Product&, const RowTile&, const char*, int64_t, StepSpan, Sums*);
+template <bool kBytes>
+using VectorFunction = void (*)(const Product&, const RowTile*, int64_t, const char*, int64_t, StepSpan, Sums*,
+                                const PlainEnd<kBytes>*);
 
 template <bool kBytes, int kCount, int... kRow>
-VectorFunction vectorsOf(int rows, std::integer_sequence<int, kRow...>) {
-  static constexpr VectorFunction kTable[] = {multiplyVectors<kBytes, kRow + 1, kCount>...};
+VectorFunction<kBytes> vectorsOf(int rows, std::integer_sequence<int, kRow...>) {
+  static constexpr VectorFunction<kBytes> kTable[] = {multiplyVectors<kBytes, kRow + 1, kCount>...};
   return kTable[rows - 1];
 }
 
@@ -400,48 +509,6 @@ void finishFloats(const Product& p, const RowTile& tile, int64_t panel, Sums& su
   }
 }
 
-// Whether finishBytes does it.
-bool isPlainBytes(const Product& p) {
-  const Epilogue& e = p.epilogue;
-  return e.resultType.dtype == DType::UInt8 && !p.rowScales && (!e.residual || e.residualType.dtype == DType::UInt8) &&
-         (e.activation == Activation::None || isClamp(e.activation));
-}
-
-// As finishFloats, of bytes whose rows have one scale, counted in steps of the result.
-template <bool kAdds>
-void finishBytes(const Product& p, const RowTile& tile, int64_t panel, const Sums& sums) {
-  const Epilogue& e = p.epilogue;
-  constexpr int64_t kPart = sizeof(__m128i) / sizeof(float), kParts = 4;  // a panel's columns in a line
-  const int64_t column = panel * kBlock, stride = p.cRow / kPart;
-  const int64_t at = (tile.c + panel / kParts * p.cPanel) / kPart + panel % kParts;
-  const __mmask16 mask = lanesOf(p.columns - column);
-  const float steps = 1 / e.resultType.scale, zero = e.resultType.zero, added = e.residualType.scale * steps;
-  const __m512i raised = _mm512_mullo_epi32(_mm512_loadu_si512(p.sums + column), _mm512_set1_epi32(p.inputZero));
-  const __m512 factor = _mm512_mul_ps(_mm512_loadu_ps(p.scales + column), _mm512_set1_ps(p.inputScale * steps));
-  const __m512 bias = e.bias ? _mm512_maskz_loadu_ps(mask, e.bias + column) : _mm512_setzero_ps();
-  const __m512 start = _mm512_fnmadd_ps(
-      _mm512_cvtepi32_ps(raised), factor,
-      _mm512_fmadd_ps(bias, _mm512_set1_ps(steps), _mm512_set1_ps(zero - (kAdds ? e.residualType.zero * added : 0))));
-  const bool clamps = isClamp(e.activation);
-  const __m512 low = _mm512_set1_ps(clamps ? std::max(0.0f, clampLow(e) * steps + zero) : 0);
-  const __m512 high = _mm512_set1_ps(clamps ? std::min(255.0f, clampHigh(e) * steps + zero) : 255);
-  const bool isBounded = _mm512_cvtss_f32(high) < 255;  // else converting does it
-  const __m512 addend = _mm512_set1_ps(added);
-  auto* out = reinterpret_cast<__m128i*>(p.c) + at;
-  const auto* residual = reinterpret_cast<const __m128i*>(e.residual) + at;
-  const int rows = tile.rows;
-  for (int r = 0; r < rows; ++r, out += stride, residual += stride) {
-    const __m512 sum = _mm512_cvtepi32_ps(_mm512_load_si512(sums.values + r * kBlock));
-    __m512 v = start;
-    if constexpr (kAdds)
-      v = _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(residual))), addend, v);
-    // The number comes first, so that a NaN is none.
-    v = _mm512_max_ps(_mm512_fmadd_ps(sum, factor, v), low);
-    if (isBounded) v = _mm512_min_ps(v, high);
-    _mm_storeu_si128(out, _mm512_maskz_cvtusepi32_epi8(mask, _mm512_cvtps_epi32(v)));
-  }
-}
-
 template <class Value>
 void finishRounded(const Product& p, const RowTile& tile, int64_t panel, Sums& sums) {
   switch (p.epilogue.resultType.dtype) {
@@ -476,14 +543,22 @@ void finishIntegers(const Product& p, const RowTile& tile, int64_t panel, const 
   }
 }
 
+template <bool kBytes, bool kAdds>
+void finishPlainly(const Product& p, const RowTile& tile, int64_t panel, const Sums& sums) {
+  const PlainEnd<kBytes> end = PlainEnd<kBytes>::of(p, panel);
+  int64_t row = tile.c / PlainEnd<kBytes>::kFloats;
+  for (int r = 0; r < tile.rows; ++r, row += end.stride)
+    end.template finish<kAdds>(row, _mm512_load_si512(sums.values + r * kBlock));
+}
+
 template <bool kBytes>
 void finish(const Product& p, const RowTile& tile, int64_t panel, Sums& sums) {
-  if constexpr (!kBytes)
+  if (PlainEnd<kBytes>::takes(p))
+    (p.epilogue.residual ? finishPlainly<kBytes, true> : finishPlainly<kBytes, false>)(p, tile, panel, sums);
+  else if constexpr (!kBytes)
     finishRounded<FloatSums>(p, tile, panel, sums);
   else if (p.storage == WeightStorage::Bytes)
     finishIntegers(p, tile, panel, sums);
-  else if (isPlainBytes(p))
-    (p.epilogue.residual ? finishBytes<true> : finishBytes<false>)(p, tile, panel, sums);
   else
     finishRounded<ScaledSums>(p, tile, panel, sums);
 }
@@ -525,27 +600,42 @@ void byMatrices(const Product& p, const RowTile* tiles, int64_t tileCount, int64
   }
 }
 
+// Tiles from the first on that have as many rows.
+int64_t alikeTiles(const RowTile* tiles, int64_t count) {
+  int64_t alike = 1;
+  while (alike < count && tiles[alike].rows == tiles[0].rows) ++alike;
+  return alike;
+}
+
 template <bool kBytes>
 void byVectors(const Product& p, const RowTile* tiles, int64_t tileCount, int64_t firstPanel, int64_t endPanel,
                int64_t) {
   constexpr auto kRows = std::make_integer_sequence<int, kVectorRows>();
   constexpr int64_t kChunk = 8, kGroup = 8;  // steps, tiles
   const int64_t distance = p.stepCount * kBlockBytes;
+  const bool isPlain = PlainEnd<kBytes>::takes(p);
   // Few steps stay in the first level of cache all of them; of more, a chunk.
   const bool chunks = p.stepCount > 2 * kChunk && tileCount > 1;
-  const int64_t chunk = chunks ? kChunk : p.stepCount, group = chunks ? kGroup : 1;
+  const int64_t chunk = chunks ? kChunk : p.stepCount, group = chunks ? kGroup : isPlain ? tileCount : 1;
   Sums sums[kGroup * kPanels];
   for (int64_t panel = firstPanel; panel < endPanel; panel += kPanels) {
     const char* b = static_cast<const char*>(p.b) + panel * distance;
     const int panels = static_cast<int>(std::min<int64_t>(kPanels, endPanel - panel));
+    PlainEnd<kBytes> ends[kPanels];
+    for (int j = 0; isPlain && j < panels; ++j) ends[j] = PlainEnd<kBytes>::of(p, panel + j);
     for (int64_t first = 0; first < tileCount; first += group) {
       const RowTile* some = tiles + first;
       const int64_t count = std::min(group, tileCount - first);
       for (int64_t step = 0; step < p.stepCount; step += chunk)
-        for (int64_t i = 0; i < count; ++i)
-          (panels == 2 ? vectorsOf<kBytes, 2>(some[i].rows, kRows) : vectorsOf<kBytes, 1>(some[i].rows, kRows))(
-              p, some[i], b, distance, {step, std::min(step + chunk, p.stepCount)}, sums + i * kPanels);
-      for (int64_t i = 0; i < count; ++i)
+        for (int64_t i = 0, alike; i < count; i += alike) {
+          alike = alikeTiles(some + i, count - i);
+          const auto multiply =
+              panels == 2 ? vectorsOf<kBytes, 2>(some[i].rows, kRows) : vectorsOf<kBytes, 1>(some[i].rows, kRows);
+          // Tiles that have ends at once leave no sums.
+          multiply(p, some + i, alike, b, distance, {step, std::min(step + chunk, p.stepCount)},
+                   sums + (chunks ? i * kPanels : 0), isPlain ? ends : nullptr);
+        }
+      for (int64_t i = 0; !isPlain && i < count; ++i)
         for (int j = 0; j < panels; ++j) finish<kBytes>(p, some[i], panel + j, sums[i * kPanels + j]);
     }
   }
