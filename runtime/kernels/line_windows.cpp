@@ -156,7 +156,7 @@ class BrainPlane {
         lines_(static_cast<size_t>((s.kernelHeight * s.kernelWidth + 1) * kVectors)),
         weights_(reinterpret_cast<float*>(lines_.data())),
         bias_(weights_ + s.kernelHeight * s.kernelWidth * kFloats),
-        sharesColumns_(s.kernelWidth == 3 && s.strideWidth == 1 && s.dilationWidth == 1),
+        sharesColumns_((s.kernelWidth == 3 || s.kernelWidth == 5) && s.strideWidth <= 2 && s.dilationWidth == 1),
         activates_(e.activation != Activation::None && !isClamp(e.activation)) {
     spread(weights);
     for (int64_t c = 0; bias && c < channels; ++c) bias_[placeInVectors(c, s.input)] = bias[c];
@@ -164,20 +164,21 @@ class BrainPlane {
 
   void run(const float* in, const float* residual, float* out, Piece rows) const {
     const int64_t width = s_.outWidth();
-    // Outputs of a row for which all of the kernel lies inside.
-    const int64_t first = std::min(width, (s_.padLeft + s_.strideWidth - 1) / s_.strideWidth);
+    // Outputs of a row for which all of the kernel lies inside; those that share columns may lie anywhere.
     const int64_t room = s_.inWidth - 1 - (s_.kernelWidth - 1) * s_.dilationWidth + s_.padLeft;
-    const int64_t end = std::max(first, std::min(width, room < 0 ? 0 : room / s_.strideWidth + 1));
+    const int64_t first = sharesColumns_ ? 0 : std::min(width, (s_.padLeft + s_.strideWidth - 1) / s_.strideWidth);
+    const int64_t end =
+        sharesColumns_ ? width : std::max(first, std::min(width, room < 0 ? 0 : room / s_.strideWidth + 1));
+    const int64_t pieces = (end - first + kOutputs - 1) / kOutputs;
     for (int64_t y = rows.begin; y < rows.end; ++y) {
       auto at = [&](int64_t x) {
         const int64_t place = (y * width + x) * kBlock;
         return Place{in, residual ? residual + place : nullptr, out + place, y, x};
       };
       for (int64_t x = 0; x < first; ++x) outputs<1>(at(x));
-      const int64_t pieces = (end - first + kOutputs - 1) / kOutputs;
       for (int64_t i = 0; i < pieces; ++i) {
         const Piece piece = pieceOf(end - first, pieces, i);
-        inner(piece.end - piece.begin, at(first + piece.begin), std::make_integer_sequence<int, kOutputs>());
+        some(piece.end - piece.begin, at(first + piece.begin), std::make_integer_sequence<int, kOutputs>());
       }
       for (int64_t x = end; x < width; ++x) outputs<1>(at(x));
     }
@@ -191,15 +192,18 @@ class BrainPlane {
     int64_t y, x;
   };
 
-  // So many outputs that see all of the kernel along a row.
   template <int... kCount>
-  void inner(int64_t count, const Place& p, std::integer_sequence<int, kCount...>) const {
+  void some(int64_t count, const Place& p, std::integer_sequence<int, kCount...>) const {
     using Function = void (BrainPlane::*)(const Place&) const;
     static constexpr Function kAny[] = {&BrainPlane::outputs<kCount + 1>...},
-                              kSharing[] = {&BrainPlane::neighbours<kCount + 1>...};
-    (this->*(sharesColumns_ ? kSharing : kAny)[count - 1])(p);
+                              kSharing[][kOutputs] = {{&BrainPlane::neighbours<kCount + 1, 3, 1>...},
+                                                      {&BrainPlane::neighbours<kCount + 1, 3, 2>...},
+                                                      {&BrainPlane::neighbours<kCount + 1, 5, 1>...},
+                                                      {&BrainPlane::neighbours<kCount + 1, 5, 2>...}};
+    (this->*(sharesColumns_ ? kSharing[s_.kernelWidth / 5 * 2 + s_.strideWidth - 1] : kAny)[count - 1])(p);
   }
 
+  // So many outputs that see all of the kernel along a row.
   template <int kCount>
   void outputs(const Place& p) const {
     const int64_t top = p.y * s_.strideHeight - s_.padTop, left = p.x * s_.strideWidth - s_.padLeft;
@@ -218,29 +222,39 @@ class BrainPlane {
     finish<kCount>(p, sum);
   }
 
-  // Of a kernel of three columns and outputs side by side, each of which shares two columns with the next.
-  template <int kCount>
+  // Outputs side by side, each of which shares columns with the next.
+  template <int kCount, int kWidth, int kStride>
   void neighbours(const Place& p) const {
-    const int64_t top = p.y * s_.strideHeight - s_.padTop, left = p.x - s_.padLeft;
+    const int64_t top = p.y * s_.strideHeight - s_.padTop, left = p.x * kStride - s_.padLeft;
     const Piece ky = inside(top, s_.kernelHeight, s_.dilationHeight, s_.inHeight);
+    constexpr int kColumns = (kCount - 1) * kStride + kWidth;
+    // Bits of the columns that lie inside.
+    const int64_t outside = std::clamp<int64_t>(-left, 0, kColumns),
+                  end = std::clamp<int64_t>(s_.inWidth - left, 0, kColumns);
+    const int seen = ((1 << end) - 1) & -(1 << outside);
     L sum[kCount];
 #pragma GCC unroll 16
     for (L& one : sum) one = L::floats(bias_);
     for (int64_t j = ky.begin; j < ky.end; ++j) {
       const float* at = p.in + ((top + j * s_.dilationHeight) * s_.inWidth + left) * kBlock;
-      const float* w = weights_ + j * 3 * kFloats;
+      const float* w = weights_ + j * kWidth * kFloats;
 #pragma GCC unroll 16
-      for (int i = 0; i < kCount + 2; ++i) {
-        const L column = load(at + i * kBlock);
-#pragma GCC unroll 4
-        for (int k = 0; k < 3; ++k)
-          if (i - k >= 0 && i - k < kCount) add(L::floats(w + k * kFloats), column, sum[i - k]);
+      for (int i = 0; i < kColumns; ++i) {
+        const L column = load(at + i * kBlock, static_cast<__mmask16>(-(seen >> i & 1)));
+#pragma GCC unroll 8
+        for (int k = i % kStride; k < kWidth; k += kStride)
+          if (i >= k && (i - k) / kStride < kCount) add(L::floats(w + k * kFloats), column, sum[(i - k) / kStride]);
       }
     }
     finish<kCount>(p, sum);
   }
 
-  static L load(const float* from) { return L::load(from, _mm512_setzero_ps()); }
+  static L load(const float* from, __mmask16 mask = 0xffff) {
+    L line;
+    const __m512i words = _mm512_maskz_loadu_epi32(mask, from);
+    for (int i = 0; i < kVectors; ++i) line.v[i] = L::half(words, i);
+    return line;
+  }
   static void add(const L& weights, const L& line, L& sum) {
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) sum.v[v] = _mm512_fmadd_ps(weights.v[v], line.v[v], sum.v[v]);
@@ -259,7 +273,12 @@ class BrainPlane {
       if (clamps)
         for (__m512& v : sum[i].v) v = _mm512_min_ps(high, _mm512_max_ps(low, v));
     }
-    if (activates_) activateVectors(e_, sum[0].v, kCount * kVectors);
+    if (activates_) {
+      L all[kCount];  // so that only these lie in memory
+      std::copy_n(sum, kCount, all);
+      activateVectors(e_, all[0].v, kCount * kVectors);
+      std::copy_n(all, kCount, sum);
+    }
 #pragma GCC unroll 16
     for (int i = 0; i < kCount; ++i) sum[i].store(p.out + i * kBlock, _mm512_setzero_ps());
   }
