@@ -215,12 +215,14 @@ bool Extensions::loadLibrary(const std::string& path, Diagnostics& diagnostics) 
 
 namespace {
 
-bool loadFrom(PluginRegistry& registry, const std::string& absolute, Diagnostics& diagnostics) {
+bool loadFrom(PluginRegistry& registry, const std::string& absolute, Diagnostics& diagnostics,
+              std::string_view from = "") {
   PluginResult result = registry.load(absolute);
   if (!result)
-    diagnostics.error(result.message, result.status == PluginStatus::NotFound      ? ErrorKind::Io
-                                      : result.status == PluginStatus::AbiMismatch ? ErrorKind::Incompatible
-                                                                                   : ErrorKind::Input);
+    diagnostics.error(std::string(from) + result.message, result.status == PluginStatus::NotFound ? ErrorKind::Io
+                                                          : result.status == PluginStatus::AbiMismatch
+                                                              ? ErrorKind::Incompatible
+                                                              : ErrorKind::Input);
   return static_cast<bool>(result);
 }
 
@@ -240,7 +242,7 @@ bool loadPluginsOfEnvironment(PluginRegistry& registry, Diagnostics& diagnostics
   for (std::string_view paths = all ? all : ""; !paths.empty();) {
     std::string path(paths.substr(0, paths.find(':')));
     paths.remove_prefix(std::min(paths.size(), path.size() + 1));
-    if (!path.empty()) good &= loadFrom(registry, path, diagnostics);
+    if (!path.empty()) good &= loadFrom(registry, path, diagnostics, "TSCOMPILE_LOAD_PLUGINS: ");
   }
   return good;
 }

@@ -292,6 +292,10 @@ class GraphBinder {
       NearestName nearest(path);
       for (const std::string& name : s_.weights.names()) nearest.consider(name);
       if (nearest.found()) d.note("did you mean '" + nearest.name() + "' of the weights?");
+      if (!t->isTensor() && !std::exchange(isStateDictTold_, true))
+        d.note(
+            "no state dict holds it: give the weights that were written with the text as well, or load the state dict "
+            "into the model file that the text was made from");
     }
   }
 
@@ -300,7 +304,7 @@ class GraphBinder {
   Unsupplied unsupplied_;
   Diagnostics& diagnostics_;
   std::unordered_set<std::string> reported_;
-  bool isAroundTold_ = false;
+  bool isAroundTold_ = false, isStateDictTold_ = false;
   std::optional<bool> isWrapped_;
   std::set<bool> toldUntold_;                                  // of modes, of parameters
   std::unordered_map<std::string, Ref<ObjectValue>> objects_;  // by their first path

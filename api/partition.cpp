@@ -5,6 +5,7 @@
 #include "api/support/saved_plugins.h"
 #include "api/symbolic_ranges.h"
 #include "ir/graph/clone.h"
+#include "ir/graph/module_path.h"
 #include "ir/graph/printer.h"
 #include "ir/support/text.h"
 #include "partition/report.h"
@@ -80,16 +81,18 @@ class MatchCheck {
       out_.push_back(
           {"no node belongs to a module of class or path '" + abbreviate(name, 80) + "'", nearestClass(name)});
   }
-  // Rather one whose last part is the name.
+  // A class or a path; rather a class whose last part is the name.
   std::string nearestClass(const std::string& name) const {
     NearestName nearest(name);
     std::string ending;
     forEachNode(entry_, [&](const Node* n) {
+      for (const std::string& path : FallbackMarks::pathsOf(n->scope.text())) nearest.consider(path);
       for (const Value* v : n->outputs()) {
         if (!v->type()->is(TypeKind::Class)) continue;
         std::string known = FallbackMarks::plainClass(v->type()->name());
         if (ending.empty() && known.ends_with("." + name)) ending = known;
         nearest.consider(known);
+        nearest.consider(modulePath(v));
       }
     });
     return ending.empty() ? hint(nearest) : "did you mean '" + ending + "'?";

@@ -165,8 +165,11 @@ bool ValueReader::readWord(IValue& out) {
   } else if (word.empty()) {
     return c_.expected("a value");
   } else {
-    c_.error(begin, fmt::format("unknown word '{}'", abbreviate(word, 40)))
-        .note("text is written in double quotes, files as @path, tensors as 2x3:f32=[1 2 3; 4 5 6] or 2x3:f32:randn");
+    NearestName nearest(word);
+    for (const char* known : {"None", "True", "False", "null", "true", "false"}) nearest.consider(known);
+    Diagnostic& error = c_.error(begin, fmt::format("unknown word '{}'", abbreviate(word, 40)));
+    if (nearest.found()) error.note("did you mean '" + nearest.name() + "'?");
+    error.note("text is written in double quotes, files as @path, tensors as 2x3:f32=[1 2 3; 4 5 6] or 2x3:f32:randn");
     return false;
   }
   return true;

@@ -5,6 +5,7 @@
 #include "api/compile_settings.h"
 #include "api/forgotten_weights.h"
 #include "ir/support/quantities.h"
+#include "ir/support/text.h"
 
 #include <algorithm>
 
@@ -263,7 +264,7 @@ tscompile_status tscompile_method_run(const tscompile_method* method, const tsco
     std::fill_n(outputs, output_count, nullptr);
     const tscompile_method& m = given(method, "method");
     if (output_count != m.outputs.size())
-      failUsage("the method has " + std::to_string(m.outputs.size()) + " outputs, and there is room for " +
+      failUsage("the method has " + counted(m.outputs.size(), "output") + ", and there is room for " +
                 std::to_string(output_count));
     const RunOptions settings = runOptionsOf(options);
     Diagnostics diagnostics;

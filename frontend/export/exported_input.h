@@ -20,9 +20,14 @@ struct ExportedInput {
   std::vector<std::string> path;  // to the tensor in it, if the input is a container: indices and keys
   std::vector<ExportedSize> sizes;
 };
+// An argument of the module that the program holds as a constant, and so does not take.
+struct ExportedConstant {
+  std::string name, value;  // in JSON
+};
 struct ExportedInputs {
   std::vector<ExportedInput> tensors;
-  std::vector<InputCondition> conditions;  // that bounds and expressions of sizes do not say
+  std::vector<InputCondition> conditions;   // that bounds and expressions of sizes do not say
+  std::vector<ExportedConstant> constants;  // ask nothing
   bool empty() const { return tensors.empty() && conditions.empty(); }
 };
 

@@ -57,6 +57,7 @@ class ProgramReader {
   Json root_, module_, graph_;
   ExportBuilder b_;
   std::vector<Json> leaves_;  // of what the user gives: arguments of the file
+  std::vector<ExportedConstant> constants_;
   size_t nextLeaf_ = 0;
   // Where each leaf is in the arguments of the call: their name, then indices, keys or fields.
   std::vector<std::vector<std::vector<std::string>>> places_;
@@ -104,6 +105,7 @@ bool ProgramReader::readInputs(ExportedProgram& out) {
     if (!readInput(spec)) return false;
   if (!addUserInputs()) return false;
   out.inputs.conditions = readConditions();
+  out.inputs.constants = std::move(constants_);
   addSizes(out);
   return true;
 }
@@ -120,6 +122,8 @@ bool ProgramReader::readInput(Json spec) {
   if (!s) return b_.fail(spec, "the input is none of those that programs have");
   if (s.key() == "user_input" || s.key() == "constant_input") {
     leaves_.push_back(s.key() == "user_input" ? s.find("arg") : Json());
+    if (Json value = alternative(s.find("value")); value && s.key() == "constant_input")
+      constants_.push_back({std::string(textOf(s.find("name"))), std::string(value.range().text())});
     return true;
   }
   if (s.key() == "token") {  // of an order of effects, which a graph has anyhow

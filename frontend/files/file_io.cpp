@@ -40,7 +40,9 @@ std::string kindText(mode_t mode) { return S_ISDIR(mode) ? errorText(EISDIR) : "
 
 void cannotRead(const std::string& path, const std::string& why, Diagnostics& diagnostics,
                 ErrorKind kind = ErrorKind::Io) {
-  diagnostics.fileError(path, {}, "cannot read: " + why, kind);
+  Diagnostic& error = diagnostics.fileError(path, {}, "cannot read: " + why, kind);
+  if (path.starts_with('@') && access(path.c_str() + 1, F_OK) == 0)
+    error.note("there is '" + abbreviate(path.substr(1), 80) + "': '@' stands before a name only within NAME=@FILE");
 }
 void cannotRead(const std::string& path, int error, Diagnostics& diagnostics) {
   cannotRead(path, errorText(error), diagnostics, error == ENOMEM ? ErrorKind::Limit : ErrorKind::Io);

@@ -63,7 +63,9 @@ std::string modulePath(const Node* node) {
     const Node* from = u.value->node();
     if (!from) continue;
     std::string path;
-    if (from->kind() == sym::Constant && u.value->isNamed()) path = pathOfTensor(u.value->givenName());
+    // Equal numbers of several modules are one constant.
+    if (from->kind() == sym::Constant && u.value->isNamed() && u.value->type()->isTensor())
+      path = pathOfTensor(u.value->givenName());
     if (from->kind() == sym::GetAttr) path = modulePath(from->input(0));
     if (!path.empty()) return path;
   }

@@ -7,6 +7,7 @@
 
 #include <set>
 #include <string>
+#include <vector>
 
 namespace tscompile {
 
@@ -22,6 +23,8 @@ class FallbackMarks {
 
   // "net.Block" for "__torch__.net.___torch_mangle_3.Block": classes may be named so, too.
   static std::string plainClass(std::string_view name);
+  // Of the modules that a scope of a traced graph names, as in "__module.layer/__module.layer.0".
+  static std::vector<std::string> pathsOf(std::string_view scope);
   static bool isMarked(const Node* node) { return node->hasAttribute(sym::toCompile); }
   // Marks a node and those inside; returns whether one was not marked before. Constants and attributes of modules need
   // no engine and get no mark.

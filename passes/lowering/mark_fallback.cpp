@@ -73,15 +73,20 @@ bool FallbackMarks::marksCall(const Node* call) const {
   return call->kind() == sym::CallMethod && call->inputCount() > 0 && marksModule(call->input(0));
 }
 
-// Traced graphs say where they come from: "__module.layer/__module.layer.0".
-bool FallbackMarks::marksScope(std::string_view scope) const {
+std::vector<std::string> FallbackMarks::pathsOf(std::string_view scope) {
   constexpr std::string_view kModule = "__module.";
+  std::vector<std::string> paths;
   for (std::string_view part : partsOf(scope, '/')) {
-    size_t colons = part.rfind("::");
+    const size_t colons = part.rfind("::");
     if (colons != std::string_view::npos) part = part.substr(colons + 2);
-    if (part.starts_with(kModule) && found(paths_, std::string(part.substr(kModule.size())))) return true;
+    if (part.starts_with(kModule)) paths.emplace_back(part.substr(kModule.size()));
   }
-  return false;
+  return paths;
+}
+
+bool FallbackMarks::marksScope(std::string_view scope) const {
+  const std::vector<std::string> paths = pathsOf(scope);
+  return std::any_of(paths.begin(), paths.end(), [&](const std::string& path) { return found(paths_, path); });
 }
 
 bool FallbackMarks::marksOperator(const Node* node) const {

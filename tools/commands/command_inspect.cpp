@@ -471,6 +471,10 @@ class Inspector {
       if (!isJson_)
         for (const std::string& text : conditionTexts(p.program.inputs))
           text_ += fmt::format("{}{:<12}where {}\n", indent, "exported", text);
+      if (!isJson_)
+        for (const ExportedConstant& c : p.program.inputs.constants)
+          text_ += fmt::format("{}{:<12}with the constant {} = {}\n", indent, "exported", printable(c.name),
+                               printable(abbreviate(c.value, 80)));
       GraphSummary s = summarize(*p.program.graph);
       if (areSeveral) s.name = p.name;
       show(s, indent);

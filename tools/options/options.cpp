@@ -127,6 +127,19 @@ std::string optionMeantBy(std::string_view name, const VerbSpec& verb) {
   return "";
 }
 
+// The commands that have an option of this name.
+std::string commandsWith(const std::string& name) {
+  std::vector<std::string_view> commands;
+  for (const VerbSpec& verb : verbSpecs())
+    for (const OptionSpec& spec : verb.options)
+      for (const std::string& known : namesOf(spec))
+        if (known == name && known.starts_with("--")) commands.push_back(verb.name);
+  std::string out;
+  for (size_t i = 0; i < commands.size(); ++i)
+    out += (i == 0 ? "" : i + 1 < commands.size() ? ", " : " and ") + std::string(commands[i]);
+  return out;
+}
+
 [[noreturn]] void unknownOption(const std::string& given, const VerbSpec& verb) {
   std::string name = given.substr(0, given.find('='));
   if (name.size() < 2) name = given;
@@ -145,6 +158,8 @@ std::string optionMeantBy(std::string_view name, const VerbSpec& verb) {
       if (meant.empty() && longName(spec).starts_with("-" + name)) meant = longName(spec);
   UsageError error{"unknown option '" + abbreviate(name, 80) + "' of " + std::string(verb.name)};
   if (!meant.empty()) error.notes.push_back("did you mean '" + meant + "'?");
+  if (std::string others = commandsWith(name); meant.empty() && !others.empty())
+    error.notes.push_back("it is an option of " + others);
   error.notes.push_back(helpHint(verb));
   throw error;
 }

@@ -310,9 +310,11 @@ Result<std::vector<IValue>> readInputs(const Executable& given, const Options& o
   InputReader reader(given.method.inputs(), session, std::move(defaults));
   reader.setFiles(options.run.inputFiles);
   reader.setLikely([&](const ValueInfo& input) { return sizesHint(given.module, options.run.method, input); });
+  const Graph* entry = given.module.graph(options.run.method);
+  if (entry) reader.setConstants(given.module.exportedInputs(*entry).constants);
   if (!makes) return reader.read(*texts);
   CompileSpec spec = compileSpecOf(options.partition, session);
-  if (const Graph* entry = given.module.graph(options.run.method)) checkShapes(spec, *entry);
+  if (entry) checkShapes(spec, *entry);
   if (given.module.engineInfo())
     for (InputRange& r : sizesOfEngines(given.module, options.run.method)) spec.shapes.push_back(std::move(r));
   return reader.readOrMake(inputTexts(std::move(*texts), spec, given.method.inputs()), options.run.seed);

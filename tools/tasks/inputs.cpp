@@ -255,11 +255,21 @@ size_t InputReader::onlyRequired(const std::string& text) const {
                     "NAME may be a position as well, from 0 on: --input 0=" + abbreviate(text, 80)}};
 }
 
+size_t InputReader::named(const std::string& name) const {
+  if (findInput(wanted_, name) == kNoInput)
+    for (const ExportedConstant& c : constants_)
+      if (c.name == name)
+        throw UsageError{"'" + abbreviate(name, 80) + "' is no input: the program was exported with the constant " +
+                             abbreviate(c.value, 40) + " for it",
+                         {"torch.export keeps a number an input by dynamic_shapes: Dim.DYNAMIC or Dim.AUTO for it"}};
+  return inputOf(wanted_, name);
+}
+
 bool InputReader::one(const std::string& text) {
   size_t equal = text.find('=');
   // A single input needs no name: "1x3x224x224:f32:randn(seed=0)" has '=' only behind a bracket.
   const bool isNamed = equal != std::string::npos && equal > 0 && text.find_first_of("(:@[{\"") > equal;
-  size_t i = isNamed ? inputOf(wanted_, text.substr(0, equal)) : onlyRequired(text);
+  size_t i = isNamed ? named(text.substr(0, equal)) : onlyRequired(text);
   if (given_[i]) throw UsageError{"input %" + wanted_[i].name + " was given twice"};
   Diagnostics& diagnostics = session_.diagnostics;
   size_t before = diagnostics.list().size();

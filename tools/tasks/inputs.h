@@ -2,6 +2,7 @@
 #pragma once
 
 #include "api/module.h"
+#include "frontend/export/exported_input.h"
 #include "tools/session/session.h"
 
 #include <functional>
@@ -30,6 +31,8 @@ class InputReader {
   void setLikely(std::function<std::string(const ValueInfo&)> likely) { likely_ = std::move(likely); }
   // The files that were read: they are told where they lack an input.
   void setFiles(std::vector<std::string> files) { files_ = std::move(files); }
+  // Arguments that the graph does not take, and what they are in it.
+  void setConstants(std::vector<ExportedConstant> constants) { constants_ = std::move(constants); }
   // Of a command whose inputs are in a file alone.
   void setOnlyFile(const std::string& file) { files_ = {file}, isOfFile_ = true; }
 
@@ -43,6 +46,8 @@ class InputReader {
   bool one(const std::string& text);
   // Null: the input has none.
   const IValue* defaultOf(const ValueInfo& input) const;
+  // Throws UsageError if no input is called so.
+  size_t named(const std::string& name) const;
   // The input that a value without a name is of. Throws UsageError.
   size_t onlyRequired(const std::string& text) const;
   std::vector<IValue> complete() const;
@@ -52,6 +57,7 @@ class InputReader {
   std::map<std::string, IValue> defaults_;
   std::function<std::string(const ValueInfo&)> likely_;
   std::vector<std::string> files_;
+  std::vector<ExportedConstant> constants_;
   bool isOfFile_ = false;
   Session& session_;
 };

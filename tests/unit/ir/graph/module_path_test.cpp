@@ -37,6 +37,17 @@ TEST(ModulePath, OfTheNamesOfWeights) {
   EXPECT_EQ(modulePath(text->graphs[0]->outputs()[0].value->node()), "feat.conv1");
 }
 
+TEST(ModulePath, NumbersOfAModuleTellNothing) {
+  Diagnostics diagnostics;
+  auto text =
+      parseText(SourceFile::make("x.ir",
+                                 "graph(%x : Tensor):\n  %self.attention.heads : int = prim::Constant[value=1]()\n"
+                                 "  %y : Tensor = aten::softmax(%x, %self.attention.heads)\n  return (%y)\n"),
+                diagnostics);
+  ASSERT_TRUE(text);
+  EXPECT_EQ(modulePath(text->graphs[0]->outputs()[0].value->node()), "");
+}
+
 TEST(ModulePath, ScopesGrowByThePathsOfModules) {
   const Symbol outer = scopeOfModule(Symbol(), "layer1");
   EXPECT_EQ(outer.text(), "__module.layer1");

@@ -227,10 +227,13 @@ TEST(ConvLines, FromLinesToLines) {
                            {kBytes, kBrains}})
       for (ConvShape s :
            {squareShape(32, 5, 32, 1, 1, 0), squareShape(24, 5, 40, 3, 1, 1), squareShape(64, 6, 16, 1, 2, 0),
-            squareShape(72, 5, 72, 3, 2, 1), squareShape(3, 9, 24, 3, 2, 1), squareShape(128, 2, 128, 3, 1, 1, 2)}) {
+            squareShape(72, 5, 72, 3, 2, 1), squareShape(3, 9, 24, 3, 2, 1), squareShape(128, 2, 128, 3, 1, 1, 2),
+            squareShape(128, 8, 56, 3, 1, 1)}) {
         s.input = in;
         check({s, out, {.activation = Activation::Relu}, true});
         check({s, out, {.activation = Activation::Silu}});
+        check({s, out, {.activation = Activation::Clamp, .alpha = -0.5f, .beta = 1}});
+        check({s, out, {}});
       }
   }
   limitSimdLevel(SimdLevel::Amx);
@@ -242,7 +245,12 @@ TEST(ConvLines, Depthwise) {
                                                        {64, 20, 3, 1, 1},
                                                        {96, 12, 3, 2, 1},
                                                        {72, 12, 5, 1, 2},
-                                                       {32, 5, 7, 2, 3}}) {
+                                                       {32, 5, 7, 2, 3},
+                                                       {32, 13, 3, 1, 1},
+                                                       {24, 14, 3, 2, 0},
+                                                       {40, 21, 5, 2, 2},
+                                                       {16, 2, 3, 1, 2},
+                                                       {16, 4, 5, 1, 4}}) {
       ConvShape s = squareShape(channels, size, channels, kernel, stride, pad, channels);
       s.input = type;
       check({s, type, {.activation = Activation::Clamp, .alpha = -1, .beta = 2}});
