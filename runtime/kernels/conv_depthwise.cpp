@@ -26,6 +26,9 @@ namespace tscompile {
 namespace HWY_NAMESPACE {
 
 inline constexpr int kRunOutputs = kVectors == 1 ? 8 : kVectors == 2 ? 6 : 2;  // sums that fit the registers
+inline constexpr int kSharingOutputs = kVectors == 1   ? 8
+                                       : kVectors == 2 ? 3
+                                                       : 2;  // and the weights of a row of a kernel
 
 void groupedWeights(const void* from, WeightStorage storage, const float* scales, int64_t rows, float* to) {
   convertWeights(from, storage, scales, 0, rows, true, to);
@@ -155,6 +158,121 @@ HWY_NOINLINE void runBlocks(GroupedRun r, int64_t count, const BlockDistances& a
   }
 }
 
+// Outputs of a row one after the other, and rows of a kernel that lie inside. Of the columns that these outputs see,
+// one may lie outside only among the first and the last kWidth - 1.
+struct SharingRun {
+  const float *in, *weights;  // at the first column, inside or not
+  int64_t rows, inRow;
+  uint32_t inside;               // bits of the columns
+  const float *bias, *residual;  // or null
+  float* out;
+  bool clamp;
+  float low, high;
+};
+
+// Depthwise, each column of the input is loaded once for all outputs that see it.
+template <int kWidth, int kStride, int kCount>
+void sharingRun(const SharingRun& r) {
+  const hn::CappedTag<float, kBlock> d;
+  using V = hn::Vec<decltype(d)>;
+  constexpr int kStep = static_cast<int>(hn::MaxLanes(decltype(d)())), kSums = kBlock / kStep;
+  constexpr int kColumns = (kCount - 1) * kStride + kWidth;
+  V sum[kCount][kSums];
+#pragma GCC unroll 16
+  for (int v = 0; v < kSums; ++v) {
+    const V start = r.bias ? hn::LoadU(d, r.bias + v * kStep) : hn::Zero(d);
+#pragma GCC unroll 16
+    for (int i = 0; i < kCount; ++i) sum[i][v] = start;
+  }
+  if (r.residual) {
+#pragma GCC unroll 16
+    for (int i = 0; i < kCount; ++i)
+#pragma GCC unroll 16
+      for (int v = 0; v < kSums; ++v) sum[i][v] = hn::Add(sum[i][v], hn::LoadU(d, r.residual + i * kBlock + v * kStep));
+  }
+  for (int64_t j = 0; j < r.rows; ++j) {
+    const float* HWY_RESTRICT a = r.in + j * r.inRow;
+    const float* HWY_RESTRICT w = r.weights + j * kWidth * kBlock;
+#pragma GCC unroll 16
+    for (int v = 0; v < kSums; ++v) {
+      V weights[kWidth];
+#pragma GCC unroll 8
+      for (int k = 0; k < kWidth; ++k) weights[k] = hn::LoadU(d, w + k * kBlock + v * kStep);
+#pragma GCC unroll 32
+      for (int c = 0; c < kColumns; ++c) {
+        const float* at = a + c * kBlock + v * kStep;
+        const bool maybe = c < kWidth - 1 || c > kColumns - kWidth;
+        const auto isInside = hn::FirstN(d, !maybe || r.inside >> c & 1 ? kStep : 0);
+        const V column = maybe ? hn::MaskedLoad(isInside, d, at) : hn::LoadU(d, at);
+#pragma GCC unroll 8
+        for (int k = c % kStride; k < kWidth; k += kStride) {
+          const int i = (c - k) / kStride;
+          if (c < k || i >= kCount) continue;
+          const V more = hn::MulAdd(weights[k], column, sum[i][v]);
+          // What lies outside adds nothing, to infinite weights neither.
+          sum[i][v] = maybe ? hn::IfThenElse(isInside, more, sum[i][v]) : more;
+        }
+      }
+    }
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < kCount; ++i)
+#pragma GCC unroll 16
+    for (int v = 0; v < kSums; ++v) {
+      const V result = r.clamp ? atMost(d, r.high, atLeast(d, r.low, sum[i][v])) : sum[i][v];
+      hn::StoreU(result, d, r.out + i * kBlock + v * kStep);
+    }
+}
+
+template <int kWidth, int kStride, int... kCount>
+HWY_INLINE void sharingRunOf(int64_t count, const SharingRun& r, std::integer_sequence<int, kCount...>) {
+  static constexpr void (*kTable[])(const SharingRun&) = {sharingRun<kWidth, kStride, kCount + 1>...};
+  kTable[count - 1](r);
+}
+
+inline bool sharesColumns(const ConvShape& s) {
+  return (s.kernelWidth == 3 || s.kernelWidth == 5) && s.dilationWidth == 1 && s.strideWidth <= 2 &&
+         s.padLeft < s.kernelWidth && s.padRight < s.kernelWidth && !s.inByPixels && !s.outByPixels;
+}
+
+// The activation or the integers of a row of outputs.
+HWY_INLINE void finishOutputs(const ConvShape& s, const Epilogue& e, float* row, int64_t outPixel, bool activates) {
+  const int64_t width = s.outWidth();
+  if (activates) activateRows(row, outPixel, width, kBlock, e.activation, e.alpha, e.beta);
+  if (e.factors) requantizeTile(row, kBlock, width, kBlock, e.factors, {e.alpha, e.beta});
+}
+
+template <int kWidth, int kStride>
+HWY_INLINE void sharingRows(const ConvShape& s, const float* in, const float* weights, const Epilogue& e, float* out,
+                            Piece rows) {
+  const int64_t width = s.outWidth(), pieces = (width + kSharingOutputs - 1) / kSharingOutputs,
+                inRow = s.inWidth * kBlock;
+  SharingRun r{};
+  r.inRow = s.dilationHeight * inRow;
+  r.bias = e.bias;
+  r.clamp = isClamp(e.activation);
+  r.low = clampLow(e);
+  r.high = clampHigh(e);
+  for (int64_t y = rows.begin; y < rows.end; ++y) {
+    const int64_t top = y * s.strideHeight - s.padTop;
+    const Piece ky = windowInside(top, s.kernelHeight, s.dilationHeight, s.inHeight);
+    r.rows = ky.end - ky.begin;
+    r.weights = weights + ky.begin * kWidth * kBlock;
+    for (int64_t i = 0; i < pieces; ++i) {
+      const Piece piece = pieceOf(width, pieces, i);
+      const int64_t count = piece.end - piece.begin, left = piece.begin * kStride - s.padLeft;
+      const int64_t before = std::max<int64_t>(0, -left),
+                    seen = std::min((count - 1) * kStride + kWidth, s.inWidth - left);
+      r.inside = seen <= before ? 0 : (1u << seen) - (1u << before);
+      r.in = in + (top + ky.begin * s.dilationHeight) * inRow + left * kBlock;
+      r.out = out + (y * width + piece.begin) * kBlock;
+      r.residual = e.residual ? e.residual + (y * width + piece.begin) * kBlock : nullptr;
+      sharingRunOf<kWidth, kStride>(count, r, std::make_integer_sequence<int, kSharingOutputs>());
+    }
+    finishOutputs(s, e, out + y * width * kBlock, kBlock, isActivatedLater(e));
+  }
+}
+
 // Rows of some blocks of channels. Where these lie side by side, a run goes through all of them before the next.
 template <int kGroup>
 HWY_INLINE void groupedRows(const ConvShape& s, const float* in, const float* weights, const Epilogue& e, float* out,
@@ -212,9 +330,7 @@ HWY_INLINE void groupedRows(const ConvShape& s, const float* in, const float* we
   for (int64_t y = rows.begin; y < rows.end; ++y) {
     if (!down) pieces(wholeX, [&](int64_t x, int64_t count) { run(y, x, count); });
     if (y < wholeY.begin || y >= wholeY.end) eachSide([&](int64_t x) { run(y, x, 1); });
-    if (isActivatedLater(e) && !down)
-      activateRows(out + y * width * outPixel, outPixel, width, kBlock, e.activation, e.alpha, e.beta);
-    if (e.factors) requantizeTile(out + y * width * kBlock, kBlock, width, kBlock, e.factors, {e.alpha, e.beta});
+    finishOutputs(s, e, out + y * width * outPixel, outPixel, isActivatedLater(e) && !down);
   }
 }
 
@@ -228,7 +344,10 @@ void rowsOfGroups(const ConvShape& s, const float* in, const float* weights, con
     case 8:
       return groupedRows<8>(s, in, weights, e, out, rows, blocks);
     default:
-      return groupedRows<1>(s, in, weights, e, out, rows, blocks);
+      if (!sharesColumns(s)) return groupedRows<1>(s, in, weights, e, out, rows, blocks);
+      if (s.kernelWidth == 3)
+        return (s.strideWidth == 1 ? sharingRows<3, 1> : sharingRows<3, 2>)(s, in, weights, e, out, rows);
+      return (s.strideWidth == 1 ? sharingRows<5, 1> : sharingRows<5, 2>)(s, in, weights, e, out, rows);
   }
 }
 

@@ -385,6 +385,21 @@ TEST(EngineConv, SmallGroups) {
   });
 }
 
+TEST(EngineConv, DepthwiseAtMargins) {
+  atEachSimdLevel([] {
+    for (int64_t kernel : {3, 5})
+      for (int64_t stride : {1, 2})
+        for (int64_t pad = 0; pad <= kernel; ++pad)
+          for (int64_t size : {1, 2, 7, 14, 23}) {
+            if (size + 2 * pad < kernel) continue;
+            ConvCase t{shapeOf(1, 24, size, size, 24, kernel, stride, pad, 24)};
+            t.residual = size % 2 == 0;
+            t.epilogue.activation = pad == 1 ? Activation::Relu : Activation::None;
+            checkConv(t);
+          }
+  });
+}
+
 // Depthwise with several outputs of a channel.
 TEST(EngineConv, OutputsThatShareAChannel) {
   atEachSimdLevel([] {
