@@ -2,6 +2,7 @@
 
 #include "api/compile_settings.h"
 #include "api/support/graph_parts.h"
+#include "api/support/wrapper_part.h"
 #include "frontend/files/archive_kind.h"
 #include "frontend/files/file_io.h"
 #include "frontend/files/weights.h"
@@ -42,6 +43,7 @@ class NewWeights {
     bool readable = true;
     for (const std::string& file : options_.weights) readable &= addFile(file);
     if (!readable) return nullptr;  // what it has is not missing
+    findWrapper();
     for (const std::string& name : given_.names()) take(name);
     for (const auto& [key, file] : attributeFiles_) takeAttribute(key, file);
     if (!options_.partial) checkComplete();
@@ -49,7 +51,7 @@ class NewWeights {
     if (diagnostics_.errorCount() != before) return nullptr;
     if (isComplete()) {
       out_.files.clear();
-      std::erase_if(out_.unread, [&](const std::string& name) { return !given_.has(name); });
+      std::erase_if(out_.unread, [&](const std::string& name) { return !isGiven(name); });
     }
     nameFiles();
     return std::make_shared<RefitSource>(std::move(out_));
@@ -63,6 +65,19 @@ class NewWeights {
     return true;
   }
 
+  void findWrapper() {
+    std::vector<std::string> stored;
+    for (const auto& [name, tensor] : out_.weights)
+      if (!isConstant(name)) stored.push_back(name);
+    wrapper_ = wrapperPart(stored, given_.names());
+    if (!wrapper_.empty()) diagnostics_.remark({}, wrapperText(wrapper_));
+  }
+
+  bool isGiven(const std::string& name) const {
+    return given_.has(name) ||
+           (!wrapper_.empty() && startsWith(name, wrapper_) && given_.has(name.substr(wrapper_.size())));
+  }
+
   auto at(const std::string& name) {
     auto found = std::lower_bound(out_.weights.begin(), out_.weights.end(), name,
                                   [](const auto& weight, const std::string& n) { return weight.first < n; });
@@ -70,7 +85,7 @@ class NewWeights {
   }
 
   void take(const std::string& name) {
-    auto old = at(name);
+    auto old = at(wrapper_ + name);
     if (old == out_.weights.end()) return unknown(name);
     const Tensor& tensor = *given_.peek(name);
     bool fits =
@@ -109,7 +124,7 @@ class NewWeights {
 
   void unknown(const std::string& name) {
     // A file of all weights has those that nothing reads, too.
-    if (std::find(out_.unread.begin(), out_.unread.end(), name) != out_.unread.end()) return;
+    if (std::find(out_.unread.begin(), out_.unread.end(), wrapper_ + name) != out_.unread.end()) return;
     NearestName nearest(name);
     for (const auto& [known, tensor] : out_.weights) nearest.consider(known);
     if (nearest.found() && !given_.has(nearest.name())) return fail(name, "is not in the model" + suggestion(nearest));
@@ -130,7 +145,7 @@ class NewWeights {
   void checkComplete() {
     std::vector<std::string> weights, attributes;
     for (const auto& [name, tensor] : out_.weights)
-      if (!given_.has(name) && !isConstant(name)) weights.push_back(name);
+      if (!isGiven(name) && !isConstant(name)) weights.push_back(name);
     for (const auto& [key, value] : out_.attributes)
       if (isAttribute(key) && !attributeFiles_.contains(key) && !isConstant(key))
         attributes.push_back(attributeName(key));
@@ -153,7 +168,7 @@ class NewWeights {
   // Then nothing of the old weights counts.
   bool isComplete() const {
     return std::all_of(out_.weights.begin(), out_.weights.end(),
-                       [&](const auto& weight) { return given_.has(weight.first) || isConstant(weight.first); }) &&
+                       [&](const auto& weight) { return isGiven(weight.first) || isConstant(weight.first); }) &&
            std::all_of(out_.attributes.begin(), out_.attributes.end(), [&](const auto& a) {
              return !isAttribute(a.first) || attributeFiles_.contains(a.first) || isConstant(a.first);
            });
@@ -171,6 +186,7 @@ class NewWeights {
   Diagnostics& diagnostics_;
   RefitSource out_;
   Weights given_;
+  std::string wrapper_;                                // in front of the names that are given
   std::vector<std::string> passedOver_;                // names that the model has not
   std::map<std::string, std::string> attributeFiles_;  // the first file that has it, by key
 };

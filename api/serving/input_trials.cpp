@@ -62,6 +62,12 @@ class Trials {
       std::vector<int32_t> text(some.begin(), some.end());
       Diagnostics failure;
       if (model_(inputsOfText(entrance_, text), failure)) continue;
+      if (const size_t at = idsAt(); at < entrance_.dtypes.size() && isFloating(entrance_.dtypes[at])) {
+        diagnostics_.error(fmt::format("input %{} takes {} numbers: a language model takes ids, int64 [batch, tokens]",
+                                       entrance_.names[at], pythonName(entrance_.dtypes[at])),
+                           ErrorKind::Unsupported);
+        return false;
+      }
       const Diagnostic* first = failure.list().empty() ? nullptr : &failure.list().front();
       Diagnostic& d = diagnostics_.error(
           first ? first->range : SourceRange{},

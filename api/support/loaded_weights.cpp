@@ -1,5 +1,6 @@
 #include "api/support/loaded_weights.h"
 
+#include "api/support/wrapper_part.h"
 #include "frontend/files/tensor_formats.h"
 #include "ir/support/split.h"
 #include "ir/support/text.h"
@@ -24,6 +25,8 @@ class WeightsLoader {
 
   bool load(const std::vector<std::string>& stored) {
     const size_t before = diagnostics_.errorCount();
+    wrapper_ = wrapperPart(stored, given_.names());
+    if (!wrapper_.empty()) diagnostics_.remark({}, wrapperText(wrapper_));
     try {
       for (const std::string& name : given_.names()) take(std::string(given_.shortest(name)));
     } catch (const ExecutionError& e) {
@@ -59,10 +62,10 @@ class WeightsLoader {
 
   // Of several programs, all that have a tensor of the name and the sizes take it.
   void take(const std::string& name) {
-    if (const Tensor to = find(name); to.defined()) return put(to, name);
+    if (const Tensor to = find(wrapper_ + name); to.defined()) return put(to, name);
     std::vector<Tensor> places;
     for (const std::string& program : model_.programs)
-      if (Tensor to = find(program + "." + name); to.defined()) places.push_back(std::move(to));
+      if (Tensor to = find(program + "." + wrapper_ + name); to.defined()) places.push_back(std::move(to));
     const Tensor* from = places.empty() ? nullptr : given_.peek(name);
     auto fits = [&](const Tensor& to) { return from && std::ranges::equal(to.sizes(), from->sizes()); };
     if (std::ranges::any_of(places, fits)) std::erase_if(places, [&](const Tensor& to) { return !fits(to); });
@@ -159,6 +162,7 @@ class WeightsLoader {
   const std::string& path_;
   Diagnostics& diagnostics_;
   Weights& given_;
+  std::string wrapper_;                                      // in front of the names that are given
   std::unordered_map<const Storage*, Ref<Storage>> copies_;  // of memory of the model that is written
   std::unordered_set<const RefCounted*> seen_;
   std::vector<IValue> todo_;

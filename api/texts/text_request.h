@@ -20,7 +20,7 @@ struct TextRequest {
   SamplingConfig sampling;
   std::vector<TokenId> endIds;
   std::vector<std::string> stop, badWords;
-  bool draws = false;  // a temperature or a seed was given
+  bool draws = false;  // asks for chance, as another temperature or seed than the usual ones does
 };
 
 struct TextSetting {

@@ -46,7 +46,7 @@ bool TextServer::openTokenizerFile(const std::string& folder, Diagnostics& diagn
   else if (!options_.needsTokenizer)
     return true;
   else
-    reportNoTokenizer(diagnostics);
+    reportNoTokenizer("prompts, stop texts and words to avoid need", diagnostics);
   if (tokenizer_ && tokenizer_->vocabularySize() > model_->vocabularySize()) {
     diagnostics.error(fmt::format("the tokenizer has {} tokens, but the model {}", tokenizer_->vocabularySize(),
                                   model_->vocabularySize()),
@@ -56,10 +56,9 @@ bool TextServer::openTokenizerFile(const std::string& folder, Diagnostics& diagn
   return tokenizer_ != nullptr;
 }
 
-void TextServer::reportNoTokenizer(Diagnostics& diagnostics) const {
+void TextServer::reportNoTokenizer(std::string_view needs, Diagnostics& diagnostics) const {
   diagnostics
-      .error(fmt::format("the model has {} tokens: a prompt in text needs a tokenizer", model_->vocabularySize()),
-             ErrorKind::Input)
+      .error(fmt::format("the model has {} tokens: {} a tokenizer", model_->vocabularySize(), needs), ErrorKind::Input)
       .note("name its file, or put it into the folder: tokenizer.json, or vocab.json with merges.txt");
 }
 
@@ -74,7 +73,10 @@ bool TextServer::findEndTokens(const std::string& folder, Diagnostics& diagnosti
 
 Result<Request> TextServer::requestOf(const TextRequest& asked, Diagnostics& diagnostics) const {
   if (needsTokenizer(asked) && !tokenizer_) {
-    reportNoTokenizer(diagnostics);
+    reportNoTokenizer(asked.prompt          ? "a prompt in text needs"
+                      : !asked.stop.empty() ? "stop texts need"
+                                            : "words to avoid need",
+                      diagnostics);
     return Failed{};
   }
   Request request;
@@ -98,7 +100,9 @@ Result<Request> TextServer::requestOf(const TextRequest& asked, Diagnostics& dia
     s.badWords.push_back(std::move(*tokens));
   }
   constexpr double kAll = 1;  // draws from all tokens
-  if (asked.draws && s.temperature > 0 && s.beamWidth == 1 && !isRandom(s)) s.topP = kAll;
+  const SamplingConfig usual;
+  const bool draws = asked.draws || s.temperature != usual.temperature || s.randomSeed != usual.randomSeed;
+  if (draws && s.temperature > 0 && s.beamWidth == 1 && !isRandom(s)) s.topP = kAll;
   if (s.beamWidth > 1 && !asked.stop.empty()) {
     diagnostics.error("a beam search takes end tokens, no stop texts", ErrorKind::Unsupported);
     return Failed{};

@@ -152,7 +152,7 @@ class TextServer {
   TextServer() = default;
   bool openTokenizerFile(const std::string& folder, Diagnostics& diagnostics);
   bool findEndTokens(const std::string& folder, Diagnostics& diagnostics);
-  void reportNoTokenizer(Diagnostics& diagnostics) const;
+  void reportNoTokenizer(std::string_view needs, Diagnostics& diagnostics) const;
   Result<Request> requestOf(const TextRequest& asked, Diagnostics& diagnostics) const;
   bool begin(size_t number, Text& text, Diagnostics& wrong);
   bool takeToken(size_t number, const TokenEvent& event);

@@ -108,9 +108,18 @@ Known lengthOf(const Arguments& a, RewriteContext& c) {
   return std::nullopt;
 }
 
+// Open sizes are the same where they are the same expression of those of the inputs.
 Known sameShape(const Arguments& a, RewriteContext& c) {
-  std::optional<Dims> x = toldSizes(a.value, c), y = x ? toldSizes(a.other, c) : std::nullopt;
-  return y ? IValue(*x == *y) : Known();
+  if (!a.value->type()->isTensor() || !a.other->type()->isTensor()) return std::nullopt;
+  const TensorFacts x = c.facts.told(a.value), y = c.facts.told(a.other);
+  if (!x.hasRank || !y.hasRank) return std::nullopt;
+  if (x.sizes.size() != y.sizes.size()) return IValue(false);
+  bool isKnown = true;
+  for (size_t i = 0; i < x.sizes.size(); ++i) {
+    if (isKnownSize(x.sizes[i]) && isKnownSize(y.sizes[i]) && x.sizes[i] != y.sizes[i]) return IValue(false);
+    isKnown &= x.sizes[i] == y.sizes[i] && x.sizes[i] != kUnknownSize;
+  }
+  return isKnown ? IValue(true) : Known();
 }
 
 // Whether the node behind a value was made in a part of the model: names between dots, one after the other.

@@ -395,7 +395,9 @@ PyMethod prepared(const PyModule& m, const std::string& name) {
   Diagnostics diagnostics;
   Result<Method> method = alone(m, [&] { return prepareGiven(m.path, m.module, name, diagnostics); });
   if (!method) raise(diagnostics, m.name);
-  CallInputs inputs(method->inputs(), m.isCompiled ? m.defaults : m.module.defaults(name));
+  std::map<std::string, IValue> defaults = m.module.defaults(name);  // of an engine file, too
+  defaults.merge(std::map<std::string, IValue>(m.defaults));
+  CallInputs inputs(method->inputs(), std::move(defaults));
   std::vector<ValueInfo> outputs = method->outputs();
   return PyMethod{std::move(*method), std::move(inputs), m.name, std::move(outputs)};
 }

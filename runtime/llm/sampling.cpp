@@ -156,31 +156,31 @@ TokenId argmax(std::span<const double> logits) {
 bool validateSampling(const SamplingConfig& c, int64_t vocabulary, Diagnostics& diagnostics) {
   constexpr int64_t kMax = std::numeric_limits<int32_t>::max();
   Checks check(diagnostics);
-  check.integer("topK", c.topK, 0, kMax);
-  check.number("topP", c.topP, inUnit(c.topP), "a number from 0 to 1");
-  check.number("minP", c.minP, inUnit(c.minP), "a number from 0 to 1");
+  check.integer("top_k", c.topK, 0, kMax);
+  check.number("top_p", c.topP, inUnit(c.topP), "a number from 0 to 1");
+  check.number("min_p", c.minP, inUnit(c.minP), "a number from 0 to 1");
   check.number("temperature", c.temperature, c.temperature >= 0 && c.temperature < kInfinity,
                "a finite number that is not negative");
-  check.integer("minLength", c.minLength, 0, kMax);
-  check.number("repetitionPenalty", c.repetitionPenalty, c.repetitionPenalty > 0 && c.repetitionPenalty < kInfinity,
+  check.integer("min_new_tokens", c.minLength, 0, kMax);
+  check.number("repetition_penalty", c.repetitionPenalty, c.repetitionPenalty > 0 && c.repetitionPenalty < kInfinity,
                "a finite number above 0");
-  check.number("presencePenalty", c.presencePenalty, std::isfinite(c.presencePenalty), "a finite number");
-  check.number("frequencyPenalty", c.frequencyPenalty, std::isfinite(c.frequencyPenalty), "a finite number");
-  check.integer("promptIgnoreLength", c.promptIgnoreLength, 0, kMax);
-  check.integer("noRepeatNgramSize", c.noRepeatNgramSize, 0, kMax);
-  check.number("topPDecay", c.topPDecay, inUnitAboveZero(c.topPDecay), "a number above 0 and at most 1");
-  check.number("topPMin", c.topPMin, inUnitAboveZero(c.topPMin), "a number above 0 and at most 1");
-  if (c.topPResetIds != -1) check.token("topPResetIds", c.topPResetIds, vocabulary);
-  if (c.endId != -1) check.token("endId", c.endId, vocabulary);
-  for (TokenId t : c.stopIds) check.token("stopIds", t, vocabulary);
-  check.words("stopWords", c.stopWords, vocabulary);
-  check.words("badWords", c.badWords, vocabulary);
-  check.integer("beamWidth", c.beamWidth, 1, kMaxBeamWidth);
-  check.number("beamSearchDiversityRate", c.beamSearchDiversityRate,
+  check.number("presence_penalty", c.presencePenalty, std::isfinite(c.presencePenalty), "a finite number");
+  check.number("frequency_penalty", c.frequencyPenalty, std::isfinite(c.frequencyPenalty), "a finite number");
+  check.integer("prompt_ignore_length", c.promptIgnoreLength, 0, kMax);
+  check.integer("no_repeat_ngram_size", c.noRepeatNgramSize, 0, kMax);
+  check.number("top_p_decay", c.topPDecay, inUnitAboveZero(c.topPDecay), "a number above 0 and at most 1");
+  check.number("top_p_min", c.topPMin, inUnitAboveZero(c.topPMin), "a number above 0 and at most 1");
+  if (c.topPResetIds != -1) check.token("top_p_reset_ids", c.topPResetIds, vocabulary);
+  if (c.endId != -1) check.token("end_id", c.endId, vocabulary);
+  for (TokenId t : c.stopIds) check.token("stop_ids", t, vocabulary);
+  check.words("stop_words", c.stopWords, vocabulary);
+  check.words("bad_words", c.badWords, vocabulary);
+  check.integer("beam_width", c.beamWidth, 1, kMaxBeamWidth);
+  check.number("beam_search_diversity_rate", c.beamSearchDiversityRate,
                c.beamSearchDiversityRate >= 0 && c.beamSearchDiversityRate < kInfinity,
                "a finite number that is not negative");
-  check.number("lengthPenalty", c.lengthPenalty, std::isfinite(c.lengthPenalty), "a finite number");
-  if (c.beamWidth > 1 && isRandom(c)) check.fail("beam search is not random: it takes no topK, topP or minP");
+  check.number("length_penalty", c.lengthPenalty, std::isfinite(c.lengthPenalty), "a finite number");
+  if (c.beamWidth > 1 && isRandom(c)) check.fail("beam search is not random: it takes no top_k, top_p or min_p");
   return check.good();
 }
 

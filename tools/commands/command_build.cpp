@@ -1,7 +1,8 @@
 // `tscompile build` makes a folder that serves a language model.
 #include "api/generation_files.h"
 #include "api/language_model.h"
-#include "api/model_file.h"
+#include "frontend/files/file_io.h"
+#include "frontend/files/file_kind.h"
 #include "ir/support/json_fields.h"
 #include "tools/commands/commands.h"
 #include "tools/options/option_parts.h"
@@ -74,17 +75,21 @@ void explain(const std::vector<LayerOffer>& offers, Session& session) {
 
 }  // namespace
 
+// Which has no weights, unlike other files of models.
+static bool isText(const std::string& path) {
+  Diagnostics unheard;
+  const Ref<FileMapping> file = FileMapping::open(path, unheard);
+  const FileKind kind = file ? detectFileKind(file->bytes()) : FileKind::Empty;
+  return kind == FileKind::GraphText || kind == FileKind::ModuleDump;
+}
+
 static int runBuild(const Options& options, Session& session) {
   const BuildCommand& command = options.own.of<BuildCommand>();
   if (command.output.empty()) throw UsageError{"build needs -o FOLDER"};
   Result<BuildConfig> config = configOf(command, session);
   if (!config) return session.finish();
   const std::string& path = options.arguments[0];
-  std::error_code ignored;
-  const bool isText =
-      path == "-" || (std::filesystem::exists(path, ignored) && !std::filesystem::is_directory(path, ignored) &&
-                      modelFileOf(path) == ModelFile::Text);
-  if (command.weights.empty() && isText)
+  if (command.weights.empty() && (path == "-" || isText(path)))
     throw UsageError{"build needs the weights of the model",
                      {"name them with --weights FILE: safetensors, or a recipe of docs/values.md"}};
   Result<Module> module = session.loadModule(path, command.weights);

@@ -66,9 +66,10 @@ class Generation {
     options.model.run = session_.runLimits();
     options.model.run.interrupt = &interrupts.interrupted();
     options.tokenizer = command_.tokenizer;
-    options.needsTokenizer =
-        std::ranges::any_of(asked_, [](const Asked& a) { return TextServer::needsTokenizer(a.request); });
-    options.opensTokenizer = options.needsTokenizer || lines_;
+    // Without one, a request for which there has to be one fails alone.
+    const auto needs = [](const Asked& a) { return TextServer::needsTokenizer(a.request); };
+    options.needsTokenizer = !asked_.empty() && std::ranges::all_of(asked_, needs);
+    options.opensTokenizer = std::ranges::any_of(asked_, needs) || lines_;
     streamsText_ = asked_.size() == 1 && !lines_ && !isJson() && asked_[0].request.sampling.beamWidth == 1;
     if (streamsText_ || command_.stream) options.onToken = [this](const TextToken& t) { takeToken(t); };
     server_ = TextServer::open(folder, std::move(options), session_.diagnostics);

@@ -1,5 +1,6 @@
 // `tscompile report`: one page about a model, to look at: where its time goes, what runs where and why.
 #include "api/engine_cut.h"
+#include "api/engine_file.h"
 #include "api/profile/run_profile.h"
 #include "api/support/deep_copy.h"
 #include "api/value_text.h"
@@ -64,6 +65,17 @@ double weightBytes(const Graph& graph) {
   forEachNode(graph, [&](const Node* n) {
     if (n->subgraph()) add(*n->subgraph());
   });
+  return out;
+}
+
+// Of an engine file, whose engines hold them.
+double tensorBytes(const Ref<FileMapping>& file, const std::string& path) {
+  Diagnostics unheard;
+  Result<EngineFile> engines = parseEngineFile(file->bytes(), file.get(), path, unheard);
+  double out = 0;
+  if (engines)
+    for (const auto& [name, tensor] : engines->tensors)
+      out += static_cast<double>(tensor.numel()) * static_cast<double>(itemSize(tensor.dtype()));
   return out;
 }
 
@@ -227,8 +239,9 @@ class Reporter {
     if (Ref<FileMapping> file = r.path == "-" ? Ref<FileMapping>() : FileMapping::open(r.path, unheard)) {
       r.bytes = file->bytes().size();
       r.checksum = fmt::format("{:016x}", checksumOf(file->bytes()));
+      if (isEngineFile(r.path)) r.weightBytes = tensorBytes(file, r.path);
     }
-    r.weightBytes = weightBytes(graph);
+    if (r.weightBytes == 0) r.weightBytes = weightBytes(graph);
     size_t at = 0;
     for (const Value* v : entry.inputs())
       if (!v->type()->is(TypeKind::Class))

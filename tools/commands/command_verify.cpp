@@ -74,6 +74,17 @@ void writeTolerance(const VerifyReport& report, const Tolerance& t, std::ostream
   out << (text.empty() ? "no tolerance passes" : "smallest tolerance that passes: " + text) << "\n";
 }
 
+// Where engines are right, what follows may still choose otherwise: detectors keep other boxes, sorts another order.
+void writeChoice(const VerifyReport& report, std::ostream& out) {
+  const auto isOther = [](const EngineCheck& e) { return !e.carried.within; };
+  const auto first = std::find_if(report.engines.begin(), report.engines.end(), isOther);
+  out << "each engine is within tolerance for what it is given, and the small differences of those in front change a "
+         "choice (a comparison, an order, a rounding)"
+      << (first == report.engines.end() ? " before the outputs"
+                                        : " in front of " + nameOf(static_cast<size_t>(first - report.engines.begin())))
+      << ": numbers nearly tie there\n";
+}
+
 // `judges`: whether a difference is a failure.
 void writeText(const VerifyReport& report, const VerifyOptions& options, bool judges, std::ostream& out) {
   out << " engine      nodes  calls         own     carried\n";
@@ -95,6 +106,9 @@ void writeText(const VerifyReport& report, const VerifyOptions& options, bool ju
       writePlace(report.engines[i], nameOf(i), out);
       break;
     }
+  if (judges && !report.outputs.within &&
+      std::ranges::all_of(report.engines, [](const EngineCheck& e) { return e.own.within; }))
+    writeChoice(report, out);
   if (report.blame) writeBlame(*report.blame, out);
   writeTolerance(report, options.tolerance, out);
   if (judges) out << (report.passed() ? "PASSED\n" : "FAILED\n");

@@ -9,6 +9,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
 #include <utility>
 
 namespace tscompile {
@@ -38,12 +41,13 @@ std::vector<std::string> examples(const std::vector<std::string>& paths) {
 
 // A text file has a line for each input; another file is the only input.
 Result<std::vector<IValue>> readExample(const std::string& file, const std::vector<ValueInfo>& wanted,
-                                        Session& session) {
+                                        const std::map<std::string, IValue>& defaults, Session& session) {
   RunCommand command;
+  InputReader reader(wanted, session, defaults);
   if (file.ends_with(".txt"))
     command.inputFiles = {file};
-  else if (wanted.size() == 1)
-    command.inputs = {wanted[0].name + "=@" + file};
+  else if (const std::optional<size_t> only = reader.onlyRequired())
+    command.inputs = {wanted[*only].name + "=@" + file};
   else
     throw UsageError{
         "--calibrate takes files of lines NAME=VALUE, with names that end in .txt, for a method of several "
@@ -51,18 +55,18 @@ Result<std::vector<IValue>> readExample(const std::string& file, const std::vect
         abbreviate(file, 80) + "'"};
   Result<std::vector<std::string>> texts = givenInputs(command, session);
   if (!texts) return Failed{};
-  InputReader reader(wanted, session);
   if (!command.inputFiles.empty()) reader.setOnlyFile(file);
   return reader.read(*texts);
 }
 
-bool runOn(const std::vector<std::string>& files, const Method& method, const CompileSpec& spec, Session& session) {
+bool runOn(const std::vector<std::string>& files, const Method& method, const std::map<std::string, IValue>& defaults,
+           const CompileSpec& spec, Session& session) {
   InterruptScope interrupts;
   RunOptions run = session.runLimits();
   run.threads = spec.engine.threads;
   run.interrupt = &interrupts.interrupted();
   for (const std::string& file : files) {
-    Result<std::vector<IValue>> inputs = readExample(file, method.inputs(), session);
+    Result<std::vector<IValue>> inputs = readExample(file, method.inputs(), defaults, session);
     if (!inputs || !method.run(*inputs, session.diagnostics, run)) return false;
   }
   return true;
@@ -81,7 +85,8 @@ std::shared_ptr<Calibration> calibrationOf(CompileSpec& spec) {
 bool calibrate(const Module& module, const std::shared_ptr<Calibration>& calibration, CompileSpec& spec,
                Session& session) {
   const std::vector<std::string> files = examples(calibration->inputs);
-  const auto runAll = [&](const Method& method) { return runOn(files, method, spec, session); };
+  const std::map<std::string, IValue> defaults = module.defaults(spec.lowering.method);
+  const auto runAll = [&](const Method& method) { return runOn(files, method, defaults, spec, session); };
   if (!calibrateBy(runAll, module, calibration, spec, session.diagnostics)) return false;
   if (!spec.engine.tactics->isOfOneEngine())
     session.note("--calibrate changes nothing: no engine has a value between convolutions");

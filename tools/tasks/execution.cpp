@@ -296,6 +296,15 @@ std::string sizesHint(const Module& module, const std::string& method, const Val
 
 }  // namespace
 
+// Of texts such as "length=24".
+static std::vector<ExportedConstant> constantsIn(const std::vector<std::string>& texts) {
+  std::vector<ExportedConstant> out;
+  for (const std::string& text : texts)
+    if (const size_t equal = text.find('='); equal != std::string::npos)
+      out.push_back({text.substr(0, equal), text.substr(equal + 1)});
+  return out;
+}
+
 Result<std::vector<IValue>> readInputs(const Executable& given, const Options& options, bool makes, Session& session) {
   Result<std::vector<std::string>> texts = givenInputs(options.run, session);
   if (!texts) return Failed{};
@@ -311,7 +320,10 @@ Result<std::vector<IValue>> readInputs(const Executable& given, const Options& o
   reader.setFiles(options.run.inputFiles);
   reader.setLikely([&](const ValueInfo& input) { return sizesHint(given.module, options.run.method, input); });
   const Graph* entry = given.module.graph(options.run.method);
-  if (entry) reader.setConstants(given.module.exportedInputs(*entry).constants);
+  if (const EngineInfo* info = given.module.engineInfo())
+    reader.setConstants(constantsIn(info->bound), "it was compiled");
+  else if (entry)
+    reader.setConstants(given.module.exportedInputs(*entry).constants, "the program was exported");
   if (!makes) return reader.read(*texts);
   CompileSpec spec = compileSpecOf(options.partition, session);
   if (entry) checkShapes(spec, *entry);

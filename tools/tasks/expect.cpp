@@ -101,16 +101,36 @@ class Comparer {
   const IValue* find(const std::string& name, bool isWhole) const {
     const std::optional<uint64_t> at = parseCount(name);
     const IValue* only = outputs_.size() == 1 ? &outputs_[0] : nullptr;
-    if (only && only->isDict()) {
+    if (only && only->isDict())
+      if (const IValue* found = itemOf(*only, name)) return found;
+    if (only && at && only->isTuple() && !isWhole) return itemOf(*only, name);
+    if (at) return *at < outputs_.size() ? &outputs_[*at] : nullptr;
+    // "0.1", "boxes.0": an item of what is called so.
+    for (size_t dot = name.find('.'); dot != std::string::npos; dot = name.find('.', dot + 1))
+      if (const IValue* whole = find(name.substr(0, dot), true))
+        if (const IValue* item = itemAlong(*whole, name.substr(dot + 1))) return item;
+    return nullptr;
+  }
+
+  // By number or key; null if there is none.
+  static const IValue* itemOf(const IValue& whole, const std::string& name) {
+    if (whole.isDict()) {
       const IValue* found = nullptr;
-      only->toDict().forEach([&](const IValue& key, const IValue& value) {
+      whole.toDict().forEach([&](const IValue& key, const IValue& value) {
         if (valueText(key, LiteralStyle::Plain) == name || (key.isString() && key.toString() == name)) found = &value;
       });
-      if (found) return found;
+      return found;
     }
-    if (only && at && only->isTuple() && !isWhole)
-      return *at < only->toTuple().items.size() ? &only->toTuple().items[*at] : nullptr;
-    return at && *at < outputs_.size() ? &outputs_[*at] : nullptr;
+    if (!whole.isTuple() && !whole.isList()) return nullptr;
+    const std::vector<IValue>& items = whole.isTuple() ? whole.toTuple().items : whole.toList().items;
+    const std::optional<uint64_t> at = parseCount(name);
+    return at && *at < items.size() ? &items[*at] : nullptr;
+  }
+  static const IValue* itemAlong(const IValue& whole, const std::string& path) {
+    if (const IValue* item = itemOf(whole, path)) return item;
+    const size_t dot = path.find('.');
+    const IValue* next = dot == std::string::npos ? nullptr : itemOf(whole, path.substr(0, dot));
+    return next ? itemAlong(*next, path.substr(dot + 1)) : nullptr;
   }
 
   std::vector<std::string> names() const {
@@ -147,6 +167,10 @@ class Comparer {
     const std::string name = named ? text.substr(0, equal) : "0";
     const IValue* got = named ? find(name, text[equal + 1] == '(') : outputs_.empty() ? nullptr : &outputs_[0];
     const std::string value = named ? text.substr(equal + 1) : text;
+    if (named && value.starts_with('@') && got && got->isList() && !got->toList().items.empty())
+      throw UsageError{"--expect " + abbreviate(text, 80) + " is a tensor, and this output is a list",
+                       {"--expect " + name + ".0=" + abbreviate(value, 80) + " is its first item, --expect " + name +
+                        "=[" + abbreviate(value, 80) + "] all of one"}};
     const bool holdsItems = got && (got->isDict() || got->isTuple());
     if (value.starts_with('@') && holdsItems && !names().empty())
       throw UsageError{fmt::format("--expect {} is a tensor, and {} a {}", abbreviate(text, 80),
@@ -165,7 +189,7 @@ class Comparer {
                        {namesText()}};
     Result<IValue> want =
         parseValueText(value, "--expect " + name, session_.diagnostics, dynamicType(*got), session_.common.limits);
-    if (want) add(parseCount(name).value_or(0), "output " + name, *got, *want);
+    if (want) add(parseCount(name.substr(0, name.find('.'))).value_or(0), "output " + name, *got, *want);
     if (!want && !value.starts_with('@'))
       if (const std::string hint = valueHint(value, session_.diagnostics.list().back().message); !hint.empty()) {
         UsageError error{session_.diagnostics.list().back().message, {hint}};

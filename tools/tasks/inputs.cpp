@@ -244,12 +244,16 @@ const IValue* InputReader::defaultOf(const ValueInfo& input) const {
   return fits ? &known->second : nullptr;
 }
 
-size_t InputReader::onlyRequired(const std::string& text) const {
+std::optional<size_t> InputReader::onlyRequired() const {
   std::vector<size_t> required;
   for (size_t i = 0; i < wanted_.size(); ++i)
     if (!defaultOf(wanted_[i]) && !wanted_[i].type->is(TypeKind::Optional)) required.push_back(i);
   if (required.size() == 1) return required[0];
-  if (wanted_.size() == 1) return 0;
+  return wanted_.size() == 1 ? std::optional<size_t>(0) : std::nullopt;
+}
+
+size_t InputReader::onlyRequired(const std::string& text) const {
+  if (const std::optional<size_t> only = onlyRequired()) return *only;
   throw UsageError{"--input takes NAME=VALUE, not '" + abbreviate(text, 80) + "'",
                    {"the graph takes " + join(wanted_, ", ", describeInput),
                     "NAME may be a position as well, from 0 on: --input 0=" + abbreviate(text, 80)}};
@@ -259,9 +263,8 @@ size_t InputReader::named(const std::string& name) const {
   if (findInput(wanted_, name) == kNoInput)
     for (const ExportedConstant& c : constants_)
       if (c.name == name)
-        throw UsageError{"'" + abbreviate(name, 80) + "' is no input: the program was exported with the constant " +
-                             abbreviate(c.value, 40) + " for it",
-                         {"torch.export keeps a number an input by dynamic_shapes: Dim.DYNAMIC or Dim.AUTO for it"}};
+        throw UsageError{"'" + abbreviate(name, 80) + "' is no input: " + how_ + " with " + abbreviate(c.value, 40) +
+                         " for it"};
   return inputOf(wanted_, name);
 }
 

@@ -31,11 +31,15 @@ class InputReader {
   void setLikely(std::function<std::string(const ValueInfo&)> likely) { likely_ = std::move(likely); }
   // The files that were read: they are told where they lack an input.
   void setFiles(std::vector<std::string> files) { files_ = std::move(files); }
-  // Arguments that the graph does not take, and what they are in it.
-  void setConstants(std::vector<ExportedConstant> constants) { constants_ = std::move(constants); }
+  // Arguments that the graph does not take, what they are in it, and how that came: "the program was exported".
+  void setConstants(std::vector<ExportedConstant> constants, std::string how) {
+    constants_ = std::move(constants), how_ = std::move(how);
+  }
   // Of a command whose inputs are in a file alone.
   void setOnlyFile(const std::string& file) { files_ = {file}, isOfFile_ = true; }
 
+  // The one input that has to be given, or the one that there is.
+  std::optional<size_t> onlyRequired() const;
   // Values for all inputs, in order, of texts such as "x=3". Throws UsageError, also for an input without value that
   // may not be None.
   Result<std::vector<IValue>> read(const std::vector<std::string>& texts);
@@ -58,6 +62,7 @@ class InputReader {
   std::function<std::string(const ValueInfo&)> likely_;
   std::vector<std::string> files_;
   std::vector<ExportedConstant> constants_;
+  std::string how_;
   bool isOfFile_ = false;
   Session& session_;
 };

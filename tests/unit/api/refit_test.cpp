@@ -4,6 +4,7 @@
 
 #include "api/compile.h"
 #include "api/compile_settings.h"
+#include "api/support/wrapper_part.h"
 #include "frontend/files/file_io.h"
 #include "frontend/files/weights.h"
 #include "ir/support/diagnostic_printer.h"
@@ -161,6 +162,18 @@ TEST_F(RefitTest, PassesOverWhatTheModelHasNot) {
   diagnostics_ = Diagnostics();
   EXPECT_FALSE(refit(old, "bn.num_batches_tracked = 1:i64=[3]\n", folder_ / "new.tse"));
   EXPECT_NE(messages().find("the model reads none of the weights that are given"), std::string::npos) << messages();
+}
+
+// A module around the model has all of its weights below one name, which its checkpoint does not have.
+TEST(WrapperPart, IsWhatAllNamesOfTheModelBeginWith) {
+  const std::vector<std::string> stored = {"model.a.w", "model.a.b", "model.c"};
+  auto part = [&](const std::vector<std::string>& given) { return wrapperPart(stored, given); };
+  EXPECT_EQ(part({"a.w", "a.b", "c"}), "model.");
+  EXPECT_EQ(part({"a.w", "other"}), "model.");
+  EXPECT_EQ(part({"model.a.w", "a.w"}), "");
+  EXPECT_EQ(part({"b.w"}), "");
+  EXPECT_EQ(wrapperPart(std::vector<std::string>{"model.a", "head"}, std::vector<std::string>{"a"}), "");
+  EXPECT_EQ(wrapperPart(std::vector<std::string>{"w"}, std::vector<std::string>{"w"}), "");
 }
 
 TEST_F(RefitTest, NeedsAFileThatWasMadeForIt) {

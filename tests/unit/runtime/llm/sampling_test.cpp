@@ -242,28 +242,28 @@ TEST(Sampling, ReportsAllProblemsAtOnce) {
   c.beamWidth = 0;
   c.lengthPenalty = std::nan("");
   EXPECT_EQ(messages(c, 10),
-            "topK is -1, expected at least 0\n"
-            "topP is 1.5, expected a number from 0 to 1\n"
-            "minP is nan, expected a number from 0 to 1\n"
+            "top_k is -1, expected at least 0\n"
+            "top_p is 1.5, expected a number from 0 to 1\n"
+            "min_p is nan, expected a number from 0 to 1\n"
             "temperature is -1, expected a finite number that is not negative\n"
-            "minLength is -2, expected at least 0\n"
-            "repetitionPenalty is 0, expected a finite number above 0\n"
-            "presencePenalty is inf, expected a finite number\n"
-            "noRepeatNgramSize is -1, expected at least 0\n"
-            "topPDecay is 0, expected a number above 0 and at most 1\n"
-            "topPMin is 2, expected a number above 0 and at most 1\n"
-            "endId has 10, which is no token: the vocabulary has 10\n"
-            "stopIds has -3, which is no token: the vocabulary has 10\n"
-            "badWords has an empty sequence\n"
-            "badWords has 99, which is no token: the vocabulary has 10\n"
-            "beamWidth is 0, expected at least 1\n"
-            "lengthPenalty is nan, expected a finite number\n");
+            "min_new_tokens is -2, expected at least 0\n"
+            "repetition_penalty is 0, expected a finite number above 0\n"
+            "presence_penalty is inf, expected a finite number\n"
+            "no_repeat_ngram_size is -1, expected at least 0\n"
+            "top_p_decay is 0, expected a number above 0 and at most 1\n"
+            "top_p_min is 2, expected a number above 0 and at most 1\n"
+            "end_id has 10, which is no token: the vocabulary has 10\n"
+            "stop_ids has -3, which is no token: the vocabulary has 10\n"
+            "bad_words has an empty sequence\n"
+            "bad_words has 99, which is no token: the vocabulary has 10\n"
+            "beam_width is 0, expected at least 1\n"
+            "length_penalty is nan, expected a finite number\n");
   SamplingConfig beams;
   beams.beamWidth = 2000;
   beams.topK = 3;
   EXPECT_EQ(messages(beams, 0),
-            "beamWidth is 2000, expected at most 1024\n"
-            "beam search is not random: it takes no topK, topP or minP\n");
+            "beam_width is 2000, expected at most 1024\n"
+            "beam search is not random: it takes no top_k, top_p or min_p\n");
 }
 
 TEST(Sampling, RefusesLogitsWithoutMeaning) {
