@@ -695,6 +695,8 @@ class LanguageModelBuild {
   bool prove(ServingSteps steps, Diagnostics& diagnostics) {
     built_.config = config_, built_.shape = shape_;
     steps.isHalf = hasHalfWeights();
+    steps.flat = &*lowered_;
+    steps.remarks = &diagnostics_;
     return proveServing(steps, built_, diagnostics);
   }
 

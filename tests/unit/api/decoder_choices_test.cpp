@@ -55,6 +55,19 @@ TEST_F(DecoderChoices, BranchesMayBeChosenByAllTokens) {
   for (const Choice& c : kChoices) expectRight(choosing(c.condition), c.name, c.kind);
 }
 
+TEST_F(DecoderChoices, NumbersThatAreNearlyEqualMayChooseOtherwiseIfWeightsAreRounded) {
+  Decoder d;  // what attention gives has steps of 1/8, and some numbers are near the middle of two
+  d.attention =
+      "  %o.raw : Tensor = aten::scaled_dot_product_attention(%q, %k, %v, %none, %drop, %yes)\n"
+      "  %o.eight : Tensor = aten::mul(%o.raw, %8)\n  %o.steps : Tensor = aten::round(%o.eight)\n"
+      "  %o : Tensor = aten::div(%o.steps, %8)\n";
+  ASSERT_TRUE(builds(d, {"weight_precision=bfloat16"})) << messages();
+  EXPECT_NE(messages().find("its own are off by as much if it is rounded in other ways"), std::string::npos)
+      << messages();
+  expectServed(d);
+  EXPECT_EQ(messages().find("rounded in other ways"), std::string::npos) << messages();
+}
+
 TEST_F(DecoderChoices, TheLastTokensMayBeAllThatIsRead) {
   Decoder d = choosing("  %is : bool = aten::ge(%s, %1)\n");
   d.before =
