@@ -120,6 +120,8 @@ void repeat(T* to, int64_t length, int64_t count) {
 
 // Rows of so few elements that a call for each would cost more than its elements.
 constexpr int64_t kShortRow = 64;
+// One that registers hold while it is repeated; a longer one is repeated faster as what is written already.
+constexpr int64_t kKeptRow = 16;
 bool hasShortRows(const View& view) {
   const size_t rank = view.dims.size();
   return rank > 1 && view.type == DType::Float32 && view.dims[rank - 1] <= kShortRow &&
@@ -127,24 +129,52 @@ bool hasShortRows(const View& view) {
 }
 
 using Four = float __attribute__((vector_size(16), aligned(4), may_alias));
+using Eight = float __attribute__((vector_size(32), aligned(4), may_alias));
 
-// `rows` rows, `step` apart, of `length` neighbours each or of one element repeated.
+// `rows` rows, `step` apart, of `length` neighbours each or of one element repeated, as kVectors vectors, the last of
+// which may overlap the one before.
+template <bool kRepeats, class V, int kVectors>
+void loadRowsOfVectors(const float* from, int64_t rows, int64_t step, int64_t length, float* to) {
+  constexpr int64_t kLanes = sizeof(V) / sizeof(float);
+  int64_t at[kVectors];
+  for (int v = 0; v < kVectors; ++v) at[v] = std::min(v * kLanes, length - kLanes);
+  auto load = [&](int v) { return kRepeats ? *from - V{} : *reinterpret_cast<const V*>(from + at[v]); };
+  auto store = [&](int v, V value) { *reinterpret_cast<V*>(to + at[v]) = value; };
+  if (step != 0) {
+    for (int64_t r = 0; r < rows; ++r, from += step, to += length)
+      for (int v = 0; v < kVectors; ++v) store(v, load(v));
+    return;
+  }
+  V values[kVectors];
+  for (int v = 0; v < kVectors; ++v) values[v] = load(v);
+  for (int64_t r = 0; r < rows; ++r, to += length)
+    for (int v = 0; v < kVectors; ++v) store(v, values[v]);
+}
+
+// The same of any length up to kShortRow.
 template <bool kRepeats>
 void loadShortRows(const float* from, int64_t rows, int64_t step, int64_t length, float* to) {
-  auto loadRows = [&](auto loadRow) {
-    for (int64_t r = 0; r < rows; ++r, from += step, to += length) loadRow();
+  auto loadRows = [&](auto size) {
+    for (int64_t r = 0; r < rows; ++r, from += step, to += size)
+      for (int64_t i = 0; i < size; ++i) to[i] = from[kRepeats ? 0 : i];
   };
   // Of points, boxes, colours.
-  auto one = [&](int64_t i) { to[i] = from[kRepeats ? 0 : i]; };
-  if (length == 2) return loadRows([&] { one(0), one(1); });
-  if (length == 3) return loadRows([&] { one(0), one(1), one(2); });
-  loadRows([&] {
-    int64_t i = 0;
-    for (; i + 4 <= length; i += 4)
-      *reinterpret_cast<Four*>(to + i) =
-          kRepeats ? Four{*from, *from, *from, *from} : *reinterpret_cast<const Four*>(from + i);
-    for (; i < length; ++i) one(i);
-  });
+  if (length == 1) return loadRows(std::integral_constant<int64_t, 1>());
+  if (length == 2) return loadRows(std::integral_constant<int64_t, 2>());
+  if (length == 3) return loadRows(std::integral_constant<int64_t, 3>());
+  if (length == 4) return loadRowsOfVectors<kRepeats, Four, 1>(from, rows, step, length, to);
+  if (length < 8) return loadRowsOfVectors<kRepeats, Four, 2>(from, rows, step, length, to);
+  if (length == 8) return loadRowsOfVectors<kRepeats, Eight, 1>(from, rows, step, length, to);
+  if (length <= 16) return loadRowsOfVectors<kRepeats, Eight, 2>(from, rows, step, length, to);
+  if (length <= 24) return loadRowsOfVectors<kRepeats, Eight, 3>(from, rows, step, length, to);
+  if (length <= 32) return loadRowsOfVectors<kRepeats, Eight, 4>(from, rows, step, length, to);
+  for (int64_t r = 0; r < rows; ++r, from += step, to += length) {
+    auto vector = [&](int64_t i) {
+      *reinterpret_cast<Eight*>(to + i) = kRepeats ? *from - Eight{} : *reinterpret_cast<const Eight*>(from + i);
+    };
+    for (int64_t i = 0; i + 8 <= length; i += 8) vector(i);
+    vector(length - 8);
+  }
 }
 
 // Rows whose elements lie `step` apart, each row's beside those of the row before: four rows at a time.
@@ -194,9 +224,23 @@ int64_t loadRowsAtOnce(const View& view, const char* data, int64_t rows, float* 
     loadShortRows<true>(elements, rows, 1, length, to);
     return rows;
   }
-  if (!hasShortRows(view) || view.strides[last - 1] == 0) return 0;
+  if (!hasShortRows(view) || (view.strides[last - 1] == 0 && length > kKeptRow)) return 0;
   (step == 0 ? loadShortRows<true> : loadShortRows<false>)(from, rows, view.strides[last - 1], length, to);
   return rows;
+}
+
+// Where rows are repeated: as many whole groups of them as it can, at most `groups`; how many that were.
+int64_t loadGroupsAtOnce(const View& view, const char* data, int64_t groups, float* to) {
+  const size_t last = view.dims.size() - 1;
+  const int64_t length = view.dims[last], rows = view.dims[last - 1], step = view.strides[last];
+  if (view.type != DType::Float32 || view.strides[last - 1] != 0 || length > kKeptRow) return 0;
+  const auto* from = reinterpret_cast<const float*>(data);
+  for (int64_t g = 0; g < groups; ++g, from += view.strides[last - 2], to += rows * length) {
+    float row[kKeptRow];
+    for (int64_t i = 0; step > 1 && i < length; ++i) row[i] = from[i * step];
+    (step == 0 ? loadShortRows<true> : loadShortRows<false>)(step > 1 ? row : from, rows, 0, length, to);
+  }
+  return groups;
 }
 
 // The same of wide numbers.
@@ -232,8 +276,32 @@ void gather(const View& view, int64_t begin, int64_t count, T* to) {
     offset += index[d] * view.strides[d];
   }
   const int64_t bytes = static_cast<int64_t>(itemSize(view.type));
+  // Of a dimension before `end` that has reached its end.
+  auto carry = [&](size_t end) {
+    for (size_t d = end; d-- > 0 && index[d] == view.dims[d];) {
+      offset -= view.dims[d] * view.strides[d];
+      index[d] = 0;
+      if (d == 0) break;
+      offset += view.strides[d - 1];
+      ++index[d - 1];
+    }
+  };
   while (count > 0) {
     int64_t length = std::min(count, view.dims[rank - 1] - index[rank - 1]), atOnce = 0;
+    if constexpr (std::is_same_v<T, float>)
+      if (rank > 2 && index[rank - 1] == 0 && index[rank - 2] == 0) {
+        const int64_t group = view.dims[rank - 1] * view.dims[rank - 2];
+        const int64_t groups = loadGroupsAtOnce(view, view.data + offset * bytes,
+                                                std::min(view.dims[rank - 3] - index[rank - 3], count / group), to);
+        if (groups > 0) {
+          to += groups * group;
+          count -= groups * group;
+          offset += groups * view.strides[rank - 3];
+          index[rank - 3] += groups;
+          carry(rank - 2);
+          continue;
+        }
+      }
     if constexpr (!std::is_same_v<T, Byte>)
       if (rank > 1 && length == view.dims[rank - 1])
         atOnce = loadRowsAtOnce(view, view.data + offset * bytes,
@@ -255,13 +323,11 @@ void gather(const View& view, int64_t begin, int64_t count, T* to) {
     }
     to += length;
     count -= length;
-    // Carry.
-    for (size_t d = rank - 1; d-- > 0;) {
-      offset += view.strides[d];
-      if (++index[d] < view.dims[d]) break;
-      offset -= view.dims[d] * view.strides[d];
-      index[d] = 0;
+    if (rank > 1) {
+      offset += view.strides[rank - 2];
+      ++index[rank - 2];
     }
+    carry(rank - 1);
   }
 }
 

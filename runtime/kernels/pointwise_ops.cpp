@@ -215,6 +215,25 @@ HWY_INLINE hn::Vec<D> hyperbolicArc(D d, hn::Vec<D> x) {
   return hn::CopySign(hn::Mul(log1p(d, ratio), hn::Set(d, 0.5f)), x);
 }
 
+// erfc(x) = exp(-x^2) (1 + P(q)) / (1 + 2 x) for x >= 0, where q = (x - 4) / (x + 4); each quotient and the square with
+// what rounding takes from it. From 10.2 on nothing is left; 2 - erfc(-x) below 0.
+template <class D>
+HWY_INLINE hn::Vec<D> complementOfErf(D d, hn::Vec<D> x) {
+  const auto one = hn::Set(d, 1.0f), four = hn::Set(d, 4.0f), half = hn::Set(d, 0.5f);
+  const auto a = atMost(d, 10.25f, hn::Abs(x)), inverse = hn::Div(one, hn::Add(a, four));
+  const auto rough = hn::Mul(hn::Sub(a, four), inverse);
+  const auto lost = hn::NegMulAdd(rough, a, hn::NegMulAdd(four, hn::Add(rough, one), a));
+  const auto q = hn::MulAdd(inverse, lost, rough);
+  const auto p = polynomialOf(d, q, 0.000839563494f, 0.00689599011f, -0.015999807f, 0.0364233851f, -0.0665995702f,
+                              0.0938273221f, -0.100994676f, 0.0680925101f, 0.0153775122f, -0.139621049f, 0.232995138f);
+  const auto part = hn::Mul(half, hn::Div(one, hn::Add(a, half))), quotient = hn::MulAdd(p, part, part);
+  const auto left = hn::Add(hn::Sub(p, quotient), hn::NegMulAdd(hn::Add(quotient, quotient), a, one));
+  const auto scaled = hn::MulAdd(left, part, quotient);
+  const auto square = hn::Mul(a, a), power = exp(d, hn::Neg(square));
+  const auto y = hn::MulAdd(scaled, power, hn::Mul(hn::Mul(scaled, power), hn::NegMulAdd(a, a, square)));
+  return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Sub(hn::Set(d, 2.0f), y), y);
+}
+
 // By Giles (Approximating the erfinv function, 2010): x times a polynomial of w = -log(1 - x^2), or of its root.
 template <class D>
 HWY_INLINE hn::Vec<D> inverseErf(D d, hn::Vec<D> x) {

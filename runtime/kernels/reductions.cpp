@@ -1,7 +1,9 @@
 // Sums of f32 go no further than some values; those are summed in f64. Products are f64.
 #include "runtime/kernels/reductions.h"
 
+#include "ir/support/check.h"
 #include "runtime/call/thread_pool.h"
+#include "runtime/kernels/layout.h"
 
 #include <algorithm>
 #include <cmath>
@@ -14,7 +16,20 @@
 #include <hwy/foreach_target.h>
 #include "runtime/kernels/rows-inl.h"
 #include "runtime/kernels/simd.h"
+#include "runtime/kernels/transpose-inl.h"
 // clang-format on
+
+#ifndef TSCOMPILE_REDUCTIONS_ONCE_
+#define TSCOMPILE_REDUCTIONS_ONCE_
+namespace tscompile {
+namespace {
+
+// Rows of so few elements are reduced so many at a time.
+constexpr int64_t kShortRow = 16, kRowsAtOnce = 64;
+
+}  // namespace
+}  // namespace tscompile
+#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace tscompile {
@@ -103,15 +118,26 @@ int64_t placeInRow(const float* row, int64_t count, float value) {
   return i;
 }
 
-// Columns [0, width) of `count` rows, which are `stride` apart.
+// Columns [0, width) of `count` rows, which are `stride` apart. Of many, four rows at a time, as each join waits for
+// the one before.
 template <class Join>
 HWY_INLINE void joinRows(const float* rows, int64_t stride, int64_t count, int64_t width, float* out, Join&& join) {
   const hn::ScalableTag<float> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   for (int64_t i = 0; i < width; i += lanes) {
     const auto some = hn::FirstN(d, static_cast<size_t>(std::min(lanes, width - i)));
-    auto all = hn::MaskedLoad(some, d, rows + i);
-    for (int64_t r = 1; r < count; ++r) all = join(d, all, hn::MaskedLoad(some, d, rows + r * stride + i));
+    auto row = [&](int64_t r) HWY_ATTR { return hn::MaskedLoad(some, d, rows + r * stride + i); };
+    auto all = row(0);
+    int64_t r = 1;
+    if (count >= 8) {
+      auto b = row(1), e = row(2), f = row(3);
+      for (r = 4; r + 4 <= count; r += 4) {
+        all = join(d, all, row(r)), b = join(d, b, row(r + 1));
+        e = join(d, e, row(r + 2)), f = join(d, f, row(r + 3));
+      }
+      all = join(d, join(d, all, b), join(d, e, f));
+    }
+    for (; r < count; ++r) all = join(d, all, row(r));
     hn::BlendedStore(all, some, d, out + i);
   }
 }
@@ -141,13 +167,69 @@ void productRows(const float* rows, int64_t stride, int64_t count, int64_t width
     for (int64_t c = 0; c < some; ++c) out[i + c] = static_cast<float>(products[c]);
   }
 }
+// A number or NaN wins over what comes after it.
+template <bool kMax>
+struct Extreme {
+  template <class D, class V>
+  HWY_ATTR V operator()(D d, V a, V b) const {
+    return hn::IfThenElse(hn::IsNaN(a), a, extreme<kMax>(d, a, b));
+  }
+};
 void maxRows(const float* rows, int64_t stride, int64_t count, int64_t width, float* out) {
-  joinRows(rows, stride, count, width, out,
-           [](auto d, auto a, auto b) HWY_ATTR { return hn::IfThenElse(hn::IsNaN(a), a, extreme<true>(d, a, b)); });
+  joinRows(rows, stride, count, width, out, Extreme<true>());
 }
 void minRows(const float* rows, int64_t stride, int64_t count, int64_t width, float* out) {
-  joinRows(rows, stride, count, width, out,
-           [](auto d, auto a, auto b) HWY_ATTR { return hn::IfThenElse(hn::IsNaN(a), a, extreme<false>(d, a, b)); });
+  joinRows(rows, stride, count, width, out, Extreme<false>());
+}
+
+// Rows too short for a call each, side by side.
+void reduceShortRows(RowReduction kind, const float* rows, int64_t count, int64_t length, float* out) {
+  alignas(64) float turned[kShortRow * kRowsAtOnce];
+  transpose(rows, length, length, count, turned, kRowsAtOnce);
+  const auto reduce = kind == RowReduction::Sum       ? sumRows
+                      : kind == RowReduction::Product ? productRows
+                      : kind == RowReduction::Max     ? maxRows
+                                                      : minRows;
+  reduce(turned, kRowsAtOnce, length, count, out);
+}
+
+// Of `pixels` pixels, blocks of which are `step` apart, what their channels give together.
+template <class Join>
+HWY_INLINE void joinChannels(const float* blocks, int64_t step, int64_t channels, int64_t pixels, float* out,
+                             Join&& join) {
+  static_assert(kBlock == 16);
+  constexpr int64_t kPixels = 16;
+  const hn::CappedTag<float, 16> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), whole = channels / kBlock, rest = channels % kBlock;
+  alignas(64) float joined[kPixels * kBlock] = {}, turned[kBlock * kPixels];
+  for (int64_t at = 0; at < pixels; at += kPixels) {
+    const int64_t some = std::min(kPixels, pixels - at);
+    for (int64_t p = 0; p < some; ++p)
+      for (int64_t lane = 0; lane < kBlock; lane += lanes) {
+        const float* pixel = blocks + (at + p) * kBlock + lane;
+        auto all = hn::LoadU(d, pixel);
+        for (int64_t b = 1; b < whole; ++b) all = join(d, all, hn::LoadU(d, pixel + b * step));
+        if (whole > 0 && rest > lane) {
+          const auto there = hn::FirstN(d, static_cast<size_t>(rest - lane));
+          all = hn::IfThenElse(there, join(d, all, hn::LoadU(d, pixel + whole * step)), all);
+        }
+        hn::StoreU(all, d, joined + p * kBlock + lane);
+      }
+    for (int64_t lane = 0; lane < kBlock; lane += 4)
+      for (int64_t p = 0; p < kPixels; p += 4)
+        transposeSquare(joined + p * kBlock + lane, kBlock, turned + lane * kPixels + p, kPixels,
+                        [](auto v) HWY_ATTR { return v; });
+    joinRows(turned, kPixels, std::min<int64_t>(channels, kBlock), some, out + at, join);
+  }
+}
+void sumChannels(const float* blocks, int64_t step, int64_t channels, int64_t pixels, float* out) {
+  joinChannels(blocks, step, channels, pixels, out, [](auto, auto a, auto b) HWY_ATTR { return hn::Add(a, b); });
+}
+void maxChannels(const float* blocks, int64_t step, int64_t channels, int64_t pixels, float* out) {
+  joinChannels(blocks, step, channels, pixels, out, Extreme<true>());
+}
+void minChannels(const float* blocks, int64_t step, int64_t channels, int64_t pixels, float* out) {
+  joinChannels(blocks, step, channels, pixels, out, Extreme<false>());
 }
 
 template <bool kMax>
@@ -271,6 +353,14 @@ void reduceMiddle(RowReduction kind, int64_t outer, int64_t count, int64_t inner
   const double cost = 1e-4 * static_cast<double>(outer * count) * static_cast<double>(inner);  // microseconds
   if (cost < 20) threads = 1;
   const bool sums = kind == RowReduction::Sum;
+  if (inner == 1 && count <= kShortRow && outer >= kRowsAtOnce) {
+    const auto rows = TS_SIMD(reduceShortRows);
+    return parallelFor((outer + kRowsAtOnce - 1) / kRowsAtOnce, threads, [&](int64_t i) {
+      const int64_t first = i * kRowsAtOnce, some = std::min(kRowsAtOnce, outer - first);
+      rows(kind, input + first * count, some, count, output + first);
+      for (int64_t o = first; sums && o < first + some; ++o) output[o] /= divisor;
+    });
+  }
   if (inner == 1) {
     const RowFunction row = rowFunction(kind);
     const int64_t pieces = std::clamp<int64_t>(static_cast<int64_t>(cost / 10), 1, std::clamp<int64_t>(outer, 1, 64));
@@ -291,6 +381,23 @@ void reduceMiddle(RowReduction kind, int64_t outer, int64_t count, int64_t inner
     float* out = output + o * inner;
     rows(input + o * count * inner + columns.begin, inner, count, columns.end - columns.begin, out + columns.begin);
     for (int64_t c = columns.begin; sums && c < columns.end; ++c) out[c] /= divisor;
+  });
+}
+
+void reduceChannels(RowReduction kind, int64_t batch, int64_t channels, int64_t area, float divisor,
+                    const float* blocked, float* output, int threads) {
+  TS_CHECK(kind != RowReduction::Product);
+  constexpr int64_t kPixels = 256;
+  const auto reduce = kind == RowReduction::Sum   ? TS_SIMD(sumChannels)
+                      : kind == RowReduction::Max ? TS_SIMD(maxChannels)
+                                                  : TS_SIMD(minChannels);
+  const int64_t pieces = (area + kPixels - 1) / kPixels, blocks = channelBlocks(channels);
+  const double cost = 1e-4 * static_cast<double>(batch * blocks * kBlock) * static_cast<double>(area);  // microseconds
+  parallelFor(batch * pieces, cost < 20 ? 1 : threads, [&](int64_t i) {
+    const int64_t n = i / pieces, first = i % pieces * kPixels, some = std::min(kPixels, area - first);
+    float* to = output + n * area + first;
+    reduce(blocked + (n * blocks * area + first) * kBlock, area * kBlock, channels, some, to);
+    for (int64_t p = 0; kind == RowReduction::Sum && p < some; ++p) to[p] /= divisor;
   });
 }
 

@@ -11,6 +11,10 @@ enum class RowReduction : uint8_t { Sum, Max, Min, Product };
 void reduceMiddle(RowReduction kind, int64_t outer, int64_t count, int64_t inner, float divisor, const float* input,
                   float* output, int threads);
 
+// Over the channels of each pixel of blocked activations (layout.h): [batch][area]. Not of products.
+void reduceChannels(RowReduction kind, int64_t batch, int64_t channels, int64_t area, float divisor,
+                    const float* blocked, float* output, int threads);
+
 // Where the largest or smallest of a row stands, the first of several; NaN wins.
 int64_t extremeOfRow(bool isLargest, const float* row, int64_t count);
 // Of `width` columns of `count` rows, which are `stride` apart: the largest or smallest value and its row, the first of

@@ -259,6 +259,8 @@ WideFunction<double> wideFunction(PointwiseOp op) {
       return vectorTile<1, [](V x) { return atanh(x); }>;
     case PointwiseOp::Erf:
       return vectorTile<1, [](V x) { return erf(x); }>;
+    case PointwiseOp::Erfc:
+      return vectorTile<1, [](V x) { return erfc(x); }>;
     case PointwiseOp::Tanh:
       return vectorTile<1, [](V x) { return tanh(x); }>;
     case PointwiseOp::Sigmoid:

@@ -4,6 +4,7 @@
 #include "runtime/call/thread_pool.h"
 #include "runtime/engine/layers/input_conv_layer.h"
 #include "runtime/engine/layers/operands.h"
+#include "runtime/engine/layers/row_layers.h"
 #include "runtime/kernels/layout.h"
 #include "runtime/reference/loops/copy.h"
 
@@ -12,6 +13,8 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <utility>
+#include <vector>
 
 namespace tscompile {
 
@@ -331,6 +334,77 @@ Dims threeOf(const Dims& d, int64_t missing) {
   return all;
 }
 
+// What pixels of one place see along a dimension: every `step`th tap of the kernel from `first` on, turned around, of
+// an input with such padding.
+struct Taps {
+  int64_t first, count, before, after;
+};
+Taps tapsOf(int64_t kernel, int64_t step, int64_t dilation, int64_t cut, int64_t in, int64_t out, int64_t place) {
+  const int64_t first = (place + cut) % step, shift = (place + cut) / step, count = (kernel - first + step - 1) / step;
+  return {first, count, dilation * (count - 1) - shift, out / step + shift - in};
+}
+
+Tensor kernelOfPlace(const Tensor& w, const Dims& step, const Taps& rows, const Taps& columns) {
+  const int64_t in = w.size(0), out = w.size(1), width = w.size(w.rank() - 1), taps = w.numel() / (in * out);
+  Tensor made = Tensor::empty(DType::Float32, Dims{out, in, rows.count, columns.count});
+  auto* to = made.data<float>();
+  for (int64_t o = 0; o < out; ++o)
+    for (int64_t i = 0; i < in; ++i)
+      for (int64_t a = rows.count; a-- > 0;)
+        for (int64_t b = columns.count; b-- > 0;)
+          *to++ =
+              w.data<float>()[(i * out + o) * taps + (rows.first + a * step[1]) * width + columns.first + b * step[2]];
+  return made;
+}
+
+// Images whose places see kernels of different sizes, or are so small that what is cut off makes a part of them: a
+// convolution for each place, whose channels in whole blocks lie one behind the other. False for others.
+bool addPlaces(ConvertCall& call, const Convolution& c, ConvShape s, const Dims& kernel, const Dims& step,
+               const Dims& cut, const Dims& out) {
+  constexpr double kWorth = 1.1;
+  const Tensor w = contiguous(call.tensor(1));
+  const int64_t channels = w.size(1), places = step[1] * step[2];
+  if (c.rank() == 3 || c.groups > 1 || places == 1 || channels % kBlock != 0) return false;
+  if (out[1] % step[1] != 0 || out[2] % step[2] != 0) return false;
+  const double together = s.flops();
+  s.outChannels = channels;
+  std::vector<std::pair<ConvShape, WeightForm>> parts;
+  double apart = 0;
+  for (int64_t place = 0; place < places; ++place) {
+    const Taps rows = tapsOf(kernel[1], step[1], s.dilationHeight, cut[1], s.inHeight, out[1], place / step[2]),
+               columns = tapsOf(kernel[2], step[2], s.dilationWidth, cut[2], s.inWidth, out[2], place % step[2]);
+    if (std::min({rows.count - 1, rows.before, rows.after}) < 0) return false;
+    if (std::min({columns.count - 1, columns.before, columns.after}) < 0) return false;
+    s.kernelHeight = rows.count, s.padTop = rows.before, s.padBottom = rows.after;
+    s.kernelWidth = columns.count, s.padLeft = columns.before, s.padRight = columns.after;
+    apart += s.flops();
+    parts.push_back({s,
+                     {fmt::format(", transposed by {}x{}, place {},{}", step[1], step[2], rows.first, columns.first),
+                      [=](const Tensor& t) { return kernelOfPlace(t, step, rows, columns); }}});
+  }
+  if (together < kWorth * apart) return false;
+  const TensorId input = contiguousOperand(call, 0), result = call.makeResult();
+  Network& n = call.network();
+  const int64_t height = out[1] / step[1], width = out[2] / step[2];
+  std::vector<TensorId> made;
+  for (const auto& [shape, form] : parts) {
+    made.push_back(n.addTensor(DType::Float32, Dims{s.batch, channels, height, width}));
+    addConvolution(call, shape, w, form, biasOf(call), input, made.back());
+  }
+  auto& cat = call.add<CatLayer>(int64_t{1});
+  cat.inputs = made;
+  cat.outputs = {n.addTensor(DType::Float32, Dims{s.batch, channels * places, height, width})};
+  const Dims sizes{s.batch, channels, out[1], out[2]};
+  const TensorId joined = cat.outputs[0];
+  auto& shuffle = call.add<ChannelsToPixelsLayer>();
+  shuffle.stepY = step[1];
+  shuffle.stepX = step[2];
+  shuffle.placesFirst = true;
+  shuffle.inputs = {joined};
+  shuffle.outputs = {n.addView(n[result].buffer, DType::Float32, sizes, contiguousStrides(sizes), 0)};
+  return true;
+}
+
 // False for what has no layer: dilation with steps.
 bool addTransposed(ConvertCall& call, const Convolution& c) {
   Tensor x = call.tensor(0), w = contiguous(call.tensor(1));
@@ -353,6 +427,7 @@ bool addTransposed(ConvertCall& call, const Convolution& c) {
   side(0, s.frames.in, s.frames.kernel, s.frames.stride, s.frames.padFront, s.frames.padBack);
   side(1, s.inHeight, s.kernelHeight, s.strideHeight, s.padTop, s.padBottom);
   side(2, s.inWidth, s.kernelWidth, s.strideWidth, s.padLeft, s.padRight);
+  if (addPlaces(call, c, s, kernel, step, cut, out)) return true;
   const bool placesFirst = columnsArePlacesFirst(groups, outChannels);
   WeightForm form{fmt::format(", transposed by {}x{}x{}", step[0], step[1], step[2]),
                   [=](const Tensor& t) { return kernelsOfPlaces(t, groups, kernel, step, placesFirst); }};

@@ -142,7 +142,7 @@ std::string PointwiseLayer::name() const {
 
 bool PointwiseLayer::takesLines(const Network& network, const ProductPrecision&, TensorId tensor, DType dtype) const {
   const NetTensor& t = network[tensor];
-  if (!blocked || t.numel != network[outputs[0]].numel) return false;
+  if (!blocked || !spread.empty() || t.numel != network[outputs[0]].numel) return false;
   const int64_t channels = t.sizes[1], unit = ElementType{dtype}.channels();
   if (channels % unit == 0) return true;
   // What is computed of lanes that are no channels is finite as bytes alone, and should be little. Operands of one
@@ -183,18 +183,29 @@ void WideLoopLayer::run(Frame& frame) const {
   runPointwise(program, dims, operands, std::span(&to, 1), frame.threads());
 }
 
+Dims sizesInBlocks(const Dims& sizes) {
+  Dims dims{sizes[0], channelBlocks(sizes[1])};
+  dims.append(sizes.begin() + 2, sizes.end());
+  dims.push_back(kBlock);
+  return dims;
+}
+
 void PointwiseLayer::run(Frame& frame) const {
   const Network& network = frame.network();
   const NetTensor& out = network[outputs[0]];
   Dims dims = out.sizes;
   const int64_t unit = out.elements.channels();
-  if (blocked)
+  if (!spread.empty())
+    dims = sizesInBlocks(out.sizes);
+  else if (blocked)
     dims = Dims{out.sizes[0], channelBlocks(out.sizes[1], unit), out.numel / (out.sizes[0] * out.sizes[1]), unit};
   SmallVector<int64_t, 64> strides;  // of all inputs: a run of a small loop asks for no memory
-  for (TensorId id : inputs) {
-    const NetTensor& t = network[id];
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const NetTensor& t = network[inputs[i]];
     auto add = [&](const Dims& each) { strides.append(each.begin(), each.end()); };
-    if (!blocked)
+    if (!spread.empty())
+      add(spread[i]);
+    else if (!blocked)
       add(broadcastStrides(t, dims.size()));
     else if (t.blocked && t.numel == out.numel && !t.contiguous)  // some channels of each image
       add(Dims{t.strides[0], dims[2] * unit, unit, 1});

@@ -7,6 +7,7 @@
 #include "runtime/kernels/pointwise.h"
 
 #include <optional>
+#include <vector>
 
 namespace tscompile {
 
@@ -26,6 +27,9 @@ class PointwiseLayer : public Layer, public LineLayer {
   // The program is over blocked activations (layout.h): inputs have the output's layout, or are constants of one value
   // or of one per channel in whole blocks.
   bool blocked = false;
+  // Where inputs are broadcast along pixels or channels otherwise: each one's steps through images, blocks, the
+  // dimensions of pixels, and lanes.
+  std::vector<Dims> spread;
   bool takesLines(const Network& network, const ProductPrecision&, TensorId tensor, DType dtype) const override;
   bool sharesKind(const Network& network, TensorId tensor) const override {
     return network[tensor].numel == network[outputs[0]].numel;
@@ -46,6 +50,8 @@ class WideLoopLayer : public Layer {
 
 // What reports call such a loop: "pointwise of 3".
 std::string loopName(const PointwiseProgram& program);
+// Images of such sizes in blocks of channels: images, blocks, the dimensions of pixels, and lanes.
+Dims sizesInBlocks(const Dims& sizes);
 // The strides with which a tensor walks through sizes of so many dimensions that it is broadcast to.
 Dims broadcastStrides(const NetTensor& t, size_t rank);
 // Whether loops read and write elements of this dtype where the network has them.

@@ -3,6 +3,7 @@
 #include "runtime/call/thread_pool.h"
 #include "runtime/engine/layers/operands.h"
 #include "runtime/engine/layers/row_layers.h"
+#include "runtime/kernels/layout.h"
 
 #include <algorithm>
 #include <numeric>
@@ -18,8 +19,40 @@ std::string ReductionLayer::name() const {
   return steps.empty() ? name : loopName(program) + "+" + name;
 }
 
+bool ReductionLayer::takeBlocks(const NetTensor& blocked) {
+  if (!steps.empty() || kind == RowReduction::Product || blocked.rank() < 3 || blocked.numel == 0) return false;
+  const int64_t batch = blocked.sizes[0], channels = blocked.sizes[1], area = blocked.numel / (batch * channels);
+  if (outer * count * inner != blocked.numel) return false;
+  if (outer == batch && count == channels && channels > 1)
+    blocks_ = Blocks::Channels;
+  else if (outer % (batch * channels) == 0 && area % (outer / (batch * channels)) == 0)
+    blocks_ = Blocks::Pixels;
+  batch_ = batch;
+  channels_ = channels;
+  return blocks_ != Blocks::None;
+}
+
+// Of one pixel's channels, where the last block is not full.
+size_t ReductionLayer::workspace() const {
+  const bool trims = blocks_ == Blocks::Pixels && outer == batch_ * channels_ && inner == 1 && channels_ % kBlock != 0;
+  return trims ? static_cast<size_t>(blockedSize(batch_, channels_, 1)) * sizeof(float) : 0;
+}
+
+void ReductionLayer::runOnBlocks(Frame& frame, float divisor) const {
+  const float* from = frame.data<float>(inputs[0]);
+  auto* to = frame.data<float>(outputs[0]);
+  if (blocks_ == Blocks::Channels)
+    return reduceChannels(kind, batch_, channels_, inner, divisor, from, to, frame.threads());
+  const int64_t planes = batch_ * channelBlocks(channels_), parts = outer / (batch_ * channels_);
+  const bool trims = workspace() > 0;
+  auto* made = trims ? reinterpret_cast<float*>(frame.workspace()) : to;
+  reduceMiddle(kind, planes * parts, count, inner * kBlock, divisor, from, made, frame.threads());
+  if (trims) fromBlocked(batch_, channels_, 1, made, to, 1);
+}
+
 void ReductionLayer::run(Frame& frame) const {
   const float divisor = isMean ? static_cast<float>(count) : 1.0f;
+  if (blocks_ != Blocks::None) return runOnBlocks(frame, divisor);
   auto* to = frame.data<float>(outputs[0]);
   if (steps.empty())
     return reduceMiddle(kind, outer, count, inner, divisor, frame.data<float>(inputs[0]), to, frame.threads());

@@ -22,6 +22,14 @@ class ReductionLayer : public Layer {
   bool isMean = false;
   int64_t outer = 1, count = 1, inner = 1;
 
+  // Of activations in blocks of channels (runtime/kernels/layout.h): over some of the dimensions behind the channels,
+  // which gives such activations, or plain ones where one pixel is left; or over the channels, which gives plain ones.
+  enum class Blocks : uint8_t { None, Pixels, Channels };
+  Blocks blocks() const { return blocks_; }
+  // Whether such a tensor can be read as it is; then it is from now on.
+  bool takeBlocks(const NetTensor& blocked);
+  size_t workspace() const override;
+
   // What is reduced may be the result of a program (optimize/fuse_reductions.cpp), of at most so many elements in a
   // row; the layer's inputs are its operands then. Rows are [outer / innerRows][innerRows], each of
   // [count / innerCount][innerCount] elements; an operand has a step for each of the four.
@@ -30,6 +38,11 @@ class ReductionLayer : public Layer {
   PointwiseProgram program;
   std::vector<Steps> steps;
   int64_t innerRows = 1, innerCount = 1;
+
+ private:
+  void runOnBlocks(Frame& frame, float divisor) const;
+  Blocks blocks_ = Blocks::None;
+  int64_t batch_ = 1, channels_ = 1;  // of the blocks
 };
 
 // The same of integers, bools and f64, and what is asked of any elements.

@@ -6,6 +6,7 @@
 #include "runtime/engine/layers/pointwise_layer.h"
 #include "runtime/engine/layers/quantized_layer.h"
 #include "runtime/engine/layers/rearrange_layer.h"
+#include "runtime/engine/layers/reduction_layer.h"
 #include "runtime/engine/layers/resize_layer.h"
 #include "runtime/engine/layers/row_layers.h"
 #include "runtime/engine/network/tactics.h"
@@ -77,6 +78,8 @@ class LayoutAssigner {
         resizing(*resize, layers);
       else if (auto* norm = dynamic_cast<GroupNormLayer*>(layer.get()))
         normalising(*norm);
+      else if (auto* reduction = dynamic_cast<ReductionLayer*>(layer.get()))
+        reducing(*reduction);
       else if (auto* shuffle = dynamic_cast<ChannelsToPixelsLayer*>(layer.get()))
         shuffling(*shuffle);
       else if (auto* rearrange = dynamic_cast<RearrangeLayer*>(layer.get())) {
@@ -413,6 +416,19 @@ class LayoutAssigner {
     if (layer.mode != Pool2dLayer::Mode::Global) markBlocked(layer.outputs[0]);
   }
 
+  void reducing(ReductionLayer& layer) {
+    current_ = layer.node;
+    const TensorId in = layer.inputs[0], out = layer.outputs[0];
+    if (layer.inputs.size() != 1 || !isBlockedItself(in) || !layer.takeBlocks(n_[in])) return allPlain(layer);
+    layer.inputs[0] = blocked(in);
+    if (layer.blocks() == ReductionLayer::Blocks::Channels || layer.outer * layer.inner == channelsIn(in)) return;
+    const NetTensor& made = n_[out];
+    const Dims sizes{n_[in].sizes[0], n_[in].sizes[1], made.numel / channelsIn(in)};
+    layer.outputs[0] = asImages(out, sizes[0], sizes[1], sizes[2]);
+    markBlocked(layer.outputs[0]);
+  }
+  int64_t channelsIn(TensorId id) const { return n_[id].sizes[0] * n_[id].sizes[1]; }
+
   // A number for each channel of each image.
   static bool isPerChannel(const NetTensor& t, const Dims& sizes) {
     return t.sizes.size() == sizes.size() && t.sizes[0] == sizes[0] && t.sizes[1] == sizes[1] &&
@@ -451,15 +467,52 @@ class LayoutAssigner {
     return made->second = n_.addConstant(whole);
   }
 
+  // What is broadcast to images of some sizes, with its own sizes behind ones.
+  static Dims alignedTo(const Dims& sizes, const NetTensor& t) {
+    Dims aligned(sizes.size() - t.sizes.size(), 1);
+    aligned.append(t.sizes.begin(), t.sizes.end());
+    return aligned;
+  }
+  // How an operand that does not fit is broadcast along blocked activations: in blocks if it has their channels, as a
+  // plain one if it has one number for all channels of a pixel.
+  enum class Spread : uint8_t { None, InBlocks, OfPixels };
+  Spread spreadOf(TensorId id, const Dims& sizes) const {
+    const NetTensor& t = n_[id];
+    if (options_.precision != DType::Float32 || !t.isFloat() || !t.contiguous || t.sizes.size() > sizes.size())
+      return Spread::None;
+    const Dims aligned = alignedTo(sizes, t);
+    for (size_t d = 0; d < sizes.size(); ++d)
+      if (aligned[d] != sizes[d] && aligned[d] != 1) return Spread::None;
+    if (aligned[1] == 1) return Spread::OfPixels;
+    const bool fits = t.sizes.size() == sizes.size() && (isBlockedItself(id) || !isBlocked(id));
+    return fits ? Spread::InBlocks : Spread::None;
+  }
+  // The steps of such an operand through images, blocks, the dimensions of pixels, and lanes.
+  static Dims stepsInBlocks(const Dims& aligned, bool inBlocks) {
+    const Dims own = sizesInBlocks(aligned);
+    Dims steps(own.size(), 0);
+    int64_t step = inBlocks ? kBlock : 1;
+    for (size_t d = aligned.size(); d-- > 0;) {
+      if (d == 1 ? inBlocks : own[d] > 1) steps[d] = step;
+      step *= own[d];
+    }
+    steps[aligned.size()] = inBlocks;
+    return steps;
+  }
+
   void elementwise(PointwiseLayer& layer) {
     current_ = layer.node;
-    Dims sizes = n_[layer.outputs[0]].sizes;
-    bool any = std::any_of(layer.inputs.begin(), layer.inputs.end(), [&](TensorId id) {
-      return n_[id].sizes == sizes && (isBlockedItself(id) || isPartInBlocks(id));
-    });
-    bool all =
-        std::all_of(layer.inputs.begin(), layer.inputs.end(), [&](TensorId id) { return fitsBlocks(id, sizes); });
-    if (!any || !all || sizes.size() < 3 || !n_[layer.outputs[0]].isFloat()) {
+    const Dims sizes = n_[layer.outputs[0]].sizes;
+    auto isPart = [&](TensorId id) { return n_[id].sizes == sizes && !isBlockedItself(id) && isPartInBlocks(id); };
+    const bool any = std::ranges::any_of(
+        layer.inputs, [&](TensorId id) { return n_[id].sizes == sizes && (isBlockedItself(id) || isPart(id)); });
+    bool all = sizes.size() > 2 && n_[layer.outputs[0]].isFloat(), spreads = false;
+    for (size_t i = 0; any && all && i < layer.inputs.size(); ++i)
+      if (!fitsBlocks(layer.inputs[i], sizes)) {
+        spreads = true;
+        all = spreadOf(layer.inputs[i], sizes) != Spread::None;
+      }
+    if (!any || !all) {
       for (TensorId& id : layer.inputs) id = plainPixels(id);
       const BufferId to = n_[layer.outputs[0]].buffer;
       if (layer.isCopy() && readers_[to] == 1 && !n_.buffers[to].escapes && liesByPixels(n_[layer.inputs[0]]))
@@ -468,14 +521,24 @@ class LayoutAssigner {
     }
     layer.blocked = true;
     for (TensorId& id : layer.inputs) {
-      if (n_[id].sizes == sizes && !isBlockedItself(id) && isPartInBlocks(id)) {
-        const NetTensor part = n_[id];
-        id = n_.addView(part.buffer, part.dtype, part.sizes, part.strides, part.offset);
+      const NetTensor operand = n_[id];
+      const bool part = isPart(id), fits = fitsBlocks(id, sizes);
+      bool inBlocks = true;
+      if (part) {
+        id = n_.addView(operand.buffer, operand.dtype, operand.sizes, operand.strides, operand.offset);
         n_.tensors[id].blocked = true;
-      } else if (n_[id].sizes == sizes || !n_.isConstant(id))
+      } else if (!fits && spreadOf(id, sizes) == Spread::OfPixels) {
+        id = plain(id);
+        inBlocks = false;
+      } else if (operand.sizes == sizes || !fits || !n_.isConstant(id))
         id = blocked(id);
-      else if (n_[id].numel != 1)
+      else if (operand.numel != 1)
         id = channelConstant(id);
+      else
+        inBlocks = false;
+      if (!spreads) continue;
+      layer.spread.push_back(stepsInBlocks(alignedTo(sizes, operand), inBlocks));
+      if (part) layer.spread.back()[0] = operand.strides[0];
     }
     markBlocked(layer.outputs[0]);
   }

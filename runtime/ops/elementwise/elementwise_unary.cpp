@@ -575,7 +575,8 @@ void registerFunctions(OpRegistry& ops) {
            Cost::Step);
   function({"aten::erf", "aten::special_erf"},
            kStepsOr<singleStep<PointwiseOp::Erf>, kVectors, [](auto x) { return erf(x); }>);
-  function({"aten::erfc", "aten::special_erfc"}, kMapped<kVectors, [](auto x) { return erfc(x); }>);
+  function({"aten::erfc", "aten::special_erfc"},
+           kStepsOr<singleStep<PointwiseOp::Erfc>, kVectors, [](auto x) { return erfc(x); }>);
 }
 
 }  // namespace

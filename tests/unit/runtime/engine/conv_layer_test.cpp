@@ -45,6 +45,21 @@ void expectNative(const std::string& graph, const Tensor& x) {
 
 }  // namespace
 
+// Kernels of three taps, of which a pixel sees one or two; images so small that what is cut off is much of them.
+TEST(ConvLayer, TransposedOnesComputeWhatTheirPixelsSee) {
+  const std::string apart =
+                        "reorder, conv direct, conv direct, conv direct, conv direct, cat, channels_to_pixels, reorder",
+                    together = "reorder, conv direct, channels_to_pixels, reorder";
+  for (int64_t kernel : {2, 3, 4})
+    for (int64_t size : {4, 30}) {
+      const std::string sizes = fmt::format("32, 16, {0}, {0}", kernel), padding = kernel == 2 ? "0, 0" : "1, 1";
+      EngineCase c(graphOf({sizes, 16, 1, "2, 2", padding, kernel == 3 ? "1, 1" : "0, 0", "1, 1"}, "conv_transpose2d"));
+      const Tensor x = randn({2, 32, size, size}, 1);
+      EXPECT_EQ(c.layers({x}), kernel == 3 || (kernel == 4 && size == 4) ? apart : together) << kernel << " " << size;
+      c.expectClose({x}, 1e-4);
+    }
+}
+
 TEST(ConvLayer, TransposedOnesAreConvolutions) {
   for (const Transposed& c : {Transposed{"8, 4, 2, 2", 4, 1, "2, 2", "0, 0", "0, 0", "1, 1"},
                               {"8, 4, 4, 4", 4, 1, "2, 2", "1, 1", "0, 0", "1, 1"},
@@ -52,7 +67,13 @@ TEST(ConvLayer, TransposedOnesAreConvolutions) {
                               {"8, 4, 3, 5", 8, 2, "3, 1", "0, 2", "2, 0", "1, 1"},
                               {"8, 4, 3, 3", 4, 1, "1, 1", "2, 0", "0, 0", "2, 3"},
                               {"8, 1, 2, 3", 8, 8, "3, 4", "1, 2", "0, 3", "1, 1"},
-                              {"8, 16, 1, 1", 16, 1, "2, 2", "0, 0", "1, 1", "1, 1"}})
+                              {"8, 16, 1, 1", 16, 1, "2, 2", "0, 0", "1, 1", "1, 1"},
+                              {"8, 16, 4, 4", 16, 1, "2, 2", "1, 1", "0, 0", "1, 1"},
+                              {"8, 32, 3, 3", 32, 1, "2, 2", "1, 1", "1, 1", "1, 1"},
+                              {"8, 16, 3, 3", 16, 1, "2, 2", "0, 0", "0, 0", "1, 1"},
+                              {"8, 16, 5, 6", 16, 1, "2, 3", "2, 2", "1, 1", "1, 1"},
+                              {"8, 16, 5, 3", 16, 1, "3, 1", "1, 2", "0, 0", "1, 2"},
+                              {"8, 16, 2, 7", 16, 1, "1, 2", "0, 3", "0, 1", "2, 1"}})
     expectNative(graphOf(c, "conv_transpose2d"), randn({2, 8, 5, 6}, 1));
   expectNative(graphOf({"8, 4, 4", 4, 1, "2", "1", "0", "1"}, "conv_transpose1d"), randn({2, 8, 7}, 1));
   expectNative(graphOf({"8, 4, 5", 4, 1, "1", "0", "0", "2"}, "conv_transpose1d"), randn({2, 8, 7}, 1));
@@ -566,10 +587,12 @@ TEST(ConvLayer, TransposedOnesKeepBlocks) {
       "  %d : Tensor = aten::conv_transpose2d(%c, %w1, %v, %st, %pa, %p, %one, %s)\n"
       "  %y : Tensor = aten::relu(%d)\n";
   for (auto [step, padding, weight] :
-       {std::tuple("2, 2", "0, 0", "24, 32, 2, 2"), std::tuple("2, 2", "1, 1", "24, 32, 4, 4"),
-        std::tuple("3, 2", "1, 0", "24, 32, 5, 3")})
+       {std::tuple("2, 2", "0, 0", "24, 32, 2, 2"), std::tuple("3, 2", "1, 0", "24, 32, 5, 3")})
     expectLayersAfter(24, fmt::format(fmt::runtime(steps), step, padding, weight, 32),
                       "reorder, conv direct, conv direct, channels_to_pixels, pointwise, reorder");
+  expectLayersAfter(24, fmt::format(fmt::runtime(steps), "2, 2", "1, 1", "24, 32, 4, 4", 32),
+                    "reorder, conv direct, conv direct, conv direct, conv direct, conv direct, cat, "
+                    "channels_to_pixels, pointwise, reorder");
   expectLayersAfter(24, fmt::format(fmt::runtime(steps), "2, 2", "1, 1", "24, 20, 4, 4", 20),
                     "reorder, conv direct, conv direct, channels_to_pixels, pointwise, reorder");
   expectLayersAfter(24, fmt::format(fmt::runtime(steps), "2, 2", "0, 0", "24, 12, 2, 2", 12),

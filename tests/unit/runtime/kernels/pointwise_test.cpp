@@ -83,6 +83,8 @@ TEST(EnginePointwise, FunctionsAreAccurate) {
     checkUlps(
         PointwiseOp::Erf, [](double x) { return std::erf(x); }, 3);
     checkUlps(
+        PointwiseOp::Erfc, [](double x) { return std::erfc(x); }, 4);
+    checkUlps(
         PointwiseOp::Sin, [](double x) { return std::sin(x); }, 1);
     checkUlps(
         PointwiseOp::Cos, [](double x) { return std::cos(x); }, 1);
@@ -252,9 +254,12 @@ TEST(EnginePointwise, RowsOfAnyStrideAreGathered) {
   p.output(p.step(PointwiseOp::Neg, p.input()));
   struct {
     std::vector<int64_t> dims, strides;
-  } cases[] = {{{7, 9, 13}, {1000, 1, 9}},  {{3, 31, 50}, {5000, 1, 100}}, {{2, 130, 16}, {3000, 16, 0}},
-               {{5, 70, 3}, {4000, 40, 1}}, {{6, 40, 20}, {2, 400, 1}},    {{4, 3, 700}, {1, 4, 12}},
-               {{9, 11, 6}, {7, 0, 1}},     {{2, 5, 64}, {900, 1, 6}}};
+  } cases[] = {{{7, 9, 13}, {1000, 1, 9}},   {{3, 31, 50}, {5000, 1, 100}}, {{2, 130, 16}, {3000, 16, 0}},
+               {{5, 70, 3}, {4000, 40, 1}},  {{6, 40, 20}, {2, 400, 1}},    {{4, 3, 700}, {1, 4, 12}},
+               {{9, 11, 6}, {7, 0, 1}},      {{2, 5, 64}, {900, 1, 6}},     {{300, 16, 4}, {8, 0, 2}},
+               {{301, 5, 8}, {3, 0, 0}},     {{99, 7, 13}, {20, 0, 1}},     {{70, 11, 16}, {16, 0, 1}},
+               {{3, 90, 23}, {9000, 50, 1}}, {{3, 90, 31}, {900, 9, 0}},    {{2, 90, 41}, {9000, 50, 1}},
+               {{2, 9, 5}, {900, 50, 3}}};
   for (const auto& c : cases) {
     std::vector<float> want, got(static_cast<size_t>(c.dims[0] * c.dims[1] * c.dims[2]));
     for (int64_t i = 0; i < c.dims[0]; ++i)

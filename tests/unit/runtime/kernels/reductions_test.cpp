@@ -1,5 +1,6 @@
 #include "runtime/kernels/reductions.h"
 
+#include "runtime/kernels/layout.h"
 #include "tests/support/engine_reference.h"
 
 namespace tscompile::test {
@@ -43,8 +44,36 @@ TEST(EngineReductions, SizesAndNan) {
         for (int64_t count : {1, 3, 16, 45, 2500})
           for (int64_t inner : {1, 2, 17, 70}) check(kind, 3, count, inner, nan);
   });
+  atEachSimdLevel([] {
+    for (RowReduction kind : {RowReduction::Sum, RowReduction::Max, RowReduction::Min, RowReduction::Product})
+      for (bool nan : {false, true})
+        for (int64_t count : {1, 2, 4, 15, 16, 17})
+          for (int64_t outer : {64, 65, 301}) check(kind, outer, count, 1, nan);
+  });
   check(RowReduction::Sum, 1, 200000, 1, false);
   check(RowReduction::Sum, 2, 3000, 300, false);
+}
+
+TEST(EngineReductions, ChannelsInBlocks) {
+  const int64_t batch = 2, area = 300;
+  for (int64_t channels : {1, 5, 16, 24, 67}) {
+    const std::vector<float> x = randomFloats(batch * channels * area, 3);
+    std::vector<float> blocked(static_cast<size_t>(blockedSize(batch, channels, area)));
+    toBlocked(batch, channels, area, x.data(), blocked.data(), 1);
+    if (channels % kBlock) blocked.back() = NAN;  // of no channel
+    atEachSimdLevel([&] {
+      for (RowReduction kind : {RowReduction::Sum, RowReduction::Max, RowReduction::Min}) {
+        std::vector<float> want(static_cast<size_t>(batch * area)), first;
+        reduceMiddle(kind, batch, channels, area, 3, x.data(), want.data(), 1);
+        for (int threads : {1, 3}) {
+          std::vector<float> got(want.size());
+          reduceChannels(kind, batch, channels, area, 3, blocked.data(), got.data(), threads);
+          if (first.empty()) expectNear(first = got, std::vector<double>(want.begin(), want.end()), 1e-5, 1e-5);
+          EXPECT_TRUE(sameBytes(first, got));
+        }
+      }
+    });
+  }
 }
 
 }  // namespace tscompile::test
