@@ -144,6 +144,10 @@ bool Extensions::addOperator(UserOperator op, Diagnostics& diagnostics) {
   if (!canTell(def, schema->returns.size(), registry_))
     return wrong(fmt::format("{} has {} results, which is more than an operator may have", schema->fullName(),
                              schema->returns.size()));
+  const auto known = registry_.overloads(Symbol::of(schema->name));
+  const auto isSame = [&](const Operator* o) { return o->fullName() == schema->fullName(); };
+  if (std::ranges::any_of(known, isSame))
+    diagnostics.remark({}, schema->fullName() + " takes the place of the operator of this name that was there");
   registry_.add(def);
   return true;
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <vector>
 
 namespace tscompile {
 namespace {
@@ -36,11 +37,12 @@ NearestOverload nearestOverload(const Node& node, const OpRegistry& registry) {
     size_t have = op->schema().arguments.size(), own = fitting(op->schema(), node);
     if (out.op) {
       size_t best = out.op->schema().arguments.size();
-      // All that is given fits, or the number does, or most does.
-      auto rank = [&](size_t arguments, size_t fits) {
-        return std::tuple(fits < std::min(arguments, given), distance(arguments, given), given - std::min(fits, given));
+      // All that is given fits, or the number does, or most does; rather one that does not write to an argument.
+      auto rank = [&](const Operator* o, size_t arguments, size_t fits) {
+        return std::tuple(fits < std::min(arguments, given), o->schema().isMutable(), distance(arguments, given),
+                          given - std::min(fits, given));
       };
-      if (rank(have, own) >= rank(best, fit)) continue;
+      if (rank(op, have, own) >= rank(out.op, best, fit)) continue;
     }
     out.op = op;
     fit = own;
@@ -64,6 +66,21 @@ NearestOverload nearestOverload(const Node& node, const OpRegistry& registry) {
                                    : Remedy(Remedy::Kind::GiveFewerArguments, {arguments.back().name});
   }
   return out;
+}
+
+void noteOverloads(const Node& node, const OpRegistry& registry, Diagnostic& diagnostic) {
+  const auto span = registry.overloads(node.kind());
+  std::vector<const Operator*> list(span.begin(), span.end());
+  const NearestOverload nearest = nearestOverload(node, registry);
+  auto rank = [&](const Operator* o) {
+    return o == nearest.op ? 0 : 1 + distance(o->schema().arguments.size(), node.inputCount());
+  };
+  std::stable_sort(list.begin(), list.end(), [&](auto* a, auto* b) { return rank(a) < rank(b); });
+  constexpr size_t kMost = 4;
+  for (size_t i = 0; i < list.size() && i < kMost; ++i)
+    diagnostic.note("candidate: " + schemaText(list[i]->schema()) +
+                    (list[i] == nearest.op ? ": " + nearest.problem : ""));
+  if (list.size() > kMost) diagnostic.note("and " + std::to_string(list.size() - kMost) + " more");
 }
 
 }  // namespace tscompile

@@ -3,6 +3,7 @@
 
 #include "ir/graph/node.h"
 #include "ir/operators/op_registry.h"
+#include "ir/support/diagnostics.h"
 #include "ir/support/remedy.h"
 
 #include <string>
@@ -16,5 +17,7 @@ struct NearestOverload {
   Remedy remedy = {};            // "a value whose type is written as Tensor?, or a cast to it"
 };
 NearestOverload nearestOverload(const Node& node, const OpRegistry& registry);
+// Notes of the overloads there are: the nearest one with what does not fit, then those with about as many arguments.
+void noteOverloads(const Node& node, const OpRegistry& registry, Diagnostic& diagnostic);
 
 }  // namespace tscompile

@@ -1,6 +1,7 @@
 #include "runtime/interpreter/program_compiler.h"
 
 #include "ir/analysis/context_kind.h"
+#include "ir/operators/nearest_overload.h"
 #include "ir/operators/unknown_operators.h"
 #include "ir/support/remedy.h"
 #include "ir/support/text.h"
@@ -135,9 +136,7 @@ const Operator* ProgramCompiler::resolve(const Node* n) {
   std::string inputs =
       join(n->inputs(), ", ", [](const Use& u) { return typeText(withoutRefinement(u.value->type())); });
   Diagnostic& d = unsupported(n, fmt::format("no overload of {} takes ({})", n->kind().text(), inputs));
-  size_t shown = 0;
-  for (const Operator* o : registry.overloads(n->kind()))
-    if (shown++ < 6) d.note("candidate: " + std::string(o->schemaSource()));
+  noteOverloads(*n, registry, d);
   return nullptr;
 }
 

@@ -259,6 +259,7 @@ static int runVerify(const Options& options, Session& session) {
   verify.run.interrupt = &interrupts.interrupted();
   Diagnostics ofSizes;
   Result<VerifyReport> report = verifyEngines(*module, sized, *inputs, verify, ofSizes);
+  if (report) warnAgain(ofSizes, session.diagnostics);
   if (!report) {
     bound.clear();
     report = verifyEngines(*module, spec, *inputs, verify, session.diagnostics);

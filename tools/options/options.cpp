@@ -61,6 +61,17 @@ void checkVariableOfFlag(const OptionSpec& spec) {
   }
 }
 
+// Of an option whose value may be left out: true, false or a value.
+void setByVariable(const OptionSpec& spec, Options& options) {
+  const std::string variable = variableOf(spec);
+  const char* said = variable.empty() ? nullptr : std::getenv(variable.c_str());
+  const std::string text = said ? said : "";
+  if (text.empty() || text == "false" || text == "off") return;
+  const std::string value = text == "true" || text == "on" ? "" : text;
+  options.said.push_back({longName(spec), {value}});
+  setAll(spec, {value}, options);
+}
+
 CLI::Option* addOption(CLI::App& app, const OptionSpec& spec, Options& options) {
   // Those whose value may be left out are flags to CLI11, and are read when it is done.
   if (spec.valueOptional) return app.add_flag(std::string(spec.names));
@@ -309,7 +320,10 @@ void readVerb(const VerbSpec& verb, std::span<const std::string> given, Options&
   app.add_option("arguments", options.arguments)->type_size(1)->expected(0, CLI::detail::expected_max_vector_size);
   parseWith(app, args, verb);
   for (const auto& [spec, option] : all) {
-    if (option->count() == 0) continue;
+    if (option->count() == 0) {
+      if (spec->valueOptional) setByVariable(*spec, options);
+      continue;
+    }
     options.said.push_back({longName(*spec), givenValues(*spec, *option)});
     if (spec->valueOptional)
       for (const std::string& value : options.said.back().values) spec->set(options, value);

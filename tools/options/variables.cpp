@@ -2,6 +2,7 @@
 
 #include "ir/support/text.h"
 
+#include <cstdlib>
 #include <set>
 #include <unistd.h>
 
@@ -10,11 +11,23 @@ namespace {
 
 constexpr std::string_view kPrefix = "TSCOMPILE_";
 
+// Of all long names.
+std::vector<std::string> variablesOf(const OptionSpec& option) {
+  std::vector<std::string> all;
+  for (const std::string& name : namesOf(option)) {
+    if (!name.starts_with("--") || name == "--help") continue;
+    std::string& variable = all.emplace_back("TSCOMPILE");
+    for (char c : name.substr(1))
+      variable += c == '-' ? '_' : static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+  }
+  return all;
+}
+
 std::set<std::string> knownVariables() {
   std::set<std::string> out{"TSCOMPILE_LOAD_PLUGINS"};
   auto add = [&](std::span<const OptionSpec> specs) {
     for (const OptionSpec& option : specs)
-      if (std::string name = variableOf(option); !name.empty()) out.insert(std::move(name));
+      for (std::string& name : variablesOf(option)) out.insert(std::move(name));
   };
   add(commonOptionSpecs());
   for (const VerbSpec& verb : verbSpecs()) add(verb.options);
@@ -35,11 +48,10 @@ std::string meantBy(const std::string& variable, const std::set<std::string>& kn
 }  // namespace
 
 std::string variableOf(const OptionSpec& option) {
-  const std::string name = namesOf(option).back();
-  std::string out = "TSCOMPILE";
-  for (char c : name.substr(name.starts_with("--") ? 1 : 0))
-    out += c == '-' ? '_' : static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
-  return option.names.find("--") == std::string::npos || name == "--help" ? "" : out;
+  const std::vector<std::string> all = variablesOf(option);
+  for (const std::string& name : all)
+    if (std::getenv(name.c_str())) return name;
+  return all.empty() ? "" : all.back();
 }
 
 std::vector<std::string> misspeltVariables() {

@@ -3,6 +3,7 @@
 #include "ir/analysis/node_form.h"
 #include "ir/analysis/shape_propagation.h"
 #include "ir/graph/text_graphs.h"
+#include "ir/operators/nearest_overload.h"
 #include "ir/support/text.h"
 #include "passes/rewrite/apply.h"
 #include "passes/rewrite/facts.h"
@@ -78,7 +79,7 @@ class Linter {
         return;
       case OpStatus::NoOverload: {
         Diagnostic& d = diagnostics_.warning(n.range, "no overload of " + kind + " takes " + inputTypesText(n));
-        candidates(n, d);
+        noteOverloads(n, operators_, d);
         return;
       }
       case OpStatus::Python:
@@ -87,20 +88,6 @@ class Linter {
       default:
         return;
     }
-  }
-
-  // Overloads with as many arguments first.
-  void candidates(const Node& n, Diagnostic& d) const {
-    auto span = operators_.overloads(n.kind());
-    std::vector<const Operator*> list(span.begin(), span.end());
-    auto distance = [&](const Operator* o) {
-      size_t have = o->schema().arguments.size(), given = n.inputCount();
-      return have > given ? have - given : given - have;
-    };
-    std::stable_sort(list.begin(), list.end(), [&](auto* a, auto* b) { return distance(a) < distance(b); });
-    constexpr size_t kMost = 4;
-    for (size_t i = 0; i < list.size() && i < kMost; ++i) d.note("candidate: " + schemaText(list[i]->schema()));
-    if (list.size() > kMost) d.note("and " + std::to_string(list.size() - kMost) + " more");
   }
 
   // What shows without running: sizes that do not go together, dimensions that are not there, and types that are not

@@ -352,6 +352,11 @@ std::string checksumOfFile(const std::string& path) {
   return file ? fmt::format("{:016x}", checksumOf(file->bytes())) : "";
 }
 
+void warnAgain(const Diagnostics& found, Diagnostics& diagnostics) {
+  for (const Diagnostic& d : found.list())
+    if (d.severity == Severity::Warning) diagnostics.add(d);
+}
+
 std::vector<size_t> bindNone(CompileSpec& spec, std::span<const ValueInfo> infos, std::span<const IValue> inputs) {
   std::vector<size_t> out;
   for (size_t i = 0; i < std::min(infos.size(), inputs.size()); ++i) {
@@ -403,6 +408,7 @@ std::optional<Executable> withEngines(Executable given, const Options& options, 
   Diagnostics ofSizes;
   const bool special = spec.shapes.size() > unsized.shapes.size() || !bound.empty();
   Result<Module> module = given.module.compiled(spec, special ? ofSizes : diagnostics);
+  if (module) warnAgain(ofSizes, diagnostics);
   if (!module && special) {
     bound.clear();
     module = given.module.compiled(unsized, diagnostics);

@@ -63,6 +63,9 @@ struct Executable {
   std::map<std::string, IValue> defaults = {};  // of inputs, as the module was given
 };
 
+// Adds the warnings of a compilation that went well to what is reported.
+void warnAgain(const Diagnostics& found, Diagnostics& diagnostics);
+
 // The method of the text, or the engine file, that the command line names, as it is. Nothing after a report.
 std::optional<Executable> loadAsGiven(const Options& options, Session& session);
 // The same with engines where the command line asks for them: `given` itself if it has them, and if it cannot be

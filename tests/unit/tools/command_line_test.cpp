@@ -80,6 +80,23 @@ TEST(Environment, SaysOptionsThatTheCommandLineDoesNot) {
   EXPECT_NE(refused.err.find("the variable TSCOMPILE_MIN_BLOCK_SIZE says so"), std::string::npos) << refused.err;
 }
 
+// Also of options whose value may be left out, and by each of an option's long names.
+TEST(Environment, VariablesOfEveryOption) {
+  TemporaryFolder folder;
+  const std::vector<std::string> words = {"compile",    kFrozen, "--torch-executed-op",
+                                          "aten::relu", "-o",    folder / "x.tse"};
+  {
+    Variable whole("TSCOMPILE_REQUIRE_FULL", "100");
+    EXPECT_EQ(runCli(words).code, 4);
+  }
+  {
+    Variable whole("TSCOMPILE_REQUIRE_FULL", "false");
+    EXPECT_NE(runCli(words).code, 4);
+  }
+  Variable library("TSCOMPILE_CUSTOM_TORCH_OPS", "/nowhere/lib.so");
+  EXPECT_NE(runCli({"ops", kFrozen}).err.find("/nowhere/lib.so"), std::string::npos);
+}
+
 TEST(Environment, AVariableOfAFlagThatIsNeitherOnNorOffIsNamed) {
   Variable variable("TSCOMPILE_VERBOSE", "maybe");
   const CliResult refused = runCli({"version"});
