@@ -83,8 +83,8 @@ TEST(Environment, SaysOptionsThatTheCommandLineDoesNot) {
 // Also of options whose value may be left out, and by each of an option's long names.
 TEST(Environment, VariablesOfEveryOption) {
   TemporaryFolder folder;
-  const std::vector<std::string> words = {"compile",    kFrozen, "--torch-executed-op",
-                                          "aten::relu", "-o",    folder / "x.tse"};
+  const std::vector<std::string> words = {"compile",    kArchive, "--torch-executed-op",
+                                          "aten::relu", "-o",     folder / "x.tse"};
   {
     Variable whole("TSCOMPILE_REQUIRE_FULL", "100");
     EXPECT_EQ(runCli(words).code, 4);
