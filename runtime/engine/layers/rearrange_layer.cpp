@@ -55,6 +55,13 @@ bool RearrangeLayer::keeps(size_t d) const {
   return static_cast<int64_t>(s.size()) == inSizes_[d];
 }
 
+bool RearrangeLayer::padsChannels() const {
+  if (before.size() < 3 || before[1] < 0 || behind[1] < 0) return false;
+  for (size_t d = 0; d < before.size(); ++d)
+    if (d != 1 && !keeps(d)) return false;
+  return true;
+}
+
 bool RearrangeLayer::keepsChannels() const { return sources_.size() > 2 && keeps(0) && keeps(1); }
 
 std::unique_ptr<RearrangeLayer> RearrangeLayer::onBlocks() const {

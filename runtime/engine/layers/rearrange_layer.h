@@ -31,6 +31,8 @@ class RearrangeLayer : public Layer, public LineLayer {
 
   // A margin of zeros around the input, in each dimension; empty if it is something else.
   Dims before, behind;
+  // Whether all it does is to put channels of zeros in front of those of the input or behind them.
+  bool padsChannels() const;
 
  private:
   bool keeps(size_t d) const;

@@ -346,13 +346,12 @@ void copyPieces(std::byte* to, int64_t step, const std::byte* from, int64_t byte
   for (int64_t i = 0; i < count; ++i) std::memcpy(to + i * step, from + i * bytes, static_cast<size_t>(bytes));
 }
 
-// Channels of blocked inputs one behind the other; first(i), count(i): those of input i.
+// Channels of blocked inputs one behind the other, from `to` on; first(i), count(i): those of input i.
 template <class First, class Count>
-void joinChannels(Frame& frame, const Layer& layer, First&& first, Count&& count) {
+void joinChannels(Frame& frame, const Layer& layer, int64_t to, First&& first, Count&& count) {
   const Network& network = frame.network();
   const NetTensor& out = network[layer.outputs[0]];
   SmallVector<ChannelMove, 16> moves;
-  int64_t to = 0;
   for (size_t i = 0; i < layer.inputs.size(); to += count(i++))
     moves.push_back({frame.blocks(layer.inputs[i]), network[layer.inputs[i]].sizes[1], first(i), count(i), to});
   moveChannels(moves, out.sizes[0], out.sizes[1], out.numel / (out.sizes[0] * out.sizes[1]), out.elements,
@@ -369,7 +368,8 @@ void CatLayer::settle(const Network& network) {
 void CatLayer::run(Frame& frame) const {
   if (splitsLines_)
     return joinChannels(
-        frame, *this, [](size_t) { return int64_t{0}; }, [&](size_t i) { return frame.network()[inputs[i]].sizes[1]; });
+        frame, *this, 0, [](size_t) { return int64_t{0}; },
+        [&](size_t i) { return frame.network()[inputs[i]].sizes[1]; });
   constexpr int64_t kBytesAtOnce = 1 << 15;
   const Network& network = frame.network();
   const auto item = static_cast<int64_t>(itemSize(network[outputs[0]].dtype));
@@ -458,8 +458,13 @@ void ReorderLayer::run(Frame& frame) const {
 }
 
 void ChannelsLayer::run(Frame& frame) const {
+  const NetTensor& out = frame.network()[outputs[0]];
+  const int64_t area = out.numel / (out.sizes[0] * out.sizes[1]);
+  if (fills)
+    std::fill_n(frame.blocks(outputs[0]), blockedSize(out.sizes[0], out.sizes[1], area, out.elements),
+                wordOf(out.elements, 0));
   joinChannels(
-      frame, *this, [&](size_t i) { return parts[i].first; }, [&](size_t i) { return parts[i].count; });
+      frame, *this, zerosBefore, [&](size_t i) { return parts[i].first; }, [&](size_t i) { return parts[i].count; });
 }
 
 }  // namespace tscompile

@@ -79,6 +79,8 @@ class ChannelsLayer : public Layer, public LineLayer {
     int64_t first, count;
   };
   std::vector<Part> parts;  // of each input
+  int64_t zerosBefore = 0;  // channels in front of them
+  bool fills = false;       // channels that no part is moved to are zeros
 };
 
 // Joins contiguous tensors along one dimension, which need not be among theirs (stack). Those that already lie where

@@ -623,6 +623,13 @@ class LayoutAssigner {
   // Margins, nearest pixels, flips: a block of channels moves as one; null if there are none.
   std::unique_ptr<Layer> rearrangementOfBlocks(const RearrangeLayer& layer) {
     const TensorId in = layer.inputs[0];
+    if (layer.padsChannels() && n_[in].isFloat() && channelsOf(in)) {
+      current_ = layer.node;
+      std::unique_ptr<ChannelsLayer> padded = makeChannels(std::span(&in, 1), layer.outputs[0]);
+      padded->zerosBefore = layer.before[1];
+      padded->fills = true;
+      return padded;
+    }
     if (!isBlockedItself(in) || !n_[in].isFloat() || !layer.keepsChannels()) return nullptr;
     current_ = layer.node;
     std::unique_ptr<RearrangeLayer> moved = layer.onBlocks();

@@ -599,6 +599,16 @@ TEST(ConvLayer, TransposedOnesKeepBlocks) {
                     "reorder, conv direct, conv direct, reorder, channels_to_pixels, pointwise");
 }
 
+// As residual networks widen without weights.
+TEST(ConvLayer, ChannelsOfZerosAreAddedInBlocks) {
+  for (std::string_view margin : {"0, 0, 0, 0, 0, 8", "0, 0, 0, 0, 4, 4", "0, 0, 0, 0, 20, 0"})
+    expectLayersAfter(24,
+                      fmt::format("  %m : int[] = prim::Constant[value=[{}]]()\n"
+                                  "  %y : Tensor = aten::constant_pad_nd(%c, %m, %zero)\n",
+                                  margin),
+                      "reorder, conv direct, channels, reorder");
+}
+
 TEST(ConvLayer, ActivationsOfPixelsBelongToTheConvolution) {
   expectLayersAfter(24,
                     "  %u : Tensor = aten::flatten(%c, %two, %three)\n  %v : Tensor = aten::transpose(%u, %one, %two)\n"
