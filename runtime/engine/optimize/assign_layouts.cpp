@@ -65,6 +65,8 @@ class LayoutAssigner {
           layer = std::move(moved);
         else if (std::unique_ptr<Layer> taken = copyOfChannels(*pointwise))
           layer = std::move(taken);
+        else if (std::unique_ptr<Layer> stepped = copyBySteps(*pointwise))
+          layer = std::move(stepped);
         else
           elementwise(*pointwise);
       } else if (auto* steps = dynamic_cast<StepLayer*>(layer.get()))
@@ -227,6 +229,37 @@ class LayoutAssigner {
       return nullptr;
     current_ = layer.node;
     return makeChannels(std::span(&in, 1), out);
+  }
+
+  // A copy of every so many rows and columns of blocked images is a pool of one pixel.
+  std::unique_ptr<Layer> copyBySteps(const PointwiseLayer& layer) {
+    const TensorId in = layer.inputs[0], out = layer.outputs[0];
+    auto found = blockedWhole_.find(n_[in].buffer);
+    if (found == blockedWhole_.end() || !layer.isCopy() || !n_[out].isFloat() || !n_[out].contiguous) return nullptr;
+    const NetTensor &whole = n_[found->second], &view = n_[in];
+    if (whole.rank() != 4 || view.rank() != 4 || view.numel == 0 || !(view.sizes == n_[out].sizes)) return nullptr;
+    const Dims &s = view.sizes, &from = whole.sizes;
+    const int64_t width = from[3], down = std::max<int64_t>(view.strides[2] / width, 1),
+                  along = std::max<int64_t>(view.strides[3], 1);
+    if (view.offset != whole.offset || s[0] != from[0] || s[1] != from[1] || areaOf(view) == areaOf(whole) ||
+        (s[2] - 1) * down >= from[2] || (s[3] - 1) * along >= width ||
+        !walks(view, {{s[0], from[1] * areaOf(whole)}, {s[1], areaOf(whole)}, {s[2], down * width}, {s[3], along}}))
+      return nullptr;
+    current_ = layer.node;
+    auto pool = std::make_unique<Pool2dLayer>(current_);
+    pool->blocked = true;
+    pool->shape = {.batch = s[0],
+                   .channels = s[1],
+                   .inHeight = from[2],
+                   .inWidth = width,
+                   .outHeight = s[2],
+                   .outWidth = s[3],
+                   .strideHeight = down,
+                   .strideWidth = along};
+    pool->inputs = {found->second};
+    pool->outputs = {out};
+    markBlocked(out);
+    return pool;
   }
 
   // The tensor not in blocks; of pixels, side by side.

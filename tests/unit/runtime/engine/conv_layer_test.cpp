@@ -607,6 +607,13 @@ TEST(ConvLayer, ChannelsOfZerosAreAddedInBlocks) {
                                   "  %y : Tensor = aten::constant_pad_nd(%c, %m, %zero)\n",
                                   margin),
                       "reorder, conv direct, channels, reorder");
+  const std::string steps =
+      "  %end : int = prim::Constant[value=100]()\n"
+      "  %rows : Tensor = aten::slice(%c, %two, %zero, %end, %two)\n"
+      "  %few : Tensor = aten::slice(%rows, %three, %zero, %end, %three)\n"
+      "  %m : int[] = prim::Constant[value=[0, 0, 0, 0, 4, 4]]()\n"
+      "  %y : Tensor = aten::constant_pad_nd(%few, %m, %zero)\n";
+  expectLayersAfter(24, steps, "reorder, conv direct, max_pool2d, channels, reorder");
 }
 
 TEST(ConvLayer, ActivationsOfPixelsBelongToTheConvolution) {
