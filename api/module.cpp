@@ -35,6 +35,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <unordered_set>
 
 namespace tscompile {
@@ -81,11 +82,25 @@ const OpRegistry& registryOf(const LoadOptions& options) {
   return options.extensions ? options.extensions->registry() : options.registry ? *options.registry : allOps();
 }
 
+// The same memory, which runs copy before they write there. Tensors that share memory share what `known` has of it.
+Tensor unwritten(const Tensor& t, std::map<const Storage*, Ref<Storage>>& known) {
+  if (!t.defined() || t.storage()->readOnly()) return t;
+  Ref<Storage>& memory = known[t.storage().get()];
+  if (!memory) {
+    auto release = [](void* owner) { Ref<Storage>::adopt(static_cast<Storage*>(owner)); };
+    const Ref<Storage>& given = t.storage();
+    memory = Storage::borrow(given->data(), given->bytes(), release, Ref<Storage>(given).detach(), /*readOnly=*/true);
+    if (given->quantization()) memory->setQuantization(*given->quantization());
+  }
+  return Tensor::view(t.dtype(), memory, t.sizes(), t.strides(), t.offset());
+}
+
 // Weights that are in memory.
 bool addGiven(Weights& weights, const LoadOptions& options, Diagnostics& diagnostics) {
   bool good = true;
+  std::map<const Storage*, Ref<Storage>> known;
   for (const auto& [name, tensor] : options.tensors)
-    if (!weights.add(name, tensor)) {
+    if (!weights.add(name, unwritten(tensor, known))) {
       diagnostics.error("weight '" + abbreviate(name, 80) + "' is given twice", ErrorKind::Input);
       good = false;
     }

@@ -287,6 +287,33 @@ TEST(RunState, KeepsWhatAFailedRunWrote) {
   EXPECT_EQ(valueToText(out->at(0)), "2:f32=[3 4]");
 }
 
+// Weights in memory are no exception: neither does another run see what is written, nor whoever gave them.
+TEST(RunState, WeightsInMemoryStayAsTheyAre) {
+  constexpr const char* kWrites = R"(graph(%self : __torch__.M):
+  %one : int = prim::Constant[value=1]()
+  %h : Tensor = prim::GetAttr[name="h"](%self)
+  %first : Tensor = prim::GetAttr[name="first"](%self)
+  %s : Tensor = aten::add_(%h, %one, %one)
+  %y : Tensor = aten::add(%s, %first, %one)
+  return (%y)
+)";
+  Diagnostics d;
+  const Tensor h = parsedValue("2:f32=[1 2]").toTensor();
+  const Tensor first = Tensor::view(h.dtype(), h.storage(), Dims{1}, Dims{1}, 0);
+  Result<Module> m = Module::fromText(kWrites, "text.ir", withTensors({{"h", h}, {"first", first}}), d);
+  ASSERT_TRUE(m.ok()) << shown(d);
+  for (const Module& each : {*m, compiled(*m, keepingState())}) {
+    RunState state;
+    for (RunState* kept : {static_cast<RunState*>(nullptr), &state, static_cast<RunState*>(nullptr)}) {
+      Result<std::vector<IValue>> out = each.forward({}, d, with(kept));
+      ASSERT_TRUE(out.ok()) << shown(d);
+      EXPECT_EQ(valueToText(out->at(0)), "2:f32=[4 5]");
+    }
+    EXPECT_EQ(valueToText(each.forward({}, d, with(&state))->at(0)), "2:f32=[6 7]");
+  }
+  EXPECT_EQ(valueToText(IValue(h)), "2:f32=[1 2]");
+}
+
 // Lowered graphs set attributes at their end: what the method sets before it fails is set nevertheless, once.
 TEST(RunState, KeepsWhatAFailedRunHasSet) {
   constexpr const char* kFails = R"(graph(%self : __torch__.M,
