@@ -5,6 +5,9 @@
 //    = prim::SetAttr[name="h"](%self, %n)      ->     %y = aten::neg(%n)
 //   %m = prim::GetAttr[name="h"](%self)
 //   %y = aten::neg(%m)
+// Where such a graph writes in place too, a run that fails cannot be repeated, and what was set before has to be there:
+// it is set where it was, or behind the branches and loops that set it.
+#include "ir/analysis/alias.h"
 #include "ir/graph/builder.h"
 #include "passes/lowering/kept_state.h"
 #include "passes/lowering/module_objects.h"
@@ -23,9 +26,11 @@ class AttributeCarrier {
   bool run() {
     findVariables();
     if (variables_.empty() || isTooMuch()) return false;
+    const bool isKept = context_.arguments.contains(kKeptState);
+    setsAtOnce_ = isKept && writesOutside();
     readAtStart();
     walk();
-    if (context_.arguments.contains(kKeptState)) setAtEnd();
+    if (isKept && !setsAtOnce_) setAtEnd();
     for (size_t i = reads_.size(); i-- > 0;)
       if (!reads_[i]->output()->hasUses()) reads_[i]->destroy();
     context_.facts.refresh();
@@ -46,6 +51,16 @@ class AttributeCarrier {
     TypePtr read = nullptr, set = nullptr;
     bool isCarried = true, hasValue = false;
   };
+
+  // Whether it writes in place to what was there before it.
+  bool writesOutside() const {
+    const AliasAnalysis alias(graph_, context_.registry);
+    bool writes = false;
+    forEachNode(graph_, [&](const Node* n) {
+      writes |= n->blocks().empty() && n->kind() != sym::SetAttr && alias.writes(n).reachOutside();
+    });
+    return writes;
+  }
 
   Key keyOf(const Node* n) const { return {objects_.accessed(n), ModuleObjects::attributeOf(n)}; }
 
@@ -164,7 +179,7 @@ class AttributeCarrier {
       x.now = n->input(1);
     else
       n->output()->replaceAllUsesWith(x.now);
-    n->destroy();
+    if (n->kind() != sym::SetAttr || !setsAtOnce_ || n->block() != graph_.block()) n->destroy();
   }
 
   const std::set<size_t>& setInside(const Node* n) const {
@@ -204,14 +219,16 @@ class AttributeCarrier {
       variables_[i].now = n->addOutput(variables_[i].type);
       ++k;
     }
+    if (setsAtOnce_ && n->block() == graph_.block())
+      for (size_t i : inside) set(variables_[i], n->next() ? n->next() : graph_.block()->returnNode());
   }
 
+  void set(const Variable& x, Node* before) {
+    Node* n = Builder(graph_, before).insert(sym::SetAttr, {x.object, x.now}, 0);
+    n->setAttribute(sym::name, IValue(std::string(x.key.second.text())));
+  }
   void setAtEnd() {
-    Builder b(graph_, graph_.block()->returnNode());
-    for (const Variable& x : variables_) {
-      Node* n = b.insert(sym::SetAttr, {x.object, x.now}, 0);
-      n->setAttribute(sym::name, IValue(std::string(x.key.second.text())));
-    }
+    for (const Variable& x : variables_) set(x, graph_.block()->returnNode());
   }
 
   Graph& graph_;
@@ -220,8 +237,9 @@ class AttributeCarrier {
   std::vector<Variable> variables_;                              // in the order of the graph
   std::map<Key, size_t> variableOf_;                             // asked by key alone
   std::unordered_map<const Node*, std::set<size_t>> setInside_;  // blocks
-  Node* start_ = nullptr;                                        // the first node that was there
-  std::vector<Node*> reads_;                                     // that were put at the start
+  bool setsAtOnce_ = false;
+  Node* start_ = nullptr;     // the first node that was there
+  std::vector<Node*> reads_;  // that were put at the start
 };
 
 }  // namespace
