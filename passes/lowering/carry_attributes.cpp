@@ -5,8 +5,9 @@
 //    = prim::SetAttr[name="h"](%self, %n)      ->     %y = aten::neg(%n)
 //   %m = prim::GetAttr[name="h"](%self)
 //   %y = aten::neg(%m)
-// Where such a graph writes in place too, a run that fails cannot be repeated, and what was set before has to be there:
-// it is set where it was, or behind the branches and loops that set it.
+// Where such a graph writes in place too, or sets other attributes where they stand, a run that fails cannot be
+// repeated, and what was set before has to be there: it is set where it was, or behind the branches and loops that set
+// it.
 #include "ir/analysis/alias.h"
 #include "ir/graph/builder.h"
 #include "passes/lowering/kept_state.h"
@@ -27,7 +28,7 @@ class AttributeCarrier {
     findVariables();
     if (variables_.empty() || isTooMuch()) return false;
     const bool isKept = context_.arguments.contains(kKeptState);
-    setsAtOnce_ = isKept && writesOutside();
+    setsAtOnce_ = isKept && (writesOutside() || setsOthers());
     readAtStart();
     walk();
     if (isKept && !setsAtOnce_) setAtEnd();
@@ -60,6 +61,15 @@ class AttributeCarrier {
       writes |= n->blocks().empty() && n->kind() != sym::SetAttr && alias.writes(n).reachOutside();
     });
     return writes;
+  }
+
+  // Whether it sets attributes that are none of the variables.
+  bool setsOthers() const {
+    bool any = false;
+    forEachNode(graph_, [&](const Node* n) {
+      any |= n->kind() == sym::SetAttr && !(objects_.accessed(n) && variableOf_.contains(keyOf(n)));
+    });
+    return any;
   }
 
   Key keyOf(const Node* n) const { return {objects_.accessed(n), ModuleObjects::attributeOf(n)}; }
