@@ -259,7 +259,9 @@ void convertPrelu(ConvertCall& call) {
   if (known && known->numel() == 1)
     return call.setResult(0, call.compute("aten::leaky_relu", {x, static_cast<double>(known->data<float>()[0])}));
   IValue slopes = weight;
-  if (weight.numel() != 1) {
+  if (weight.rank() > x.rank()) {
+    slopes = call.compute("aten::reshape", {weight, intList({})});  // of one number
+  } else if (weight.numel() != 1) {
     Dims sizes(static_cast<size_t>(x.rank() - 1), 1);
     sizes[0] = weight.numel();
     slopes = call.compute("aten::reshape", {weight, intList(sizes)});
