@@ -335,7 +335,13 @@ const Operator* OpRegistry::resolve(const Node& node, TypeBindings* bindings) co
     if (const ConfiguredOperators* owner = configured(node.kind())) return owner->resolve(node, nullptr);
   SmallVector<TypePtr, 16> inputs;
   for (const Use& use : node.inputs()) inputs.push_back(use.value->type());
-  return resolve(node.kind(), inputs, bindings);
+  const Operator* op = resolve(node.kind(), inputs, bindings);
+  if (!op || node.outputCount() || op->schema().returns.empty()) return op;
+  // One that gave nothing in older versions.
+  TypeBindings none;
+  for (const Operator* older : overloads(node.kind()))
+    if (older->schema().returns.empty() && matchesSchema(older->schema(), inputs, none)) return older;
+  return op;
 }
 
 std::string OpRegistry::problemOf(const Node& node) const {

@@ -9,10 +9,10 @@ NodeRewrite recursiveFilters() {
   r.name = "recursive_filters";
   r.kinds = {Symbol::of(kGiven)};
   r.apply = [](Node* n, RewriteContext& c) -> Replacement {
-    if (n->inputCount() != 3 || n->outputCount() != 0 || !c.facts.resolve(n)) return {};
+    if (n->inputCount() != 3 || n->outputCount() > 1 || !c.facts.resolve(n)) return {};
     Value *signal = n->input(0), *coefficients = n->input(1), *out = n->input(2);
     n->setKind(Symbol::of(kMade));
-    n->addOutput(out->type());
+    if (n->outputCount() == 0) n->addOutput(out->type());
     n->replaceInput(0, out);
     n->replaceInput(1, signal);
     n->replaceInput(2, coefficients);

@@ -74,7 +74,8 @@ template <DType kScale, DType kZero>
 void inferTokenGrid(InferCall& call) {
   const TensorInfo x = call.tensor(0);
   for (DType dtype : {kScale, kZero}) {
-    if (dtype == DType::Undefined) dtype = x.dtype == DType::Float16 ? DType::Float32 : x.dtype;
+    if (dtype == DType::Undefined)
+      dtype = x.dtype == DType::Float16 || isIntegral(x.dtype, true) ? DType::Float32 : x.dtype;
     if (!x.hasRank) {
       call.resultOfUnknownRank(dtype);
       continue;

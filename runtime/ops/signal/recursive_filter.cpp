@@ -111,6 +111,7 @@ void convertRecursiveFilter(ConvertCall& call) {
 void coreLoopKernel(KernelCall& call) {
   const Tensor out = call.tensor(2);
   copyTensor(out, invokeTensor(call, "tscompile::recursive_filter", {out, call.argument(0), call.argument(1)}));
+  if (call.resultCount()) call.setResult(out);
 }
 
 // ---- _lfilter(waveform, a, b): a convolution with b, and what is fed back ----
@@ -202,10 +203,12 @@ void registerRecursiveFilterOps(OpRegistry& ops) {
            .dtypes = kTypes,
            .inplace = InPlace::ByCopy,
            .traits = {Trait::SetsStrides}});
-  ops.add({.schema = "torchaudio::_lfilter_core_loop(Tensor input_signal_windows, Tensor a_coeff_flipped, Tensor(a!) "
-                     "padded_output_waveform) -> ()",
-           .kernel = coreLoopKernel,
-           .dtypes = kTypes});
+  // It gives its output since torchaudio 2.9.
+  for (const char* schema : {"torchaudio::_lfilter_core_loop(Tensor input_signal_windows, Tensor a_coeff_flipped, "
+                             "Tensor(a!) padded_output_waveform) -> Tensor(a!)",
+                             "torchaudio::_lfilter_core_loop.before_2_9(Tensor input_signal_windows, Tensor "
+                             "a_coeff_flipped, Tensor(a!) padded_output_waveform) -> ()"})
+    ops.add({.schema = schema, .kernel = coreLoopKernel, .dtypes = kTypes});
   ops.add({.schema = "torchaudio::_lfilter(Tensor waveform, Tensor a_coeffs, Tensor b_coeffs) -> Tensor",
            .infer = inferLfilter,
            .kernel = lfilterKernel,
