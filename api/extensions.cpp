@@ -222,11 +222,12 @@ namespace {
 bool loadFrom(PluginRegistry& registry, const std::string& absolute, Diagnostics& diagnostics,
               std::string_view from = "") {
   PluginResult result = registry.load(absolute);
-  if (!result)
-    diagnostics.error(std::string(from) + result.message, result.status == PluginStatus::NotFound ? ErrorKind::Io
-                                                          : result.status == PluginStatus::AbiMismatch
-                                                              ? ErrorKind::Incompatible
-                                                              : ErrorKind::Input);
+  if (!result) {
+    const ErrorKind kind = result.status == PluginStatus::NotFound      ? ErrorKind::Io
+                           : result.status == PluginStatus::AbiMismatch ? ErrorKind::Incompatible
+                                                                        : ErrorKind::Input;
+    diagnostics.error(std::string(from) + result.message, kind);
+  }
   return static_cast<bool>(result);
 }
 

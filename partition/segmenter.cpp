@@ -158,8 +158,8 @@ class Segmenter {
       const Node* n = block.nodes[i];
       const Sizes& sizes = sizes_[n];
       std::string detail = "its engine would have " + nodes(count);
-      if (gains != count) detail += ", of which " + std::to_string(gains) + " would gain by it, which is";
-      detail += (gains != count ? " fewer than " : ", fewer than ") + std::to_string(options_.minBlockSize);
+      detail += gains == count ? "," : ", of which " + std::to_string(gains) + " would gain by it, which is";
+      detail += " fewer than " + std::to_string(options_.minBlockSize);
       if (options_.countsGains) detail += count == 1 ? ", and is not worth one alone" : ", none worth one alone";
       if (gains == count && sizes.joined > count)
         detail += ", until it is joined with others to one of " + nodes(sizes.joined);

@@ -45,6 +45,34 @@ struct GroupedRun {
   float low, high;
 };
 
+// Of outputs `outStep` floats apart: what sums begin with, and what becomes of them.
+template <int kCount, int kSums, class D, class V = hn::Vec<D>>
+HWY_INLINE void beginSums(D d, const float* bias, const float* residual, int64_t outStep, V (&sum)[kCount][kSums]) {
+  constexpr int kStep = kBlock / kSums;
+#pragma GCC unroll 16
+  for (int v = 0; v < kSums; ++v) {
+    const V start = bias ? hn::LoadU(d, bias + v * kStep) : hn::Zero(d);
+#pragma GCC unroll 16
+    for (int i = 0; i < kCount; ++i) sum[i][v] = start;
+  }
+  if (!residual) return;
+#pragma GCC unroll 16
+  for (int i = 0; i < kCount; ++i)
+#pragma GCC unroll 16
+    for (int v = 0; v < kSums; ++v) sum[i][v] = hn::Add(sum[i][v], hn::LoadU(d, residual + i * outStep + v * kStep));
+}
+template <int kCount, int kSums, class D, class Run, class V = hn::Vec<D>>
+HWY_INLINE void endSums(D d, const Run& r, int64_t outStep, const V (&sum)[kCount][kSums]) {
+  constexpr int kStep = kBlock / kSums;
+#pragma GCC unroll 16
+  for (int i = 0; i < kCount; ++i)
+#pragma GCC unroll 16
+    for (int v = 0; v < kSums; ++v) {
+      const V result = r.clamp ? atMost(d, r.high, atLeast(d, r.low, sum[i][v])) : sum[i][v];
+      hn::StoreU(result, d, r.out + i * outStep + v * kStep);
+    }
+}
+
 // Channel kChannel of each group of kGroup, in all lanes of the group; `lane` is the first of the vector.
 template <int kGroup, int kChannel, class D>
 HWY_INLINE hn::Vec<D> channelOfGroups(D d, const float* pixel, int lane) {
@@ -86,19 +114,7 @@ void groupedRun(const GroupedRun& r) {
       return channelOfGroups<kGroup, channel>(d, pixel, v * kStep);
   };
   V sum[kCount][kSums];
-#pragma GCC unroll 16
-  for (int v = 0; v < kSums; ++v) {
-    const V start = r.bias ? hn::LoadU(d, r.bias + v * kStep) : hn::Zero(d);
-#pragma GCC unroll 16
-    for (int i = 0; i < kCount; ++i) sum[i][v] = start;
-  }
-  if (r.residual) {
-#pragma GCC unroll 16
-    for (int i = 0; i < kCount; ++i)
-#pragma GCC unroll 16
-      for (int v = 0; v < kSums; ++v)
-        sum[i][v] = hn::Add(sum[i][v], hn::LoadU(d, r.residual + i * r.outStep + v * kStep));
-  }
+  beginSums(d, r.bias, r.residual, r.outStep, sum);
   for (int64_t j = 0; j < r.rows; ++j) {
     const float* HWY_RESTRICT a = r.in + j * r.inRow;
     const float* HWY_RESTRICT w = r.weights + j * r.weightsRow;
@@ -113,13 +129,7 @@ void groupedRun(const GroupedRun& r) {
         }
       });
   }
-#pragma GCC unroll 16
-  for (int i = 0; i < kCount; ++i)
-#pragma GCC unroll 16
-    for (int v = 0; v < kSums; ++v) {
-      const V result = r.clamp ? atMost(d, r.high, atLeast(d, r.low, sum[i][v])) : sum[i][v];
-      hn::StoreU(result, d, r.out + i * r.outStep + v * kStep);
-    }
+  endSums(d, r, r.outStep, sum);
 }
 
 template <int kGroup, int... kCount>
@@ -178,18 +188,7 @@ void sharingRun(const SharingRun& r) {
   constexpr int kStep = static_cast<int>(hn::MaxLanes(decltype(d)())), kSums = kBlock / kStep;
   constexpr int kColumns = (kCount - 1) * kStride + kWidth;
   V sum[kCount][kSums];
-#pragma GCC unroll 16
-  for (int v = 0; v < kSums; ++v) {
-    const V start = r.bias ? hn::LoadU(d, r.bias + v * kStep) : hn::Zero(d);
-#pragma GCC unroll 16
-    for (int i = 0; i < kCount; ++i) sum[i][v] = start;
-  }
-  if (r.residual) {
-#pragma GCC unroll 16
-    for (int i = 0; i < kCount; ++i)
-#pragma GCC unroll 16
-      for (int v = 0; v < kSums; ++v) sum[i][v] = hn::Add(sum[i][v], hn::LoadU(d, r.residual + i * kBlock + v * kStep));
-  }
+  beginSums(d, r.bias, r.residual, kBlock, sum);
   for (int64_t j = 0; j < r.rows; ++j) {
     const float* HWY_RESTRICT a = r.in + j * r.inRow;
     const float* HWY_RESTRICT w = r.weights + j * kWidth * kBlock;
@@ -215,13 +214,7 @@ void sharingRun(const SharingRun& r) {
       }
     }
   }
-#pragma GCC unroll 16
-  for (int i = 0; i < kCount; ++i)
-#pragma GCC unroll 16
-    for (int v = 0; v < kSums; ++v) {
-      const V result = r.clamp ? atMost(d, r.high, atLeast(d, r.low, sum[i][v])) : sum[i][v];
-      hn::StoreU(result, d, r.out + i * kBlock + v * kStep);
-    }
+  endSums(d, r, kBlock, sum);
 }
 
 template <int kWidth, int kStride, int... kCount>
