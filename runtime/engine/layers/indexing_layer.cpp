@@ -209,10 +209,11 @@ void PutLayer::run(Frame& frame) const {
     const auto bytes = static_cast<size_t>(width * item);
     auto blockAt = [&](auto* base, int64_t i) { return base + i * inner * item + first; };
     const int64_t ownFirst = u / columns * picked, givenFirst = u / columns * count;
-    if (columns == 1)
+    if (self != to && columns == 1) {
       std::memcpy(blockAt(to, ownFirst), blockAt(self, ownFirst), bytes * static_cast<size_t>(picked));
-    else
+    } else if (self != to) {
       for (int64_t i = 0; i < picked; ++i) std::memcpy(blockAt(to, ownFirst + i), blockAt(self, ownFirst + i), bytes);
+    }
     auto each = [&](auto&& write) {
       for (int64_t i = 0; i < count; ++i)
         write(blockAt(to, ownFirst + blocks[static_cast<size_t>(i)]), blockAt(source, givenFirst + i));

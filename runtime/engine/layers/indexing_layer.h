@@ -66,6 +66,7 @@ class PutLayer : public Layer {
  public:
   using Layer::Layer;
   std::string name() const override { return adds ? "index_add" : "index_put"; }
+  bool replacesParts() const override { return true; }
   size_t workspace() const override { return which.bytes(); }
   void run(Frame& frame) const override;
 

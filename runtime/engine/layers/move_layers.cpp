@@ -147,6 +147,36 @@ void ConvertLayer::run(Frame& frame) const {
   });
 }
 
+void FillLayer::run(Frame& frame) const {
+  const NetTensor& out = frame.network()[outputs[0]];
+  std::byte* to = frame.raw(outputs[0]);
+  const std::byte* element = element_.raw();
+  const auto item = static_cast<int64_t>(itemSize(out.dtype)), bytes = out.numel * item;
+  const int64_t pieces = std::clamp<int64_t>(bytes >> 16, 1, 64);
+  const bool isZero = std::all_of(element, element + item, [](std::byte b) { return b == std::byte{}; });
+  parallelFor(pieces, frame.threads(), [&](int64_t p) {
+    const Piece piece = pieceOf(out.numel, pieces, p);
+    std::byte *at = to + piece.begin * item, *end = to + piece.end * item;
+    if (isZero || item == 1) {
+      std::memset(at, std::to_integer<int>(*element), static_cast<size_t>(end - at));
+      return;
+    }
+    if (at == end) return;
+    // Twice as many each time, at most as many as caches keep.
+    std::memcpy(at, element, static_cast<size_t>(item));
+    for (int64_t have = item; at + have < end;) {
+      const int64_t more = std::min({have, end - at - have, int64_t{4096}});
+      std::memcpy(at + have, at, static_cast<size_t>(more));
+      have += more;
+    }
+  });
+}
+
+void addFill(ConvertCall& call, Tensor element) {
+  const TensorId out = call.makeResult();
+  call.add<FillLayer>(std::move(element)).outputs = {out};
+}
+
 WritePartLayer::WritePartLayer(const Node* node, const Network& network, TensorId self, TensorId source, TensorId out,
                                TensorId part)
     : Layer(node), whole_(network[self], network[out]), part_(network[source], network[part]) {

@@ -52,12 +52,26 @@ class ConvertLayer : public Layer {
   Function convert_;
 };
 
-// out = self; part = source. Inputs: self, source. Outputs: out, and the part of it. Where self lies in the memory of
-// out (optimize/write_in_place.cpp) there is the part alone to write.
+// out: one element everywhere.
+class FillLayer : public Layer {
+ public:
+  FillLayer(const Node* node, Tensor element) : Layer(node), element_(std::move(element)) {}
+  std::string name() const override { return "fill"; }
+  void run(Frame& frame) const override;
+
+ private:
+  Tensor element_;
+};
+
+// The result is a tensor of this one element.
+void addFill(ConvertCall& call, Tensor element);
+
+// out = self; part = source. Inputs: self, source. Outputs: out, and the part of it.
 class WritePartLayer : public Layer {
  public:
   WritePartLayer(const Node* node, const Network& network, TensorId self, TensorId source, TensorId out, TensorId part);
   std::string name() const override { return "write_part"; }
+  bool replacesParts() const override { return true; }
   void run(Frame& frame) const override;
 
  private:

@@ -115,10 +115,11 @@ void ScatterLayer::runAs(Frame& frame) const {
   const T* self = frame.data<T>(inputs[0]);
   const T number = static_cast<T>(value);
   const int64_t copies = std::clamp<int64_t>(out.numel >> 14, 1, 64);
-  parallelFor(copies, out.numel < kParallel * 2 ? 1 : frame.threads(), [&](int64_t i) {
-    const Piece piece = pieceOf(out.numel, copies, i);
-    std::copy(self + piece.begin, self + piece.end, to + piece.begin);
-  });
+  if (self != to)
+    parallelFor(copies, out.numel < kParallel * 2 ? 1 : frame.threads(), [&](int64_t i) {
+      const Piece piece = pieceOf(out.numel, copies, i);
+      std::copy(self + piece.begin, self + piece.end, to + piece.begin);
+    });
   const size_t rank = index.sizes.size(), last = rank - 1;
   const bool hasSource = inputs.size() > 2, alongLast = dim == last;
   const Dims sourceStrides = hasSource ? frame.network()[inputs[2]].strides : Dims(rank, 0);

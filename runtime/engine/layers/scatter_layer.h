@@ -13,6 +13,7 @@ class ScatterLayer : public Layer {
   enum class How : uint8_t { Assign, Add, Multiply, Max, Min };
   using Layer::Layer;
   std::string name() const override { return "scatter"; }
+  bool replacesParts() const override { return true; }
   void run(Frame& frame) const override;
   size_t dim = 0;
   How how = How::Assign;

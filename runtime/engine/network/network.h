@@ -78,6 +78,9 @@ class Layer {
   virtual bool isNative() const { return true; }
   // Of layers that call a kernel though the operator has a converter: why that has no layer for these arguments.
   virtual std::string_view whyKernel() const { return {}; }
+  // Whether output 0 is input 0 but for what is written to parts of it. Where both lie in the same memory
+  // (optimize/write_in_place.cpp) there are these alone to write.
+  virtual bool replacesParts() const { return false; }
   // Bytes that it needs for itself while it runs.
   virtual size_t workspace() const { return 0; }
   virtual void run(Frame& frame) const = 0;

@@ -1,7 +1,7 @@
 // A tensor that nobody reads once a part of it is replaced is replaced where it is:
 //   %b = write_part(%a, %x)  ->  %b's memory holds %a, and %x is all that is written
-// So a buffer that a loop fills row by row is written once, not once for each row.
-#include "runtime/engine/layers/move_layers.h"
+// So a buffer that a loop fills row by row is written once, not once for each row, and sums by numbers begin in zeros
+// where these are made.
 #include "runtime/engine/optimize/optimize.h"
 #include "runtime/engine/optimize/uses.h"
 
@@ -21,18 +21,20 @@ class InPlaceWriter {
 
   void run() {
     for (size_t i = 0; i < n_.layers.size(); ++i)
-      if (auto* layer = dynamic_cast<WritePartLayer*>(n_.layers[i].get()); layer && endsHere(i, *layer))
-        move(n_[layer->inputs[0]].buffer, n_[layer->outputs[0]].buffer);
+      if (const Layer& layer = *n_.layers[i]; layer.replacesParts() && endsHere(i, layer))
+        move(n_[layer.inputs[0]].buffer, n_[layer.outputs[0]].buffer);
   }
 
  private:
-  // Whether nobody needs what the layer copies after it, and the part does not come from there.
-  bool endsHere(size_t i, const WritePartLayer& layer) const {
+  // Whether nobody needs what the layer copies after it, and what it replaces parts by does not come from there.
+  bool endsHere(size_t i, const Layer& layer) const {
     const TensorId self = layer.inputs[0], out = layer.outputs[0];
     const NetBuffer &from = n_.bufferOf(self), &to = n_.bufferOf(out);
     return from.kind == NetBuffer::Kind::Inner && !from.escapes && to.kind == NetBuffer::Kind::Inner &&
            uses_.isWhole(self) && uses_.isWhole(out) && from.bytes == to.bytes && last_[n_[self].buffer] == i &&
-           n_[layer.inputs[1]].buffer != n_[self].buffer && n_[self].buffer != n_[out].buffer;
+           n_[self].buffer != n_[out].buffer &&
+           std::none_of(layer.inputs.begin() + 1, layer.inputs.end(),
+                        [&](TensorId id) { return n_[id].buffer == n_[self].buffer; });
   }
 
   void move(BufferId from, BufferId to) {

@@ -1,4 +1,5 @@
 // Tensors that hold one number, or nothing in particular: zeros, ones, full, empty, and the same after another tensor.
+#include "runtime/engine/layers/move_layers.h"
 #include "runtime/ops/moved_types.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/loops/copy.h"
@@ -65,6 +66,30 @@ void emptyKernel(KernelCall& call) {
   Tensor t = Tensor::empty(spec.dtype, spec.sizes);
   setUninitialized(call, t.withGeometry(spec.sizes, formatStrides(spec.sizes, format), 0));
 }
+
+// ---- converters, of what only a run knows the elements of but not the sizes ----
+
+void fillOf(ConvertCall& call, const IValue& value) {
+  if (NetworkTensors::isSymbolic(value)) return convertToKernel(call, "the value is no constant");
+  const Tensor element = Tensor::empty(call.spec().dtype, Dims{1});
+  fillTensor(element, value);
+  addFill(call, element);
+}
+// `value`, as a tensor whose elements lie as the format in argument kFormat says.
+template <size_t kFormat>
+void fillLike(ConvertCall& call, const IValue& value) {
+  const MemoryFormat format = formatArgument(call, kFormat, MemoryFormat::Preserve);
+  if (format != MemoryFormat::Preserve && format != MemoryFormat::Contiguous)
+    return convertToKernel(call, "its elements lie in another order");
+  fillOf(call, value);
+}
+void convertZerosLike(ConvertCall& call) { fillLike<5>(call, false); }
+void convertOnesLike(ConvertCall& call) { fillLike<5>(call, true); }
+void convertFullLike(ConvertCall& call) { fillLike<6>(call, call.argument(1)); }
+void convertNewZeros(ConvertCall& call) { fillOf(call, false); }
+void convertNewOnes(ConvertCall& call) { fillOf(call, true); }
+void convertNewFull(ConvertCall& call) { fillOf(call, call.argument(2)); }
+
 void newEmptyKernel(KernelCall& call) { setUninitialized(call, call.out()); }
 
 // Memory that holds the elements with the strides of argument kStrides, whatever these are.
@@ -92,8 +117,14 @@ void emptyStridedKernel(KernelCall& call) {
 }  // namespace
 
 void registerCreationOps(OpRegistry& ops) {
-  auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel, TraitSet traits = {}) {
-    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kMovedTypes, .traits = traits});
+  auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel, TraitSet traits = {},
+                 ConvertFunction convert = nullptr) {
+    ops.add({.schema = schema,
+             .infer = infer,
+             .kernel = kernel,
+             .convert = convert,
+             .dtypes = kMovedTypes,
+             .traits = traits});
   };
   constexpr TraitSet kForm{Trait::LendsFirstForm}, kAnything{Trait::Uninitialized}, kOwn{Trait::OwnStrides};
   add("aten::zeros", inferOfSizes<1>, zerosKernel);
@@ -102,13 +133,13 @@ void registerCreationOps(OpRegistry& ops) {
   add("aten::full", inferFull, fullKernel<1>, {Trait::NumberIsElement});
   add("aten::empty.memory_format", inferOfSizes<1>, emptyKernel, kAnything);
   add("aten::empty_strided", inferOfSizes<2>, emptyStridedKernel<1>, kAnything | kOwn);
-  add("aten::zeros_like", inferLike<1>, zerosLikeKernel, kForm);
-  add("aten::ones_like", inferLike<1>, onesLikeKernel, kForm);
-  add("aten::full_like", inferLike<2>, fullLikeKernel, kForm | TraitSet{Trait::NumberIsElement});
+  add("aten::zeros_like", inferLike<1>, zerosLikeKernel, kForm, convertZerosLike);
+  add("aten::ones_like", inferLike<1>, onesLikeKernel, kForm, convertOnesLike);
+  add("aten::full_like", inferLike<2>, fullLikeKernel, kForm | TraitSet{Trait::NumberIsElement}, convertFullLike);
   add("aten::empty_like", inferLike<1>, emptyLikeKernel, kForm | kAnything);
-  add("aten::new_zeros", inferNew<2>, zerosKernel, kForm);
-  add("aten::new_ones", inferNew<2>, onesKernel, kForm);
-  add("aten::new_full", inferNew<3>, fullKernel<2>, kForm | TraitSet{Trait::NumberIsElement});
+  add("aten::new_zeros", inferNew<2>, zerosKernel, kForm, convertNewZeros);
+  add("aten::new_ones", inferNew<2>, onesKernel, kForm, convertNewOnes);
+  add("aten::new_full", inferNew<3>, fullKernel<2>, kForm | TraitSet{Trait::NumberIsElement}, convertNewFull);
   add("aten::new_empty", inferNew<2>, newEmptyKernel, kForm | kAnything);
   add("aten::new_empty_strided", inferNew<3>, emptyStridedKernel<2>, kForm | kAnything | kOwn);
 }

@@ -67,6 +67,30 @@ TEST(WritePartLayer, ABufferThatIsFilledIsOne) {
   kept.expectClose(inputs);
 }
 
+// More elements than an engine keeps as a constant.
+TEST(WritePartLayer, SumsByNumbersBeginWhereZerosAreMade) {
+  const Tensor x = randn({400, 200}, 1), more = randn({90, 200}, 2);
+  Tensor numbers = Tensor::empty(DType::Int64, Dims{90});
+  for (int64_t i = 0; i < 90; ++i) numbers.data<int64_t>()[i] = i * 37 % 400;
+  for (const char* made : {"aten::zeros_like(%x, %none, %none, %none, %none, %none)",
+                           "aten::ones_like(%x, %none, %none, %none, %none, %none)",
+                           "aten::full_like(%x, %half, %none, %none, %none, %none, %none)",
+                           "aten::new_full(%x, %sizes, %half, %none, %none, %none, %none)"}) {
+    SCOPED_TRACE(made);
+    EngineCase c(graphWithConstants("%x : Tensor, %i : Tensor, %y : Tensor",
+                                    std::string("  %half : float = prim::Constant[value=-1.5]()\n") +
+                                        "  %sizes : int[] = aten::size(%x)\n  %a : Tensor = " + made +
+                                        "\n  %z : Tensor = aten::index_add(%a, %zero, %i, %y, %one)\n"
+                                        "  %u : Tensor = aten::mul(%z, %x)\n",
+                                    "%u"));
+    const std::vector<IValue> inputs{x, numbers, more};
+    c.expectClose(inputs, 0);
+    EXPECT_NE(c.layers(inputs).find("fill"), std::string::npos) << c.layers(inputs);
+    EXPECT_EQ(c.layers(inputs).find("kernel"), std::string::npos) << c.layers(inputs);
+    EXPECT_LE(c.plan(inputs)->memory().peakBytes(), 401u * 200 * 4 + 8192) << "the sum is all that is between layers";
+  }
+}
+
 // Both lie in the memory of what joins them, at different places.
 TEST(WritePartLayer, WhatWasThereMayBeJoinedWithIt) {
   EngineCase c(graphWithConstants("%x : Tensor, %y : Tensor",
