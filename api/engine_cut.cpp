@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <unordered_set>
 
 namespace tscompile {
 namespace {
@@ -101,6 +102,19 @@ const Node* sourceOf(const Segment& segment, const GivenNodes& given, const Node
   if (given.contains(copy) || at < segment.recomputed.size()) return nullptr;
   at -= segment.recomputed.size();
   return at < segment.nodes.size() ? segment.nodes[at] : nullptr;
+}
+
+// The nodes of a segment that a node of its graph stands for; of a given one, those that take it.
+std::unordered_set<const Node*> sourcesOf(const Segment& segment, const GivenNodes& given, const Node* copy) {
+  std::unordered_set<const Node*> sources;
+  std::vector<const Node*> todo{copy};
+  for (size_t i = 0; i < todo.size(); ++i) {
+    if (const Node* source = sourceOf(segment, given, todo[i])) sources.insert(source);
+    if (todo[i] && given.contains(todo[i]))
+      for (const Use& u : todo[i]->output()->uses())
+        if (!u.user->isReturn()) todo.push_back(u.user);
+  }
+  return sources;
 }
 
 // Whether the node asks how a tensor lies in memory: what engines give lies in order, whatever the interpreter's would.
@@ -262,9 +276,10 @@ std::optional<EngineCut> cutIntoEngines(const Prepared& prepared, PartitionOptio
                      "the interpreter runs what an engine was to run: " + refusal->verdict.detail)
             .note("docs/writing_converters.md tells what converters have to do");
       again = true;
-      const bool all = !source || asksForStrides(source, *prepared.registry);
+      const std::unordered_set<const Node*> sources = sourcesOf(s, cut.given, refusal->node);
+      const bool all = sources.empty() || (source && asksForStrides(source, *prepared.registry));
       for (const Node* n : s.nodes)
-        if (all || n == source) refused.try_emplace(n, refusal->verdict);
+        if (all || sources.contains(n)) refused.try_emplace(n, refusal->verdict);
     }
     if (!again) return EngineCut{std::move(cut), std::move(refused)};
   }

@@ -9,20 +9,37 @@ bool crossesBorders(const Value* value) {
   return t->isTensor() || t->isListOf(TypeKind::Tensor) || t->is(TypeKind::Class);
 }
 
-bool isTakenAsNumber(const Value* value, const Node* node, const EngineSupport& support) {
-  if (!isNumber(value->type())) return false;
-  auto isInside = [&](const Node* user) {
+namespace {
+
+// Whether some use of the value by the node, or inside of it, is such.
+template <class Is>
+bool anyUseWithin(const Value* value, const Node* node, Is&& is) {
+  for (const Use& u : value->uses()) {
+    const Node* user = u.user;
     while (user && user != node) user = user->block()->owner();
-    return user != nullptr;
-  };
-  for (const Use& u : value->uses())
-    if (isInside(u.user) && (u.user->isReturn() || !support.takesNumber(*u.user, u.index()))) return false;
-  return true;
+    if (user && is(u)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool isTakenAsNumber(const Value* value, const Node* node, const EngineSupport& support) {
+  return isNumber(value->type()) && !anyUseWithin(value, node, [&](const Use& u) {
+           return u.user->isReturn() || !support.takesNumber(*u.user, u.index());
+         });
+}
+
+bool wouldCopyByNumber(const Value* value, const Node* node, const EngineSupport& support, const OpRegistry& registry) {
+  return isNumber(value->type()) && anyUseWithin(value, node, [&](const Use& u) {
+           const Operator* op = u.user->isReturn() || u.user->hasBlocks() ? nullptr : registry.resolve(*u.user);
+           return op && op->has(Trait::NumberIsIndex) && !support.takesNumber(*u.user, u.index());
+         });
 }
 
 Rematerialization::Rematerialization(const Graph& graph, const GivenNodes& given, const AliasAnalysis& aliases,
-                                     const MemoryUses& memory, const std::unordered_set<const Value*>* bound)
-    : given_(given), aliases_(aliases), memory_(memory), bound_(bound), allowed_(graph) {}
+                                     const MemoryUses& memory, const std::unordered_set<const Value*>& known)
+    : given_(given), aliases_(aliases), memory_(memory), known_(known), allowed_(graph) {}
 
 void Rematerialization::add(const Node* node, bool supported) {
   const MemoryUse& use = memory_.of(node);
@@ -37,7 +54,7 @@ void Rematerialization::add(const Node* node, bool supported) {
 // Whether the value can be had wherever it is needed.
 bool Rematerialization::isFixed(const Value* v) const {
   const Node* from = v->node();
-  return (from && (given_.contains(from) || allowed_[from])) || crossesBorders(v) || (bound_ && bound_->contains(v));
+  return (from && (given_.contains(from) || allowed_[from])) || crossesBorders(v) || known_.contains(v);
 }
 
 bool Rematerialization::neverChanges(const Node* node) const {

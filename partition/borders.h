@@ -13,6 +13,8 @@ bool crossesBorders(const Value* value);
 // Whether all that the node does with a number, itself or inside, takes it at each run anew (EngineSupport): then it
 // may come from outside of the node's engine.
 bool isTakenAsNumber(const Value* value, const Node* node, const EngineSupport& support);
+// Whether the number picks (`x[n]`), in the node or inside, what others are to share the memory of.
+bool wouldCopyByNumber(const Value* value, const Node* node, const EngineSupport& support, const OpRegistry& registry);
 
 // Calls visit(value) for all that the node takes: its inputs, and what its blocks take from outside of it.
 template <class Visit>
@@ -37,9 +39,9 @@ void forEachTaken(const Node* node, Visit&& visit) {
 // Asked for numbers, sizes and lists that are made of them.
 class Rematerialization {
  public:
-  // `bound`: inputs of the graph that are taken to be constants; may be null.
+  // `known`: inputs of the graph that engines can have, whatever they are.
   Rematerialization(const Graph& graph, const GivenNodes& given, const AliasAnalysis& aliases, const MemoryUses& memory,
-                    const std::unordered_set<const Value*>* bound);
+                    const std::unordered_set<const Value*>& known);
 
   // Takes the node in; those that its inputs, and the nodes in its blocks, take values from were taken in before.
   // `supported`: engines can run it.
@@ -55,7 +57,7 @@ class Rematerialization {
   const GivenNodes& given_;
   const AliasAnalysis& aliases_;
   const MemoryUses& memory_;
-  const std::unordered_set<const Value*>* bound_;
+  const std::unordered_set<const Value*>& known_;
   NodeTable<bool> allowed_;
 };
 

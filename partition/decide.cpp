@@ -19,6 +19,21 @@ constexpr const char* kOperandsOnly = "engines take numbers as operands alone, a
 
 const char* whatIsTaken(const Value* v) { return isNumber(v->type()) ? kOperandsOnly : kTensorsOnly; }
 
+bool isPlannedFor(TypePtr t) {
+  if (t->is(TypeKind::Optional)) t = t->element();
+  return t->is(TypeKind::Int) || t->is(TypeKind::Bool) || t->isListOf(TypeKind::Int);
+}
+
+// Inputs of the graph that engines take though they are no tensors: an engine has a plan for each value, as for sizes.
+std::unordered_set<const Value*> inputsKnownToPlans(const Graph& graph, const AliasAnalysis& aliases,
+                                                    const PartitionOptions& options) {
+  std::unordered_set<const Value*> known;
+  if (options.bound) known = *options.bound;
+  for (const Value* v : graph.inputs())
+    if (isPlannedFor(v->type()) && !aliases.isWritten(v)) known.insert(v);
+  return known;
+}
+
 }  // namespace
 
 Decider::Decider(const Graph& graph, const OpRegistry& registry, const EngineSupport& support,
@@ -31,7 +46,8 @@ Decider::Decider(const Graph& graph, const OpRegistry& registry, const EngineSup
       aliases_(graph, registry),
       remedies_(graph, registry, aliases_),
       memory_(graph, aliases_),
-      recomputing_(graph, partition.given, aliases_, memory_, options.bound) {}
+      knownInputs_(inputsKnownToPlans(graph, aliases_, options)),
+      recomputing_(graph, partition.given, aliases_, memory_, knownInputs_) {}
 
 void Decider::fallBack(const Node* node, Reason reason, std::string detail, Remedy remedy, const Node* cause) {
   // An engine has control flow as a whole.
@@ -370,6 +386,12 @@ void Decider::hazard(const Node* node) {
   }
 }
 
+// Whether an engine with the node can have this input of the graph for each of its values.
+bool Decider::isKnownTo(const Node* node, const Value* input) const {
+  if (options_.bound && options_.bound->contains(input)) return true;
+  return knownInputs_.contains(input) && !wouldCopyByNumber(input, node, support_, registry_);
+}
+
 // All inputs of the graph that cannot cross, so that whoever binds one hears of the others too.
 void Decider::takesInputs(const Node* node) {
   std::vector<const Value*> taken;
@@ -377,6 +399,7 @@ void Decider::takesInputs(const Node* node) {
   for (const Use& u : node->inputs()) {
     const Value* v = u.value;
     if (v->node() || v->block() != graph_.block() || crossesBorders(v)) continue;
+    if (isKnownTo(node, v)) continue;
     if (isTakenAsNumber(v, node, support_)) continue;
     if (std::find(taken.begin(), taken.end(), v) != taken.end()) continue;
     taken.push_back(v);
@@ -407,7 +430,7 @@ void Decider::checkInputs(const Node* node) {
   forEachTaken(node, [&](const Value* v) {
     const Node* from = v->node();
     if (missing || (from && partition_.given.contains(from))) return;
-    if (crossesBorders(v) || (options_.bound && options_.bound->contains(v))) return;
+    if (crossesBorders(v) || isKnownTo(node, v)) return;
     const bool here = from && from->block() == node->block() && !isElsewhere(from);
     if (!here && !(from && recomputing_.allows(from)) && !isTakenAsNumber(v, node, support_)) missing = v;
   });

@@ -44,6 +44,7 @@ class Decider {
   const Node* writerOf(const Value* value, const Node* except);
   void checkInputs(const Node* node);
   void takesInputs(const Node* node);
+  bool isKnownTo(const Node* node, const Value* input) const;
   void checkOutputs(const Node* node);
   void checkNumbers(const Node* node);
   void checkBlocksInside(const Node* node);
@@ -63,6 +64,7 @@ class Decider {
   AliasAnalysis aliases_;
   Remedies remedies_;
   MemoryUses memory_;
+  std::unordered_set<const Value*> knownInputs_;
   Rematerialization recomputing_;
   std::vector<const Node*> writers_;
   std::unordered_map<uint32_t, std::vector<size_t>> writersOf_;  // of each location: into writers_

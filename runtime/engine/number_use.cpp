@@ -37,6 +37,8 @@ NumberUse numberUse(const Operator& op, size_t argument) {
   if (!op.isImplemented() || schema.isMutable() || schema.returns.size() != 1 || argument >= schema.arguments.size() ||
       !takesNumber(schema.arguments[argument]))
     return {};
+  // Numbers of tensors are no layers.
+  if (isNumber(schema.returns[0].type)) return {};
   if (op.has(Trait::NumberIsIndex)) return {argument + 1 == schema.arguments.size() ? Kind::Index : Kind::None};
   if (op.has(Trait::NumberIsElement)) return {isFirstNumber(schema, argument) ? Kind::Elements : Kind::None};
   for (const Operator* other : op.registry().overloads(op.kind()))

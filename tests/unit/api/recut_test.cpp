@@ -122,6 +122,34 @@ TEST(Recut, WhatSizesForbidIsInterpretedBetweenTwoEngines) {
   }
 }
 
+// Whatever a number decides, a call does not depend on those before it.
+TEST(Recut, NumbersThatDecideHaveAPlanForEachValue) {
+  RecutCase c(R"(graph(%x : Tensor, %t : int, %n : int):
+  %0 : int = prim::Constant[value=0]()
+  %1 : int = prim::Constant[value=1]()
+  %p : bool = aten::gt(%t, %0)
+  %a : Tensor = aten::tanh(%x)
+  %b : Tensor = aten::mul(%a, %x)
+  %c : Tensor = aten::exp(%b)
+  %d : Tensor = prim::If(%p)
+    block0():
+      %d0 : Tensor = aten::add(%c, %t, %1)
+      -> (%d0)
+    block1():
+      -> (%c)
+  %e : Tensor = aten::slice(%d, %0, %0, %n, %1)
+  %f : Tensor = aten::sin(%e)
+  %g : Tensor = aten::mul(%f, %e)
+  %h : Tensor = aten::sigmoid(%g)
+  return (%h)
+)");
+  const Tensor x = Tensor::zeros(DType::Float32, Dims{40, 3});
+  for (int64_t n = -2; n < 40; ++n) EXPECT_TRUE(c.run({IValue(x), IValue(int64_t{0}), IValue(n)}).empty()) << n;
+  EXPECT_EQ(c.seen.engines, 1u);
+  for (int64_t t = 1; t < 40; ++t) EXPECT_TRUE(c.run({IValue(x), IValue(t), IValue(int64_t{7})}).empty()) << t;
+  EXPECT_EQ(c.seen.engines, 1u);
+}
+
 TEST(Recut, LoopsOfManyTurnsAreInterpretedAndWhatIsBesideThemIsNot) {
   RecutCase c(R"(graph(%x : Tensor, %y : Tensor):
   %0 : int = prim::Constant[value=0]()

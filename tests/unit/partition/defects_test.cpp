@@ -52,10 +52,11 @@ size_t engines(const Graph& graph) {
 
 TEST(PartitionDefects, ValuesUsedOnlyInsideABlockAreMadeBefore) {
   Cut c = cut(R"(
-graph(%x : Tensor, %c : bool):
+graph(%x : Tensor, %c : float):
+  %b : bool = aten::Bool(%c)
   %a : Tensor = aten::relu(%x)
   %u : Tensor = test::one(%x)
-  %r : Tensor = prim::If(%c)
+  %r : Tensor = prim::If(%b)
     block0():
       %d : Tensor = aten::neg(%a)
       -> (%d)
@@ -63,7 +64,7 @@ graph(%x : Tensor, %c : bool):
       -> (%u)
   return (%r)
 )");
-  EXPECT_EQ(c.segments, "E{%a} T{%u} T{%r}\nE{%d}\n\n");
+  EXPECT_EQ(c.segments, "E{%a} T{%b %u} T{%r}\nE{%d}\n\n");
 }
 
 TEST(PartitionDefects, WritesComeBehindEarlierReads) {
@@ -106,9 +107,9 @@ TEST(PartitionDefects, IfWithAnyNumberOfOutputs) {
     std::string made[] = {"", "%r1 : Tensor", "", "%r1 : Tensor, %r2 : Tensor, %r3 : Tensor"};
     std::string others[] = {"-> ()", "-> (%a)", "", "-> (%a, %a, %x)"};
     std::string returned[] = {"%a", "%r1", "", "%r1, %r2, %r3"};
-    Cut c = cut("graph(%x : Tensor, %c : bool):\n  %a : Tensor = aten::exp(%x)\n  " + made[outputs] +
-                " = prim::If(%c)\n    block0():\n" + left + "      " + results[outputs] + "\n    block1():\n      " +
-                others[outputs] + "\n  return (" + returned[outputs] + ")\n");
+    Cut c = cut("graph(%x : Tensor, %f : float):\n  %c : bool = aten::Bool(%f)\n  %a : Tensor = aten::exp(%x)\n  " +
+                made[outputs] + " = prim::If(%c)\n    block0():\n" + left + "      " + results[outputs] +
+                "\n    block1():\n      " + others[outputs] + "\n  return (" + returned[outputs] + ")\n");
     EXPECT_EQ(engines(*c.stitched), 2u) << outputs;
   }
 }
