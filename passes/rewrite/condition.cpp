@@ -2,6 +2,7 @@
 #include "passes/rewrite/condition.h"
 
 #include "ir/support/text.h"
+#include "ir/values/size_expression.h"
 #include "passes/rewrite/memory_order.h"
 
 #include <fmt/core.h>
@@ -122,6 +123,15 @@ Known sameShape(const Arguments& a, RewriteContext& c) {
   return isKnown ? IValue(true) : Known();
 }
 
+// Sizes of an open one, too: [N, 4 * M] of [N, M, 4].
+Known sameNumel(const Arguments& a, RewriteContext& c) {
+  if (!a.value->type()->isTensor() || !a.other->type()->isTensor()) return std::nullopt;
+  const TensorFacts x = c.facts.told(a.value), y = c.facts.told(a.other);
+  if (!x.hasRank || !y.hasRank) return std::nullopt;
+  const std::optional<bool> same = equal(elementCount(x.sizes), elementCount(y.sizes));
+  return same ? IValue(*same) : Known();
+}
+
 // Whether the node behind a value was made in a part of the model: names between dots, one after the other.
 Known inScope(const Arguments& a, RewriteContext&) {
   if (!a.value || !a.value->node()) return Known();
@@ -152,14 +162,23 @@ struct NamedFunction {
 };
 using Second = NamedFunction::Second;
 constexpr NamedFunction kFunctions[] = {
-    {"dtype", Second::None, dtypeOf},         {"rank", Second::None, rankOf},
-    {"size", Second::Term, sizeOf},           {"numel", Second::None, numelOf},
-    {"same_shape", Second::Value, sameShape}, {"floating", Second::None, isFloating},
-    {"integral", Second::None, isIntegral},   {"complex", Second::None, isComplex},
-    {"constant", Second::None, isConstant},   {"none", Second::None, isNone},
-    {"length", Second::None, lengthOf},       {"uses", Second::None, useCount},
-    {"written", Second::None, isWritten},     {"unseen", Second::None, isUnseen},
-    {"scope", Second::String, inScope},       {"may_replace", Second::Value, mayReplace},
+    {"dtype", Second::None, dtypeOf},
+    {"rank", Second::None, rankOf},
+    {"size", Second::Term, sizeOf},
+    {"numel", Second::None, numelOf},
+    {"same_shape", Second::Value, sameShape},
+    {"same_numel", Second::Value, sameNumel},
+    {"floating", Second::None, isFloating},
+    {"integral", Second::None, isIntegral},
+    {"complex", Second::None, isComplex},
+    {"constant", Second::None, isConstant},
+    {"none", Second::None, isNone},
+    {"length", Second::None, lengthOf},
+    {"uses", Second::None, useCount},
+    {"written", Second::None, isWritten},
+    {"unseen", Second::None, isUnseen},
+    {"scope", Second::String, inScope},
+    {"may_replace", Second::Value, mayReplace},
     {"in_order", Second::None, isInOrder},
 };
 
