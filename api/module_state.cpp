@@ -5,6 +5,7 @@
 #include "frontend/text/parse.h"
 #include "ir/analysis/verifier.h"
 #include "ir/graph/builder.h"
+#include "ir/graph/module_path.h"
 #include "ir/support/remedy.h"
 #include "ir/support/text.h"
 #include "ir/values/error.h"
@@ -68,10 +69,6 @@ bool isContainer(TypePtr t) {
   return t->is(TypeKind::List) || t->is(TypeKind::Tuple) || t->is(TypeKind::Dict) || t->is(TypeKind::Enum);
 }
 
-bool isObjectText(std::string_view text) {
-  return startsWith(text, "<") && text.find(" object at 0x") != std::string_view::npos;
-}
-
 bool isTensorList(TypePtr t) { return t->is(TypeKind::List) && t->element()->isTensor(); }
 
 // The parameters of a recurrent module of torch.nn, which its attribute `_flat_weights` lists, by their own names:
@@ -125,7 +122,7 @@ void bindDump(ModuleState& state) {
       if (a.isParameter) continue;  // listed again among the attributes
       std::string path = prefix[i] + a.name;
       Symbol name = Symbol::of(a.name);
-      if (isObjectText(a.text) && child < m.children.size()) {
+      if (isObject(a) && child < m.children.size()) {
         size_t index = m.children[child++];
         prefix[index] = path + ".";
         state.objects[i]->set(name, IValue(state.objects[index]));

@@ -95,7 +95,18 @@ class MatchCheck {
         nearest.consider(modulePath(v));
       }
     });
+    if (dump_) considerCalled(name, nearest, ending);
     return ending.empty() ? hint(nearest) : "did you mean '" + ending + "'?";
+  }
+  // Modules that are called, with all that is in them.
+  void considerCalled(const std::string& name, NearestName& nearest, std::string& ending) const {
+    for (const std::string& path : modulePaths(*dump_))
+      if (!path.empty()) nearest.consider(path);
+    for (const DumpedModule& m : dump_->modules) {
+      std::string known = FallbackMarks::plainClass(m.className);
+      if (ending.empty() && known.ends_with("." + name)) ending = known;
+      nearest.consider(known);
+    }
   }
   void missingNode(const std::string& name) {
     std::string wanted = name.substr(name.starts_with('%'));

@@ -72,6 +72,22 @@ std::string modulePath(const Node* node) {
   return "";
 }
 
+bool isObject(const ModuleAttribute& attribute) {
+  return startsWith(attribute.text, "<") && attribute.text.find(" object at 0x") != std::string::npos;
+}
+
+std::vector<std::string> modulePaths(const ModuleDump& dump) {
+  std::vector<std::string> paths(dump.modules.size());  // children come after their parents
+  for (size_t i = 0; i < dump.modules.size(); ++i) {
+    const DumpedModule& m = dump.modules[i];
+    size_t child = 0;
+    for (const ModuleAttribute& a : m.attributes)
+      if (!a.isParameter && isObject(a) && child < m.children.size())
+        paths[m.children[child++]] = paths[i].empty() ? a.name : paths[i] + "." + a.name;
+  }
+  return paths;
+}
+
 Symbol scopeOfModule(Symbol around, std::string_view path) {
   constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.";
   if (path.empty() || path.find_first_not_of(kPlain) != std::string_view::npos) return around;

@@ -460,7 +460,12 @@ def operator(schema: str, shapes: Callable[..., Any] | None = None) -> Callable[
     with and passed on, and a shape function that asks for their values ends there.
     """
 
+    if shapes is not None and not callable(shapes):
+        raise TypeError(f"shapes takes a function, not {type(shapes).__name__}")
+
     def register(function: _Function) -> _Function:
+        if not callable(function):
+            raise TypeError(f"an operator is a function, not {type(function).__name__}")
         _core.register_operator(schema, function, shapes)
         return function
 

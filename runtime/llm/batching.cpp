@@ -106,9 +106,11 @@ bool Batcher::checkRequest(const Request& r, Diagnostics& diagnostics) const {
          ErrorKind::Limit);
   else if (limits_.maxPromptLength && length > limits_.maxPromptLength)
     fail(fmt::format("the prompt has {}, more than max_input_len {}", counted(r.prompt.size(), "token"),
-                     limits_.maxPromptLength));
+                     limits_.maxPromptLength),
+         ErrorKind::Limit);
   if (limits_.maxBeamWidth && r.sampling.beamWidth > limits_.maxBeamWidth)
-    fail(fmt::format("beamWidth is {}, more than max_beam_width {}", r.sampling.beamWidth, limits_.maxBeamWidth));
+    fail(fmt::format("beamWidth is {}, more than max_beam_width {}", r.sampling.beamWidth, limits_.maxBeamWidth),
+         ErrorKind::Limit);
   else if (r.sampling.beamWidth > limits_.maxBatchSize)
     fail(fmt::format("beamWidth is {}, but a step has at most {}", r.sampling.beamWidth,
                      counted(static_cast<uint64_t>(limits_.maxBatchSize), "row")),

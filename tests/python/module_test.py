@@ -486,6 +486,10 @@ class Operators(unittest.TestCase):
             tscompile.operator("mylib::twice(Tensor x) -> Tensor", shapes)(lambda x: np.asarray(x) * 2)
             with self.assertRaisesRegex(tscompile.Error, said):
                 self.calling("mylib::twice(%r)")(x)
+        with self.assertRaisesRegex(TypeError, "an operator is a function, not int"):
+            tscompile.operator("mylib::none(Tensor x) -> Tensor")(3)
+        with self.assertRaisesRegex(TypeError, "shapes takes a function, not tuple"):
+            tscompile.operator("mylib::none(Tensor x) -> Tensor", (2, 3))
 
         def lists(xs, n, sizes):
             return [tscompile.TensorType((n, *x.shape[1:]), x.dtype) for x in xs], len(xs)

@@ -256,6 +256,9 @@ class Bench {
       if (modelFileOf(command_.against) != ModelFile::Text) against.run.weights.clear();
       if (!(other = load(std::make_shared<Options>(std::move(against)), session_))) return false;
     }
+    if (!command_.baseline.empty() && command_.sizes.size() <= 1 &&
+        !hasInputs(command_.baseline, model->inputTexts, session_.diagnostics))
+      return false;
     session_.report();
     for (int n : threads())
       for (int c : callers()) {

@@ -25,6 +25,7 @@
 #include <chrono>
 #include <fcntl.h>
 #include <filesystem>
+#include <set>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -54,6 +55,36 @@ void tell(const Summary& s, Session& session) {
                                s.cut.inEngines, counted(s.cut.nodes, "node"), counted(s.cut.engines, "engine"),
                                sizeText(s.bytes));
   s.cut.tellReasons(session);
+}
+
+// Weights of an engine file of eight bits that stay in 32, by the operators that take them.
+void noteFullWeights(const Graph& graph, Session& session) {
+  constexpr int64_t kLeast = 1024;  // elements that are worth a word
+  uint64_t bytes = 0;
+  std::set<std::string> takers;
+  auto look = [&](const Node* n) {
+    const IValue* v = n->kind() == sym::Constant ? n->attributeValue(sym::value) : nullptr;
+    if (!v) return;
+    uint64_t here = 0;
+    auto add = [&](const IValue& value) {
+      const Tensor t = value.isTensor() ? value.toTensor() : value.isLiteral() ? value.toLiteral().data : Tensor();
+      if (t.defined() && t.dtype() == DType::Float32 && t.sizes().size() >= 2 && t.numel() >= kLeast)
+        here += static_cast<uint64_t>(t.numel()) * itemSize(t.dtype());
+    };
+    add(*v);
+    if (v->isList())
+      for (const IValue& item : v->toList().items) add(item);
+    bytes += here;
+    if (here)
+      for (const Use& u : n->output()->uses()) takers.emplace(u.user->kind().text());
+  };
+  forEachNode(graph, [&](const Node* n) {
+    look(n);
+    if (n->subgraph()) forEachNode(*n->subgraph(), look);
+  });
+  if (bytes)
+    session.note(fmt::format("{} of weights stay in f32: {}", sizeText(bytes),
+                             join(takers, ", ", [](const std::string& kind) { return kind; })));
 }
 
 // Reads what earlier measurements have found; false after a report. A file that is not there yet is empty.
@@ -231,6 +262,7 @@ static int runCompile(const Options& options, Session& session) {
   summary.bytes = std::filesystem::file_size(command.output, ignored);
   session.progress.end();
   tell(summary, session);
+  if (spec.engine.precision == DType::Int8 && compiled->graph()) noteFullWeights(*compiled->graph(), session);
   cost.write(summary.cut.nodes);
   return session.finish();
 }

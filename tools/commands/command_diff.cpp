@@ -20,6 +20,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <list>
 #include <map>
 #include <set>
 #include <unordered_map>
@@ -43,8 +44,13 @@ struct PrintedLine {
   size_t engine = kInterpreter;  // that it runs in
 };
 
+using SameValues = std::unordered_map<const Value*, const Value*>;
+
 struct Outline {
   std::vector<PrintedLine> rows;
+  // Values inside of an engine by those outside, results of engines by those inside, and copies of constants by the
+  // first one.
+  SameValues same;
   size_t engines = 0;
 };
 
@@ -88,6 +94,8 @@ class OutlineMaker {
         // What an engine returns is what its node gives.
         if (level.engine == kInterpreter || level.depth > level.engineDepth)
           add(n, returnText(n, level.depth ? "->" : "return"), level);
+        else if (level.node)
+          for (size_t i = 0; i < level.node->outputCount(); ++i) alias(level.node->output(i), n->input(i));
         todo_.pop_back();
         continue;
       }
@@ -103,6 +111,7 @@ class OutlineMaker {
     size_t engine, depth, engineDepth;
     std::string name = {};  // "block0" of a nested block
     const Node* next = nullptr;
+    const Node* node = nullptr;  // of an engine
   };
 
   void add(const Node* n, const std::string& text, const Level& level) {
@@ -110,10 +119,15 @@ class OutlineMaker {
     out_.rows.push_back(
         {n, std::string(2 * depth, ' ') + withoutNumbers(text), n ? lineOf(n) : out_.rows.back().line, level.engine});
   }
+  void alias(const Value* v, const Value* of) {
+    const auto known = out_.same.find(of);
+    out_.same[v] = known == out_.same.end() ? of : known->second;
+  }
   void visit(const Node* n, const Level& level) {
     if (n->kind() == sym::Engine && n->subgraph()) {
       size_t depth = level.depth + 1;
-      todo_.push_back({n->subgraph()->block(), out_.engines++, depth, depth});
+      for (size_t i = 0; i < n->inputCount(); ++i) alias(n->subgraph()->input(i), n->input(i));
+      todo_.push_back({n->subgraph()->block(), out_.engines++, depth, depth, {}, nullptr, n});
       return;
     }
     PrintOptions plain;
@@ -122,7 +136,9 @@ class OutlineMaker {
     if (isCut_ && n->kind() == sym::Constant) {
       const Level shared{level.block, kInterpreter, 0, 0};
       const bool isLeftOut = !withTensors_ && n->output()->type()->isTensor();
-      if (!isLeftOut && constants_.insert(text).second) add(n, text, shared);
+      const auto [first, isNew] = constants_.try_emplace(text, n->output());
+      if (!isNew) alias(n->output(), first->second);
+      if (!isLeftOut && isNew) add(n, text, shared);
       return;
     }
     add(n, text, level);
@@ -136,7 +152,7 @@ class OutlineMaker {
 
   bool isCut_, withTensors_;
   Outline out_;
-  std::set<std::string> constants_;
+  std::map<std::string, const Value*> constants_;
   std::vector<Level> todo_;
 };
 
@@ -263,14 +279,7 @@ class Comparer {
 
   // The order of nodes is another for each way of cutting: a node is found by what it makes.
   void byValues() {
-    std::multimap<std::string, size_t> rest;
-    for (size_t j = 0; j < b_.rows.size(); ++j) rest.emplace(keyOf(b_.rows[j]), j);
-    std::vector<std::pair<size_t, size_t>> pairs;
-    for (size_t i = 0; i < a_.rows.size(); ++i)
-      if (auto at = rest.find(keyOf(a_.rows[i])); at != rest.end()) {
-        pairs.emplace_back(i, at->second);
-        rest.erase(at);
-      }
+    const std::vector<std::pair<size_t, size_t>> pairs = pairsByValues();
     std::map<size_t, std::map<size_t, size_t>> votes;  // engines of A by how many nodes those of B share with them
     for (auto [i, j] : pairs)
       if (size_t e = a_.rows[i].engine, f = b_.rows[j].engine; e != kInterpreter && f != kInterpreter) ++votes[e][f];
@@ -286,10 +295,70 @@ class Comparer {
     keepOnly(pairs);
   }
 
+  // Rows that do the same with values that correspond, in the order of the first: the names of values that have only
+  // numbers tell nothing of other ways of cutting.
+  std::vector<std::pair<size_t, size_t>> pairsByValues() const {
+    std::map<std::string, std::list<size_t>> rest;
+    for (size_t j = 0; j < b_.rows.size(); ++j) rest[keyOf(b_.rows[j])].push_back(j);
+    std::vector<std::pair<size_t, size_t>> pairs;
+    SameValues partner, back;
+    for (size_t i = 0; i < a_.rows.size(); ++i) {
+      const auto alike = rest.find(keyOf(a_.rows[i]));
+      if (alike == rest.end()) continue;
+      std::list<size_t>& candidates = alike->second;
+      size_t asked = 0;
+      auto found = candidates.end();
+      for (auto at = candidates.begin(); at != candidates.end() && asked++ < kMostCandidates; ++at) {
+        if (!correspond(a_.rows[i].node, b_.rows[*at].node, partner, back)) continue;
+        if (found == candidates.end()) found = at;
+        if (a_.rows[i].text != b_.rows[*at].text) continue;
+        found = at;  // by name, too
+        break;
+      }
+      if (found == candidates.end()) continue;
+      pairs.emplace_back(i, *found);
+      if (const Node* n = a_.rows[i].node, *m = b_.rows[*found].node; n && m && !n->isReturn()) {
+        for (size_t k = 0; k < n->outputCount(); ++k)
+          partner.emplace(n->output(k), m->output(k)), back.emplace(m->output(k), n->output(k));
+        for (size_t k = 0; k < std::min(n->blocks().size(), m->blocks().size()); ++k) {
+          auto x = n->block(k)->parameters(), y = m->block(k)->parameters();
+          for (size_t p = 0; p < std::min(x.size(), y.size()); ++p)
+            partner.emplace(x[p], y[p]), back.emplace(y[p], x[p]);
+        }
+      }
+      candidates.erase(found);
+    }
+    return pairs;
+  }
+
+  static bool isNumber(const std::string& name) {
+    return !name.empty() && std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; });
+  }
+  // Values that no pair makes: by their names, if these say anything.
+  bool correspond(const Node* n, const Node* m, const SameValues& partner, const SameValues& back) const {
+    auto first = [](const Value* v, const SameValues& same) {
+      const auto at = same.find(v);
+      return at == same.end() ? v : at->second;
+    };
+    if (!n || !m) return !n && !m;
+    if (n->inputCount() != m->inputCount()) return false;
+    for (size_t i = 0; i < n->inputCount(); ++i) {
+      const Value *a = first(n->input(i), a_.same), *b = first(m->input(i), b_.same);
+      const auto known = partner.find(a);
+      if (known != partner.end() ? known->second != b : back.contains(b)) return false;
+      if (known == partner.end() && a->name() != b->name() && !(isNumber(a->name()) && isNumber(b->name())))
+        return false;
+    }
+    return true;
+  }
+
   static std::string keyOf(const PrintedLine& r) {
+    if (r.node) return textWithoutNames(r);
     std::string_view text = r.text;
     return std::string(text.substr(std::min(text.find_first_not_of(' '), text.size())));
   }
+
+  static constexpr size_t kMostCandidates = 1000;
 
   void keepOnly(const std::vector<std::pair<size_t, size_t>>& pairs) {
     std::vector<bool> inA(a_.rows.size()), inB(b_.rows.size());

@@ -336,6 +336,7 @@ OptionSpecs generateOptions() {
 int runGenerate(const Options& options, Session& session) {
   const GenerateCommand& command = options.own.of<GenerateCommand>();
   if (command.promptFile.empty()) checkGenerationOptions(options, command.settings);
+  checkGenerationRanges(command.settings);
   if (command.settings.sampling.logProbs && !session.common.json && !command.stream)
     throw UsageError{"--log-probs are told with --format json or --stream"};
   return Generation(command, session).run(options.arguments[0]);

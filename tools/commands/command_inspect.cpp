@@ -13,11 +13,14 @@
 #include "ir/support/diagnostic_printer.h"
 #include "ir/support/json_fields.h"
 #include "ir/support/quantities.h"
+#include "ir/support/split.h"
 #include "ir/support/text.h"
+#include "runtime/engine/network/calibration.h"
 #include "tools/commands/commands.h"
 #include "tools/options/option_parts.h"
 #include "tools/reports/graph_summary.h"
 #include "tools/reports/inspect_fields.h"
+#include "tools/reports/op_status.h"
 #include "tools/reports/remedy_words.h"
 #include "tools/reports/torch_files.h"
 
@@ -25,6 +28,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 namespace tscompile {
 namespace {
@@ -280,13 +284,37 @@ class Inspector {
     for (const std::string& text : exportedTexts(info)) line("exported", "%" + text);
     for (const std::string& text : conditionTexts(info.exported)) line("exported", "where " + text);
     for (const std::string& value : defaultsIn(file.metadata)) line("default", "%" + value);
-    line("precision", std::string(precisionName(info.precision)));
+    const size_t ranges = calibratedRanges(info.tactics);
+    line("precision", std::string(precisionName(info.precision)) +
+                          (ranges ? fmt::format(", with {} that examples have shown", counted(ranges, "range")) : ""));
+    for (const std::string& name : foreignOperators(graph)) line("needs", name + ", which is none of tscompile's own");
     line("tensors",
          fmt::format("{}, {}, checksum {}", file.tensors.size(), sizeText(tensorBytes), tensorChecksum(file)));
     size_t index = 0;
     for (const Node* n : enginesOf(graph)) line("engine", fmt::format("{}: {}", index++, engineSummary(n)));
     line("interpreter", counted(fallbackNodes(graph), "node"));
     summary(graph, "  ", &file);
+  }
+
+  // Rows of a timing cache that say how large values are.
+  static size_t calibratedRanges(std::string_view cache) {
+    const std::vector<std::string_view> rows = split(cache, '\n');
+    return static_cast<size_t>(
+        std::ranges::count_if(rows, [](std::string_view row) { return Calibration::isRange(row); }));
+  }
+  // Kinds that a library, or who loads the file, has to bring.
+  std::set<std::string> foreignOperators(const Graph& graph) const {
+    OpFinder finder(session_.operators());
+    std::set<std::string> out;
+    auto look = [&](const Node* n) {
+      const OpStatus status = finder.find(*n).status;
+      if (status == OpStatus::Unknown) out.emplace(n->kind().text());
+    };
+    forEachNode(graph, [&](const Node* n) {
+      look(n);
+      if (n->subgraph()) forEachNode(*n->subgraph(), look);
+    });
+    return out;
   }
 
   static std::string engineSummary(const Node* n) {

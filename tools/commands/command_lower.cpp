@@ -8,6 +8,7 @@
 #include "tools/commands/rewriting.h"
 #include "tools/options/option_parts.h"
 #include "tools/tasks/bound_inputs.h"
+#include "tools/tasks/partitioning.h"
 
 namespace tscompile {
 namespace {
@@ -135,6 +136,11 @@ static int runLower(const Options& options, Session& session) {
   if (!options.rewrite.why.empty()) watch.emplace(*setup, options.rewrite.why, session);
   lowering.settings = setup->settings;
   lowering.limits = session.common.limits;
+  if (const Graph* entry = module->graph(command.method); entry && !options.partition.spec.shapes.empty()) {
+    PartitionSpec sized = options.partition.spec;
+    checkShapes(sized, *entry);
+    lowering.shapes = sized.shapes;
+  }
   if (!bindInputs(lowering.arguments, options.own.of<BoundInputs>().texts, module->graph(command.method), session))
     return session.finish();
   setFallBack(lowering.arguments, command.fallBack);
@@ -193,6 +199,7 @@ OptionSpecs lowerOptions() {
              {"--method", "NAME", "the method to lower (default: forward)",
               [](Options& o, const std::string& v) { o.own.of<LowerCommand>().method = v; }},
              bindOption(),
+             settingOption("shape"),
              {"--record", "KIND",
               "remember calls of this function, or nodes of this kind, and tell what became of them",
               [](Options& o, const std::string& v) { o.own.of<LowerCommand>().records.push_back(v); }, true},

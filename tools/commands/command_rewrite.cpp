@@ -89,7 +89,8 @@ int tellRewritten(const ParsedText& text, size_t applied, RewritingSetup& setup,
   setup.finish();
   const bool toFile = isToFile(output);
   if (!session.common.json)
-    session.note(fmt::format("{} rewritten", applied == 1 ? "1 place was" : std::to_string(applied) + " places were"));
+    session.note(fmt::format("{} rewritten{}", applied == 1 ? "1 place was" : std::to_string(applied) + " places were",
+                             applied == 0 ? "; --why RULE tells what a rule does not find" : ""));
   if (!isWritten && (toFile || !session.common.json)) writeText(text, output, session);
   auto print = [&](const TextSink& sink) { return printAll(text, sink, session); };
   if (session.common.json) setup.writeApplied(toFile ? std::function<bool(const TextSink&)>() : print);

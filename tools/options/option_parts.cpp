@@ -210,6 +210,22 @@ std::string withOptions(std::string_view text) {
   return out;
 }
 
+// "--shape imgs.0=3x4 --shape imgs.1=5x6" of "imgs=[3x4,5x6]"; nothing of what is no list.
+std::string ofList(std::string_view text) {
+  const size_t begin = text.find('['), end = text.rfind(']');
+  if (begin == std::string_view::npos || end == std::string_view::npos || end < begin) return "";
+  const std::string name(begin > 1 && text[begin - 1] == '=' ? text.substr(0, begin - 1) : "0");
+  std::string out;
+  size_t index = 0;
+  for (std::string_view part : split(text.substr(begin + 1, end - begin - 1), ',')) {
+    const bool isSize = parseInputRange("x=" + std::string(trim(part))).has_value() && !trim(part).empty();
+    out +=
+        fmt::format("{}--shape {}.{}={}", index ? " " : "", name, index, isSize ? std::string(trim(part)) : "1..8x3");
+    ++index;
+  }
+  return out;
+}
+
 OptionSpec settingOption(std::string_view name, const std::string& aliases) {
   const CompileSetting& s = *findCompileSetting(name);
   const std::string option = "--" + std::string(name);
@@ -223,7 +239,9 @@ OptionSpec settingOption(std::string_view name, const std::string& aliases) {
             UsageError error{option + " takes " + std::string(s.takes) + ", not '" + abbreviate(v, 80) + "'"};
             if (option.ends_with("shape"))
               if (std::string fault = sizesFault(v); !fault.empty()) error.notes.push_back(std::move(fault));
-            if (option.ends_with("shape"))
+            if (const std::string parts = ofList(v); option.ends_with("shape") && !parts.empty())
+              error.notes.push_back("the tensors of a list are said one by one: " + parts);
+            else if (option.ends_with("shape"))
               if (const std::string meant = asSizes(v); !meant.empty())
                 error.notes.push_back("did you mean '" + meant + "'?");
             throw error;

@@ -164,6 +164,18 @@ bool hasMeasurements(const std::string& path, const std::vector<int>& threads, c
   return false;
 }
 
+bool hasInputs(const std::string& path, const std::vector<std::string>& inputs, Diagnostics& diagnostics) {
+  Result<Report> report = readReport(path, diagnostics);
+  if (!report) return false;
+  const std::string asked = join(inputs, ";", [](const std::string& text) { return text; });
+  if (!saysInputs(*report) ||
+      std::ranges::any_of(report->times, [&](const auto& t) { return t.second.inputs == asked; }))
+    return true;
+  diagnostics.fileError(path, {}, "nothing was measured in both")
+      .note("it has " + report->times.begin()->second.inputs + ", and the model is to run with " + asked);
+  return false;
+}
+
 void writeComparisons(const std::vector<BenchComparison>& rows, std::ostream& out) {
   out << "threads            min ms                   median ms          second / first\n";
   for (const BenchComparison& r : rows) {

@@ -67,6 +67,8 @@ int diffBenches(const std::string& first, const std::string& second, double nois
 // The same of a file and of JSON that was measured just now; fails after a report.
 Result<std::vector<BenchComparison>> compareWithBaseline(const std::string& path, const std::string& measured,
                                                          double noise, Session& session);
+// Whether one of its measurements had these inputs; false after a report. One that does not say them has any.
+bool hasInputs(const std::string& path, const std::vector<std::string>& inputs, Diagnostics& diagnostics);
 void writeComparisons(const std::vector<BenchComparison>& rows, std::ostream& out);
 bool isAnySlower(const std::vector<BenchComparison>& rows);
 

@@ -3,6 +3,7 @@
 #include "api/value_text.h"
 #include "ir/support/text.h"
 #include "passes/lowering/bound_inputs.h"
+#include "tools/tasks/inputs.h"
 #include "tools/tasks/partitioning.h"
 
 namespace tscompile {
@@ -19,9 +20,13 @@ bool bindInputs(RewriteArguments& arguments, std::span<const std::string> texts,
     const size_t equal = text.find('=');
     if (equal == std::string::npos) throw UsageError{"--bind takes NAME=VALUE, not '" + abbreviate(text, 80) + "'"};
     const ValueInfo& input = inputs[inputOf(inputs, text.substr(0, equal))];
+    const size_t before = session.diagnostics.list().size();
     Result<IValue> value = parseValueText(std::string_view(text).substr(equal + 1), "--bind " + input.name,
                                           session.diagnostics, input.type, session.common.limits);
-    if (!value) return false;
+    if (!value) {
+      blameCommandLine("--bind " + input.name, std::string_view(text).substr(equal + 1), before, session.diagnostics);
+      return false;
+    }
     if (!isInstance(*value, withoutRefinement(input.type)))
       throw UsageError{"input %" + input.name + " takes " + typeText(input.type) + ", not " +
                        typeText(withoutRefinement(dynamicType(*value)))};

@@ -141,20 +141,24 @@ size_t workNodes(const Graph& graph) {
   return count;
 }
 
-// Of a graph that has engines already, as that of an engine file.
+// Of a graph that has engines already, as that of an engine file. Segments are counted as they are cut: each block has
+// its own, and control flow that is not in an engine is one alone.
 CutText cutOfEngines(const Graph& graph) {
   CutText out;
   const WrappingNodes wrapping(graph);
-  bool isOutside = false;
+  const GivenNodes given(graph);
+  std::unordered_map<const Block*, bool> isOpen;  // whether the last segment takes more nodes
   forEachNode(graph, [&](const Node* n) {
-    if (n->kind() == sym::Constant) return;
+    if (given.contains(n)) return;
     const bool isEngine = n->kind() == sym::Engine && n->subgraph();
     const size_t count = isEngine ? workNodes(*n->subgraph()) : 1;
     if (!wrapping.contains(n)) out.nodes += count;
     if (isEngine) out.inEngines += count;
     out.engines += isEngine;
-    out.segments += isEngine || !isOutside;
-    isOutside = !isEngine;
+    const bool isAlone = isEngine || n->hasBlocks();
+    bool& open = isOpen[n->block()];
+    out.segments += isAlone || !open;
+    open = !isAlone;
   });
   return out;
 }

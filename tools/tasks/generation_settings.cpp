@@ -79,6 +79,16 @@ void checkGenerationOptions(const Options& options, const TextRequest& request) 
       if (!d.isMet && isSaid(name)) throw UsageError{fmt::format("{} {}", name, d.needs)};
 }
 
+void checkGenerationRanges(const TextRequest& request) {
+  Diagnostics found;
+  if (validateSampling(request.sampling, 0, found)) return;
+  std::string message = found.list()[0].message;
+  for (const TextSetting& s : textSettings())
+    if (const std::string name(s.name); message.starts_with(name + " is "))
+      throw UsageError{optionOf(s) + message.substr(name.size())};
+  throw UsageError{std::move(message)};
+}
+
 std::vector<TokenId> parseIds(std::string_view option, const std::string& text) {
   std::vector<TokenId> ids;
   for (std::string_view word : split(text, ',')) {

@@ -289,18 +289,20 @@ bool InputReader::one(const std::string& text) {
     given_[i] = std::move(*value);
     return true;
   }
-  // A file that is wrong is an input; a value that cannot be read is a fault of the command line.
-  if (diagnostics.list().size() > before && diagnostics.list()[before].kind == ErrorKind::Input &&
-      diagnostics.list()[before].path.empty()) {
-    const Diagnostic d = diagnostics.list()[before];
-    diagnostics.clear();
-    UsageError error{"--input " + wanted_[i].name + ": " + d.message};
-    for (const Diagnostic& note : d.notes) error.notes.push_back(note.message);
-    std::string hint = valueHint(written, d.message);
-    if (!hint.empty()) error.notes.assign(1, std::move(hint));
-    throw error;
-  }
+  blameCommandLine("--input " + wanted_[i].name, written, before, diagnostics);
   return false;
+}
+
+void blameCommandLine(const std::string& what, std::string_view written, size_t before, Diagnostics& diagnostics) {
+  if (diagnostics.list().size() <= before) return;
+  const Diagnostic d = diagnostics.list()[before];
+  if (d.kind != ErrorKind::Input || !d.path.empty()) return;
+  diagnostics.clear();
+  UsageError error{what + ": " + d.message};
+  for (const Diagnostic& note : d.notes) error.notes.push_back(note.message);
+  std::string hint = valueHint(written, d.message);
+  if (!hint.empty()) error.notes.assign(1, std::move(hint));
+  throw error;
 }
 
 }  // namespace tscompile

@@ -21,6 +21,10 @@ std::optional<std::string> randomText(TypePtr type, uint64_t seed);
 // file are relative to its folder. Nothing after a report.
 Result<std::vector<std::string>> givenInputs(const RunCommand& command, Session& session);
 
+// A file that is wrong is an input; a value that cannot be read, of which the first message since `before` tells, is a
+// fault of the command line: throws UsageError.
+void blameCommandLine(const std::string& what, std::string_view written, size_t before, Diagnostics& diagnostics);
+
 class InputReader {
  public:
   // `defaults`: of inputs that are left out.
