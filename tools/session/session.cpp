@@ -234,7 +234,13 @@ int Session::finish(int otherwise) {
     note(fmt::format("the memory limit is {} (--limit-mem)", sizeText(*common.memoryLimit)));
   notesUnlessFailed_.clear();
   notesUnlessSaid_.clear();
+  const bool hasFailed = std::ranges::any_of(diagnostics.list(), [](const Diagnostic& d) {
+    return d.severity == Severity::Error && d.kind == ErrorKind::Model && d.source;
+  });
   report();
+  if (hasFailed)
+    for (const std::string& text : notesIfModelFails_) note(text);
+  notesIfModelFails_.clear();
   return code;
 }
 

@@ -309,6 +309,28 @@ static std::vector<ExportedConstant> constantsIn(const std::vector<std::string>&
   return out;
 }
 
+// Indices, offsets and lengths that are 0 or 1 at random may be none that the model takes.
+static void noteRandomIntegers(std::span<const ValueInfo> inputs, const std::vector<std::string>& texts,
+                               const PartitionSpec& spec, Session& session) {
+  std::string names, first;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const ValueInfo& input = inputs[i];
+    const bool isGiven = std::ranges::any_of(texts, [&](const std::string& text) {
+      return text.starts_with(input.name + "=") || text.starts_with(std::to_string(i) + "=");
+    });
+    if (isGiven || !input.type->isTensor()) continue;
+    DType dtype = input.type->tensor().dtype;
+    for (const InputRange& r : spec.shapes)
+      if (r.name == input.name && r.dtype != DType::Undefined) dtype = r.dtype;
+    if (dtype == DType::Undefined || dtype == DType::Bool || !isIntegral(dtype, false)) continue;
+    if (first.empty()) first = input.name;
+    names += (names.empty() ? "%" : ", %") + input.name;
+  }
+  if (!first.empty())
+    session.noteIfModelFails(
+        fmt::format("the elements of {} are 0 and 1 at random; --input {}=@FILE.npy says others", names, first));
+}
+
 Result<std::vector<IValue>> readInputs(const Executable& given, const Options& options, bool makes, Session& session) {
   Result<std::vector<std::string>> texts = givenInputs(options.run, session);
   if (!texts) return Failed{};
@@ -333,6 +355,7 @@ Result<std::vector<IValue>> readInputs(const Executable& given, const Options& o
   if (entry) checkShapes(spec, *entry);
   if (given.module.engineInfo())
     for (InputRange& r : sizesOfEngines(given.module, options.run.method)) spec.shapes.push_back(std::move(r));
+  noteRandomIntegers(given.method.inputs(), *texts, spec, session);
   return reader.readOrMake(inputTexts(std::move(*texts), spec, given.method.inputs()), options.run.seed);
 }
 

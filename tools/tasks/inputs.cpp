@@ -256,7 +256,10 @@ size_t InputReader::onlyRequired(const std::string& text) const {
   if (const std::optional<size_t> only = onlyRequired()) return *only;
   throw UsageError{"--input takes NAME=VALUE, not '" + abbreviate(text, 80) + "'",
                    {"the graph takes " + join(wanted_, ", ", describeInput),
-                    "NAME may be a position as well, from 0 on: --input 0=" + abbreviate(text, 80)}};
+                    text.starts_with('@') && text.ends_with(".npz") && !wanted_.empty()
+                        ? "one input is one member of such a file: --input " + wanted_[0].name + "=" +
+                              abbreviate(text, 80) + "#" + wanted_[0].name
+                        : "NAME may be a position as well, from 0 on: --input 0=" + abbreviate(text, 80)}};
 }
 
 size_t InputReader::named(const std::string& name) const {

@@ -22,10 +22,12 @@ namespace {
 
 void checkBounds(const InputRange& range) {
   for (size_t d = 0; d < range.most.size(); ++d)
-    if (boundsOf(range, d).most == INT64_MAX)
-      throw UsageError{"--shape of " + range.name + " does not say how large " +
-                           SizeExpression::ofSize(range.most[d]).text() + " may be",
-                       {"another --shape does, such as N=1..8"}};
+    if (boundsOf(range, d).most == INT64_MAX) {
+      const std::string open = SizeExpression::ofSize(range.most[d]).text();
+      const bool isName = open.find_first_of("+-*/( ") == std::string::npos;
+      throw UsageError{"--shape of " + range.name + " does not say how large " + open + " may be",
+                       {"another --shape does, such as " + (isName ? open : "N") + "=1..8"}};
+    }
 }
 
 }  // namespace
