@@ -123,7 +123,8 @@ bool ProgramReader::readInput(Json spec) {
   if (s.key() == "user_input" || s.key() == "constant_input") {
     leaves_.push_back(s.key() == "user_input" ? s.find("arg") : Json());
     if (Json value = alternative(s.find("value")); value && s.key() == "constant_input")
-      constants_.push_back({std::string(textOf(s.find("name"))), std::string(value.range().text())});
+      constants_.push_back(
+          {std::string(textOf(s.find("name"))), value.key() == "as_none" ? "None" : std::string(value.range().text())});
     return true;
   }
   if (s.key() == "token") {  // of an order of effects, which a graph has anyhow

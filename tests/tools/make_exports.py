@@ -95,6 +95,12 @@ class Attention(nn.Module):
         return torch.log_softmax(nn.functional.max_pool2d(y.unsqueeze(0), 2).squeeze((0,)), -1)
 
 
+class Arguments(nn.Module):
+    def forward(self, x, n, y, mode="a", flag=True, k=None):
+        z = x * n + y if flag and mode == "a" else x
+        return z if k is None else z + k
+
+
 class Constants(nn.Module):
     def forward(self, x, n=2):
         return x[torch.tensor([1, 0])] + n, torch.full((2,), 1.5, dtype=torch.float64), None
@@ -353,6 +359,7 @@ SCENES = {
     "attention": scene(Attention, (torch.sin(3 * torch.arange(16.0)).reshape(1, 1, 4, 4),)),
     "attention_decomposed": scene(Attention, (torch.sin(3 * torch.arange(16.0)).reshape(1, 1, 4, 4),), decomposed=True),
     "constants": scene(Constants, (x22, 2)),
+    "arguments": scene(Arguments, (x22, 3, x22 + 1), {"mode": "a", "flag": True, "k": None}),
     "loops": scene(Loops, (x22, x22[0] / 4)),
     "loops_decomposed": scene(Loops, (x22, x22[0] / 4), decomposed=True),
     "mapped": scene(Mapped, (x43, x43[:3] / 2)),

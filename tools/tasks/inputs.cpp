@@ -271,10 +271,23 @@ size_t InputReader::named(const std::string& name) const {
   return inputOf(wanted_, name);
 }
 
+// Whether a text gives a constant its value: numbers and truths as JSON or Python has them, texts with quotes or
+// without.
+static bool saysConstant(std::string_view text, const ExportedConstant& constant) {
+  const size_t equal = text.find('=');
+  if (equal == std::string_view::npos || text.substr(0, equal) != constant.name) return false;
+  const std::string_view given = trim(text.substr(equal + 1)), value = constant.value;
+  if (given == value || (given == "True" && value == "true") || (given == "False" && value == "false")) return true;
+  return value.size() >= 2 && value.front() == '"' && given == value.substr(1, value.size() - 2);
+}
+
 bool InputReader::one(const std::string& text) {
   size_t equal = text.find('=');
   // A single input needs no name: "1x3x224x224:f32:randn(seed=0)" has '=' only behind a bracket.
   const bool isNamed = equal != std::string::npos && equal > 0 && text.find_first_of("(:@[{\"") > equal;
+  if (isNamed && findInput(wanted_, std::string_view(text).substr(0, equal)) == kNoInput &&
+      std::ranges::any_of(constants_, [&](const ExportedConstant& c) { return saysConstant(text, c); }))
+    return true;
   size_t i = isNamed ? named(text.substr(0, equal)) : onlyRequired(text);
   if (given_[i]) throw UsageError{"input %" + wanted_[i].name + " was given twice"};
   Diagnostics& diagnostics = session_.diagnostics;
