@@ -2,6 +2,7 @@
 
 #include "api/module_state.h"
 #include "ir/analysis/alias.h"
+#include "ir/graph/node_text.h"
 #include "ir/values/error.h"
 #include "partition/segment_graph.h"
 #include "partition/stitch.h"
@@ -122,13 +123,19 @@ bool asksForStrides(const Node* node, const OpRegistry& registry) {
   const Operator* op = node->hasBlocks() || node->subgraph() ? nullptr : registry.resolve(*node);
   return op && (op->has(Trait::ReadsStrides) || op->has(Trait::MindsStrides));
 }
-bool asksForStrides(const Graph& graph, const OpRegistry& registry) {
-  bool any = false;
+// The first that does, outside or inside of engines; null: none.
+const Node* strideAskerOf(const Graph& graph, const OpRegistry& registry) {
+  const Node* first = nullptr;
+  auto look = [&](const Node* n) {
+    if (!first && asksForStrides(n, registry)) first = n;
+  };
   forEachNode(graph, [&](const Node* n) {
-    any |= asksForStrides(n, registry) || (n->subgraph() && asksForStrides(*n->subgraph(), registry));
+    look(n);
+    if (n->subgraph() && !first) forEachNode(*n->subgraph(), look);
   });
-  return any;
+  return first;
 }
+bool asksForStrides(const Graph& graph, const OpRegistry& registry) { return strideAskerOf(graph, registry); }
 
 // Whether something is written that is a view, or a copy, by how tensors lie in memory.
 bool writesByOrder(const Graph& graph, const OpRegistry& registry) {
@@ -286,7 +293,9 @@ std::optional<EngineCut> cutIntoEngines(const Prepared& prepared, PartitionOptio
 }
 
 SegmentCompiler recuttingCompiler(EngineOptions options, const Graph& whole, const OpRegistry& registry) {
-  options.keepStrides = asksForStrides(whole, registry) || writesByOrder(whole, registry);
+  const Node* asker = strideAskerOf(whole, registry);
+  options.keepStrides = asker || writesByOrder(whole, registry);
+  if (asker) options.strideAsker = placeName(asker);
   return recutting(std::move(options), 0);
 }
 

@@ -11,6 +11,8 @@
 namespace tscompile {
 namespace {
 
+Symbol decodeKind() { return Symbol::of("tscompile::decode"); }
+
 constexpr int64_t kLeastElements = 1024;  // of less, a node more costs what is saved
 
 // Which dimension of a weight has the columns of the product. Behind the last one where it is counted from the end.
@@ -110,8 +112,7 @@ class WeightEncoder {
     Value* old = constant->output();
     Value* values = b.constant(IValue(encoded->values));
     Value* scales = encoded->scales.defined() ? b.constant(IValue(encoded->scales)) : b.constant(IValue());
-    Value* made =
-        b.call(Symbol::of("tscompile::decode"), {values, scales, b.constant(IValue(int64_t{axis}))}, old->type());
+    Value* made = b.call(decodeKind(), {values, scales, b.constant(IValue(int64_t{axis}))}, old->type());
     old->replaceAllUsesWith(made);
     constant->destroy();
   }
@@ -123,6 +124,8 @@ class WeightEncoder {
 };
 
 }  // namespace
+
+bool isStoredWeight(const Node* node) { return node->kind() == decodeKind(); }
 
 void storeWeights(Graph& stitched, DType precision, const OpRegistry& registry) {
   if (precision != DType::Float32) WeightEncoder(stitched, precision, registry).run();

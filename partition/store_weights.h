@@ -11,4 +11,7 @@ namespace tscompile {
 // `tscompile::decode`, which layers read while they pack. Nothing for Float32.
 void storeWeights(Graph& stitched, DType precision, const OpRegistry& registry);
 
+// Whether a node is no work of the model, but a weight that is stored so.
+bool isStoredWeight(const Node* node);
+
 }  // namespace tscompile

@@ -19,7 +19,8 @@ const Graph& Engine::graph() const { return traced_->graph(); }
 
 std::shared_ptr<Engine> Engine::make(const Graph& graph, const OpRegistry& registry, const ProgramSources& sources,
                                      const EngineOptions& options, std::optional<Refusal>& refusal) {
-  std::optional<TracedGraph> traced = TracedGraph::make(graph, registry, sources, refusal, options.keepStrides);
+  std::optional<TracedGraph> traced =
+      TracedGraph::make(graph, registry, sources, refusal, options.keepStrides, options.strideAsker);
   if (!traced) return nullptr;
   std::shared_ptr<Engine> engine(new Engine);
   engine->traced_ = std::make_unique<TracedGraph>(std::move(*traced));

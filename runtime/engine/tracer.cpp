@@ -135,9 +135,10 @@ class TracedGraphMaker {
 
 std::optional<TracedGraph> TracedGraph::make(const Graph& graph, const OpRegistry& registry,
                                              const ProgramSources& sources, std::optional<Refusal>& refusal,
-                                             bool keepStrides) {
+                                             bool keepStrides, const std::string& strideAsker) {
   TracedGraph t;
   t.keepStrides_ = keepStrides;
+  t.strideAsker_ = strideAsker;
   t.graph_ = &graph;
   t.registry_ = &registry;
   t.structures_ = std::make_shared<StructureRunner>(registry);
@@ -669,13 +670,12 @@ class Tracer : private OperatorTracer {
     return result;
   }
 
-  static constexpr std::string_view kAskedOutside = "a node outside";
   // A result, as somebody outside asks how it lies.
   IValue laidForOutside(const IValue& v) {
     if (!traced_.keepStrides_) return v;
     std::optional<IValue> interpreted = strides_->of(v);
-    if (!interpreted) refuseStrides(kAskedOutside);
-    return laidAs(kAskedOutside, v.toTensor(), interpreted->toTensor());
+    if (!interpreted) refuseStrides(traced_.strideAsker_);
+    return laidAs(traced_.strideAsker_, v.toTensor(), interpreted->toTensor());
   }
 
   // What a run gives out is its own: tensors that were computed while the network was made are copied.
@@ -692,7 +692,7 @@ class Tracer : private OperatorTracer {
     if (!v.isTensor() || !v.tensorImpl()) return tensors_.valueOf(v);
     const bool isConstant = !v.tensorImpl()->storage()->isSymbolic();
     IValue made = isConstant ? copyOf(v) : laidForOutside(v);
-    if (isConstant && traced_.keepStrides_) made = laidAs(kAskedOutside, made.toTensor(), v.toTensor());
+    if (isConstant && traced_.keepStrides_) made = laidAs(traced_.strideAsker_, made.toTensor(), v.toTensor());
     NetValue out;
     out.kind = NetValue::Kind::Tensor;
     out.tensor = isQuantizedTensor(made) ? packOutput(tensors_, made.toTensor()) : tensors_.idOf(made.toTensor());

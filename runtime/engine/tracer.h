@@ -24,9 +24,10 @@ namespace tscompile {
 class TracedGraph {
  public:
   // Nothing, and the reason with its node, if some node can be in no engine.
-  // keepStrides: results of networks lie as the interpreter's would.
+  // keepStrides: results of networks lie as the interpreter's would, for strideAsker.
   static std::optional<TracedGraph> make(const Graph& graph, const OpRegistry& registry, const ProgramSources& sources,
-                                         std::optional<Refusal>& refusal, bool keepStrides = false);
+                                         std::optional<Refusal>& refusal, bool keepStrides = false,
+                                         const std::string& strideAsker = {});
 
   // The network for inputs like these; only dtypes, sizes and strides of tensors are looked at. Throws Refusal, or
   // ExecutionError where the run would fail too. `native`: converters are asked for layers; else kernels do it all.
@@ -61,6 +62,7 @@ class TracedGraph {
   bool hasWrites_ = false;
   bool asksForStrides_ = false;  // some operator asks how its arguments lie
   bool keepStrides_ = false;
+  std::string strideAsker_;
   std::vector<bool> numbers_;  // by input
   std::shared_ptr<const StructureRunner> structures_;
   // Tensors and packed weights that nodes make of constants, by slot: the first tracing makes them, so that all plans

@@ -10,6 +10,8 @@
 #include "ir/graph/graph.h"
 #include "ir/graph/module.h"
 #include "ir/support/json_fields.h"
+#include "partition/partition.h"
+#include "partition/store_weights.h"
 #include "tools/reports/graph_summary.h"
 #include "tools/reports/remedy_words.h"
 
@@ -22,15 +24,18 @@
 
 namespace tscompile {
 
-// Nodes that are not constants.
+// Nodes that are neither constants nor weights, counted as `compile` tells them.
 inline size_t workNodes(const Graph& graph) {
   size_t count = 0;
-  forEachNode(graph, [&](const Node* n) { count += n->kind() != sym::Constant; });
+  forEachNode(graph, [&](const Node* n) { count += n->kind() != sym::Constant && !isStoredWeight(n); });
   return count;
 }
 inline size_t fallbackNodes(const Graph& graph) {
+  const WrappingNodes wrapping(graph);
+  const GivenNodes given(graph);
   size_t count = 0;
-  forEachNode(graph, [&](const Node* n) { count += n->kind() != sym::Constant && n->kind() != sym::Engine; });
+  forEachNode(graph,
+              [&](const Node* n) { count += !given.contains(n) && !wrapping.contains(n) && n->kind() != sym::Engine; });
   return count;
 }
 inline std::vector<const Node*> enginesOf(const Graph& graph) {

@@ -18,6 +18,7 @@
 #include "ir/support/text.h"
 #include "ir/values/literal.h"
 #include "partition/root_causes.h"
+#include "partition/store_weights.h"
 #include "passes/lowering/bound_inputs.h"
 #include "runtime/engine/support.h"
 #include "tools/tasks/inputs.h"
@@ -137,7 +138,7 @@ namespace {
 
 size_t workNodes(const Graph& graph) {
   size_t count = 0;
-  forEachNode(graph, [&](const Node* n) { count += n->kind() != sym::Constant; });
+  forEachNode(graph, [&](const Node* n) { count += n->kind() != sym::Constant && !isStoredWeight(n); });
   return count;
 }
 

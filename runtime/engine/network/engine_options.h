@@ -4,6 +4,7 @@
 #include "ir/values/dtype.h"
 
 #include <memory>
+#include <string>
 
 namespace tscompile {
 
@@ -13,6 +14,7 @@ struct EngineOptions {
   bool optimize = true;      // fuse layers and choose layouts; else each node is a layer
   bool trial = false;        // with the layers of `optimize`, but not optimised: to see whether a plan can be made
   bool keepStrides = false;  // results lie as the interpreter's would: something outside asks how
+  std::string strideAsker = "a node outside";  // which that is, for messages
   // How the constant weights of products (matrix products, convolutions) are stored where `optimize` is set: Float32;
   // Float16 (relative error up to 2^-11), BFloat16 (2^-9), both rounded to the nearest; or Int8, with one scale for
   // each output column or channel: its largest magnitude / 127. Computation is in float32 all the same, but for
