@@ -39,7 +39,7 @@ check "$work/run_lenet"
 
 printf '%s\n' '== samples as they are installed'
 documents=$(dirname "$(find "$work/moved" -path '*samples/compiling')")
-for name in compiling rewriting; do
+for name in compiling rewriting plugin; do
   cmake -S "$documents/$name" -B "$work/$name" -G Ninja -DCMAKE_PREFIX_PATH="$work/moved" >"$work/configure.log"
   cmake --build "$work/$name"
   ctest --test-dir "$work/$name" --output-on-failure
