@@ -7,7 +7,9 @@
 #include "runtime/reference/loops/arithmetic.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/loops/scalars.h"
+#include "runtime/reference/views.h"
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <numbers>
@@ -183,23 +185,36 @@ void klDivKernel(KernelCall& call) {
 // ---- binary cross entropy ----
 
 // Arguments: self, target, weight?, (pos_weight?,) reduction. The optional ones may make nothing larger.
-void requireFits(const InferCall& call, size_t i, DimSpan sizes) {
-  if (call.isNone(i)) return;
-  TensorInfo t = call.tensor(i);
-  if (!t.hasRank) return;
+void requireFits(const InferCall& call, size_t i, DimSpan given, DimSpan sizes) {
   Dims all(sizes);
-  bool fits = broadcastInto(all, t.sizes) && all.size() == sizes.size();
+  bool fits = broadcastInto(all, given) && all.size() == sizes.size();
   for (size_t d = 0; fits && d < all.size(); ++d)
     fits = !isKnownSize(sizes[d]) || all[d] == sizes[d] || !isKnownSize(all[d]);
-  call.require(fits, "the sizes {} cannot be broadcast to those of the loss, {}", dimsText(t.sizes), dimsText(sizes));
+  call.require(fits, "the sizes {} cannot be broadcast to those of the loss, {}", dimsText(call.tensor(i).sizes),
+               dimsText(sizes));
+}
+void requireFits(const InferCall& call, size_t i, DimSpan sizes) {
+  if (!call.isNone(i) && call.tensor(i).hasRank) requireFits(call, i, call.tensor(i).sizes, sizes);
+}
+
+Dims withoutOnes(DimSpan sizes) {
+  Dims others;
+  for (int64_t size : sizes)
+    if (size != 1) others.push_back(size);
+  return others;
 }
 
 void inferBce(InferCall& call) {
   TensorInfo x = call.tensor(0), target = call.tensor(1);
   call.require(x.dtype == target.dtype || x.dtype == DType::Undefined || target.dtype == DType::Undefined,
                "the target must be {} as the input is, not {}", pythonName(x.dtype), pythonName(target.dtype));
-  if (x.hasRank)
-    for (size_t i : {1, 2}) requireFits(call, i, x.sizes);
+  if (x.hasRank) {
+    // Input and target lose their sizes of 1 before they are broadcast: a target of 2x1 is a row beside 2x2.
+    const bool isKnown =
+        target.hasRank && std::ranges::all_of(x.sizes, isKnownSize) && std::ranges::all_of(target.sizes, isKnownSize);
+    if (isKnown) requireFits(call, 1, withoutOnes(target.sizes), withoutOnes(x.sizes));
+    requireFits(call, 2, x.sizes);
+  }
   resultLossOf(call, x.dtype, lossReduction(call, 3), x.hasRank ? 1 : 2);
 }
 
@@ -219,7 +234,7 @@ void bceKernel(KernelCall& call) {
         outside |= !(p >= 0 && p <= 1);
         return (y - T(1)) * std::max(std::log1p(-p), T(-100)) - y * std::max(std::log(p), T(-100));
       },
-      losses, x, target);
+      squeezed(losses), squeezed(x), squeezed(target));
   call.require(!outside, "all elements of input should be between 0 and 1");
   setWeighted(call, losses, 2, 3);
 }
