@@ -37,6 +37,7 @@ class StateSearch {
     forEachNode(graph, [&](const Node* n) {
       orders_.emplace(n, orders_.size());
       if (isOrWrites(n->kind(), kScatter) && n->inputCount() > 2) scatters_.push_back(n);
+      if (n->kind() == sym::RaiseException) raises_.push_back(n);
     });
     std::erase_if(returned_, [&](const ReturnedTensor& r) { return r.value == logitsOf(graph); });
   }
@@ -110,7 +111,22 @@ class StateSearch {
       if (const size_t order = orders_.at(c.node); order < first.order) first = {order, c.node};
     for (const Node* n : scatters_)
       if (const size_t order = orders_.at(n); order < first.order && isPartial(n, shapes)) first = {order, n};
-    return first;
+    if (first.node) return first;
+    // What a model says of sizes itself comes after what its nodes say, which tells more.
+    const auto raise = std::ranges::find_if(raises_, [&](const Node* n) { return isReached(n, shapes); });
+    return raise == raises_.end() ? first : Attempt{orders_.size(), *raise};
+  }
+
+  // Whether all conditions around a node are known, and lead there.
+  static bool isReached(const Node* n, const ShapePropagation& shapes) {
+    for (const Block* block = n->block(); block->owner(); block = block->parent()) {
+      const Node* around = block->owner();
+      if (around->kind() != sym::If) return false;
+      const SymbolicValue* condition = shapes.find(around->input(0));
+      if (!condition || !condition->constant || !condition->constant->isBool()) return false;
+      if (around->block(condition->constant->toBool() ? 0 : 1) != block) return false;
+    }
+    return true;
   }
 
   // scatter(state, dim, at, ..) fits states that are wider than what is put there. Those that are looked for are as
@@ -407,11 +423,33 @@ class StateSearch {
   std::vector<GivenState> states_;
   std::vector<ReturnedTensor> returned_;
   std::unordered_map<const Node*, size_t> orders_;
-  std::vector<const Node*> scatters_;
+  std::vector<const Node*> scatters_, raises_;
   std::set<int64_t> open_;  // primes that are still to be sizes
   size_t propagations_ = 0;
   bool isRefused_ = false;
 };
+
+// Of an optional that branches give: none of them gives None.
+bool isGiven(const Value* v) {
+  if (!v->type()->is(TypeKind::Optional)) return !v->type()->is(TypeKind::None);
+  const Node* n = v->node();
+  if (!n) return false;
+  if (n->kind() != sym::If) return n->kind() == sym::Uninitialized;
+  const auto at = static_cast<size_t>(std::ranges::find(n->outputs(), v) - n->outputs().begin());
+  return std::ranges::all_of(n->blocks(), [&](const Block* b) { return isGiven(b->result(at)); });
+}
+
+// What `hidden is None` says of a state.
+std::optional<SymbolicValue> isNone(const Value* v) {
+  static const Symbol kIs = Symbol::of("aten::__is__"), kIsNot = Symbol::of("aten::__isnot__");
+  const Node* n = v->node();
+  if (!n || (n->kind() != kIs && n->kind() != kIsNot) || !n->input(1)->type()->is(TypeKind::None) ||
+      !isGiven(n->input(0)))
+    return std::nullopt;
+  SymbolicValue known = symbolicOf(types().boolean);
+  known.constant = IValue(n->kind() == kIsNot);
+  return known;
+}
 
 }  // namespace
 
@@ -444,6 +482,7 @@ ShapeOptions withStates(const Graph& graph, const ShapeOptions& others, const st
     }
   all.known = [elements = std::move(elements), rest = others.known](const Value* v) -> std::optional<SymbolicValue> {
     if (auto found = elements.find(v); found != elements.end()) return found->second;
+    if (std::optional<SymbolicValue> none = isNone(v)) return none;
     return rest ? rest(v) : std::nullopt;
   };
   return all;

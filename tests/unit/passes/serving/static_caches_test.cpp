@@ -5,6 +5,7 @@
 #include "ir/graph/printer.h"
 #include "ir/support/diagnostic_printer.h"
 #include "passes/serving/forms/example_sizes.h"
+#include "passes/serving/forms/state_sizes.h"
 #include "passes/serving/one_token.h"
 #include "passes/serving/several_texts.h"
 #include "runtime/registry.h"
@@ -167,6 +168,45 @@ TEST(ExampleSizes, AreThoseThatTheGraphRunsWith) {
   EXPECT_NE(one.find("%ids : Long(4, *),\n      %pos : Long(*)"), std::string::npos) << one;
   one = sized([](const Dims& ids, const Dims& at) { return ids[0] == 1 && at == Dims{ids[1]}; });
   EXPECT_NE(one.find("%ids : Tensor,\n      %pos : Long(*)"), std::string::npos) << one;
+}
+
+TEST(StateSizes, AreNoneForWhichTheGraphRaises) {
+  const std::unique_ptr<Graph> g = graphOfCaches(R"(graph(%x : Tensor, %h : Tensor):
+  %none : NoneType = prim::Constant()
+  %1 : int = prim::Constant[value=1]()
+  %3 : int = prim::Constant[value=3]()
+  %10 : int = prim::Constant[value=10]()
+  %message : str = prim::Constant[value="three dimensions"]()
+  %unset : Tensor? = prim::Uninitialized()
+  %rank : int = aten::dim(%h)
+  %isOther : bool = aten::ne(%rank, %3)
+  %given : Tensor? = prim::If(%isOther)
+    block0():
+       = prim::RaiseException(%message)
+      -> (%unset)
+    block1():
+      -> (%h)
+  %isNone : bool = aten::__is__(%given, %none)
+  %state : Tensor = prim::If(%isNone)
+    block0():
+      %zeros : Tensor = aten::zeros_like(%x, %none, %none, %none, %none, %none)
+      -> (%zeros)
+    block1():
+      %cast : Tensor = prim::unchecked_cast(%given)
+      -> (%cast)
+  %y : Tensor = aten::add(%x, %state, %1)
+  %last : Tensor = aten::narrow(%y, %1, %10, %1)
+  return (%y, %last)
+)");
+  ASSERT_TRUE(g);
+  constexpr int64_t kTokens = 11;
+  ShapeOptions known;
+  known.inputs.resize(2);
+  known.inputs[0] = symbolicTensor(DType::Float32, Dims{1, kTokens, 4});
+  const auto found = findStateSizes(*g, allOps(), known, kTokens, {64}, {GivenState{{g->inputs()[1]}}},
+                                    [](const std::vector<GivenState>&) { return true; });
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->front().sizes, (Dims{1, 1, 4}));
 }
 
 }  // namespace
