@@ -59,13 +59,13 @@ LD_LIBRARY_PATH=$library "$source/samples/c/compare.sh" "$work/run_model"
 if nm -D --defined-only "$library/libtscompile_c.so.1" | grep -v ' tscompile_\| TSCOMPILE_C_[0-9]*$'; then exit 1; fi
 
 printf '%s\n' '== a plugin'
-mkdir "$work/plugin"
-awk '/^```cmake$/ { take = 1; next } /^```$/ { take = 0 } take' "$source/docs/plugins.md" >"$work/plugin/CMakeLists.txt"
-cp "$source/samples/plugin/squared_relu.cpp" "$work/plugin"
-cmake -S "$work/plugin" -B "$work/plugin/build" -G Ninja -DCMAKE_PREFIX_PATH="$work/moved" \
+mkdir "$work/own_plugin"
+awk '/^```cmake$/ { take = 1; next } /^```$/ { take = 0 } take' "$source/docs/plugins.md" >"$work/own_plugin/CMakeLists.txt"
+cp "$source/samples/plugin/squared_relu.cpp" "$work/own_plugin"
+cmake -S "$work/own_plugin" -B "$work/own_plugin/build" -G Ninja -DCMAKE_PREFIX_PATH="$work/moved" \
   -DCMAKE_DISABLE_FIND_PACKAGE_fmt=1 -DCMAKE_DISABLE_FIND_PACKAGE_ZLIB=1 >"$work/configure.log" 2>&1
-cmake --build "$work/plugin/build"
-"$work/moved/bin/tscompile" plugins check "$work/plugin/build/squared_relu.so"
+cmake --build "$work/own_plugin/build"
+"$work/moved/bin/tscompile" plugins check "$work/own_plugin/build/squared_relu.so"
 
 printf '%s\n' '== headers'
 flags=$(PKG_CONFIG_PATH=$pc pkg-config --cflags tscompile)
