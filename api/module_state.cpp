@@ -113,19 +113,16 @@ void bindDump(ModuleState& state) {
     object->shared = true;
     state.objects.push_back(std::move(object));
   }
-  // Paths of attributes by module, breadth first: children come after their parents.
-  std::vector<std::string> prefix(modules.size());
+  const std::vector<std::string> paths = modulePaths(*state.text.module);
   for (size_t i = 0; i < modules.size(); ++i) {
     const DumpedModule& m = modules[i];
     size_t child = 0;
     for (const ModuleAttribute& a : m.attributes) {
       if (a.isParameter) continue;  // listed again among the attributes
-      std::string path = prefix[i] + a.name;
+      std::string path = paths[i].empty() ? a.name : paths[i] + "." + a.name;
       Symbol name = Symbol::of(a.name);
       if (isObject(a) && child < m.children.size()) {
-        size_t index = m.children[child++];
-        prefix[index] = path + ".";
-        state.objects[i]->set(name, IValue(state.objects[index]));
+        state.objects[i]->set(name, IValue(state.objects[m.children[child++]]));
       } else if (const Tensor* t = state.weights.find(path)) {
         state.objects[i]->set(name, *t);
       } else {

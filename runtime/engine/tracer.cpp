@@ -318,7 +318,8 @@ class Tracer : private OperatorTracer {
       std::optional<IValue> interpreted = strides_->of(*argument);
       if (!interpreted) refuseStrides(c.op.fullName());
       if (c.op.has(Trait::MindsStrides) && interpreted->isTensor() && NetworkTensors::isSymbolic(*interpreted))
-        interpreted = laidAs(c.op.fullName(), argument->toTensor(), interpreted->toTensor());
+        interpreted = laidAs(c.op.fullName(), argument->toTensor(), interpreted->toTensor(),
+                             c.op.fullName().starts_with("aten::as_strided"));
       argument = &laid_.emplace_back(std::move(*interpreted));
     }
   }
@@ -334,12 +335,11 @@ class Tracer : private OperatorTracer {
         c.arguments[i] = &kAnyNumber;
     strides_->note(c.op, c.arguments, results);
   }
-  // The elements of a tensor with the strides of another one.
-  IValue laidAs(std::string_view asking, const Tensor& t, const Tensor& like) {
+  // The elements of a tensor with the strides of another one. readsBesideIt: also what lies around it in memory.
+  IValue laidAs(std::string_view asking, const Tensor& t, const Tensor& like, bool readsBesideIt = false) {
     if (placeAlike(t.sizes(), t.strides(), like.strides()))
       return t.withGeometry(t.sizes(), like.strides(), t.offset());
     std::optional<Dims> order = denseOrder(like.sizes(), like.strides());
-    const bool readsBesideIt = asking.starts_with("aten::as_strided");
     if (!order || readsBesideIt) refuseStrides(asking);
     const IValue arguments[] = {t.permuted(*order), IValue(int64_t{0})};
     Tensor copy = trace(*traced_.registry_->find(kClone), arguments).toTensor();

@@ -58,11 +58,11 @@ class Session {
   // Says something that is not an error, unless that is not wanted.
   void note(const std::string& text);
   // The same at the end, if there was no error: of one it would not be the cause.
-  // Told behind the error if a node of the model fails.
-  void noteIfModelFails(std::string text) { notesIfModelFails_.push_back(std::move(text)); }
   void noteUnlessFailed(std::string text) { notesUnlessFailed_.push_back(std::move(text)); }
   // The same at the end, unless an error says it.
   void noteUnlessSaid(std::string text) { notesUnlessSaid_.push_back(std::move(text)); }
+  // The same behind the error if a node of the model fails.
+  void noteIfModelFails(std::string text) { notesIfModelFails_.push_back(std::move(text)); }
   // Reports that a text was longer than may be printed.
   void failAtPrintLimit();
   void noteUnusedWeights(const std::vector<std::string>& names);

@@ -67,29 +67,6 @@ void emptyKernel(KernelCall& call) {
   setUninitialized(call, t.withGeometry(spec.sizes, formatStrides(spec.sizes, format), 0));
 }
 
-// ---- converters, of what only a run knows the elements of but not the sizes ----
-
-void fillOf(ConvertCall& call, const IValue& value) {
-  if (NetworkTensors::isSymbolic(value)) return convertToKernel(call, "the value is no constant");
-  const Tensor element = Tensor::empty(call.spec().dtype, Dims{1});
-  fillTensor(element, value);
-  addFill(call, element);
-}
-// `value`, as a tensor whose elements lie as the format in argument kFormat says.
-template <size_t kFormat>
-void fillLike(ConvertCall& call, const IValue& value) {
-  const MemoryFormat format = formatArgument(call, kFormat, MemoryFormat::Preserve);
-  if (format != MemoryFormat::Preserve && format != MemoryFormat::Contiguous)
-    return convertToKernel(call, "its elements lie in another order");
-  fillOf(call, value);
-}
-void convertZerosLike(ConvertCall& call) { fillLike<5>(call, false); }
-void convertOnesLike(ConvertCall& call) { fillLike<5>(call, true); }
-void convertFullLike(ConvertCall& call) { fillLike<6>(call, call.argument(1)); }
-void convertNewZeros(ConvertCall& call) { fillOf(call, false); }
-void convertNewOnes(ConvertCall& call) { fillOf(call, true); }
-void convertNewFull(ConvertCall& call) { fillOf(call, call.argument(2)); }
-
 void newEmptyKernel(KernelCall& call) { setUninitialized(call, call.out()); }
 
 // Memory that holds the elements with the strides of argument kStrides, whatever these are.
@@ -113,6 +90,29 @@ void emptyStridedKernel(KernelCall& call) {
   size_t bytes = isEmpty ? 0 : (static_cast<size_t>(last) + 1) * item;
   setUninitialized(call, Tensor::view(spec.dtype, Storage::allocate(bytes), spec.sizes, strides, 0));
 }
+
+// ---- converters, of what only a run knows the elements of but not the sizes ----
+
+void fillOf(ConvertCall& call, const IValue& value) {
+  if (NetworkTensors::isSymbolic(value)) return convertToKernel(call, "the value is no constant");
+  const Tensor element = Tensor::empty(call.spec().dtype, Dims{1});
+  fillTensor(element, value);
+  addFill(call, element);
+}
+// `value`, as a tensor whose elements lie as the format in argument kFormat says.
+template <size_t kFormat>
+void fillLike(ConvertCall& call, const IValue& value) {
+  const MemoryFormat format = formatArgument(call, kFormat, MemoryFormat::Preserve);
+  if (format != MemoryFormat::Preserve && format != MemoryFormat::Contiguous)
+    return convertToKernel(call, "its elements lie in another order");
+  fillOf(call, value);
+}
+void convertZerosLike(ConvertCall& call) { fillLike<5>(call, false); }
+void convertOnesLike(ConvertCall& call) { fillLike<5>(call, true); }
+void convertFullLike(ConvertCall& call) { fillLike<6>(call, call.argument(1)); }
+void convertNewZeros(ConvertCall& call) { fillOf(call, false); }
+void convertNewOnes(ConvertCall& call) { fillOf(call, true); }
+void convertNewFull(ConvertCall& call) { fillOf(call, call.argument(2)); }
 
 }  // namespace
 

@@ -91,6 +91,24 @@ TEST(WritePartLayer, SumsByNumbersBeginWhereZerosAreMade) {
   }
 }
 
+TEST(WritePartLayer, ScattersBeginWhereZerosAreMade) {
+  Tensor numbers = Tensor::empty(DType::Int64, Dims{400, 200});
+  for (int64_t i = 0; i < numbers.numel(); ++i) numbers.data<int64_t>()[i] = i * 7919 % 400;
+  const std::vector<IValue> inputs{randn({400, 200}, 1), numbers, randn({400, 200}, 2)};
+  auto scattered = [](const char* result) {
+    return EngineCase(
+        graphWithConstants("%x : Tensor, %i : Tensor, %y : Tensor",
+                           "  %a : Tensor = aten::zeros_like(%x, %none, %none, %none, %none, %none)\n"
+                           "  %z : Tensor = aten::scatter_add(%a, %zero, %i, %y)\n  %u : Tensor = aten::mul(%z, %x)\n",
+                           result));
+  };
+  EngineCase c = scattered("%u");
+  c.expectClose(inputs, 0);
+  EXPECT_LE(c.plan(inputs)->memory().peakBytes(), 401u * 200 * 4 + 8192) << "the sum is all that is between layers";
+  // Zeros that are returned stay zeros.
+  scattered("%u, %a").expectClose(inputs, 0);
+}
+
 // Both lie in the memory of what joins them, at different places.
 TEST(WritePartLayer, WhatWasThereMayBeJoinedWithIt) {
   EngineCase c(graphWithConstants("%x : Tensor, %y : Tensor",
