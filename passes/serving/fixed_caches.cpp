@@ -31,7 +31,7 @@ class NewTokens {
   Result<int64_t> run() {
     if (!small_[0].fits() || !small_[1].fits()) return int64_t{0};  // told where attention is looked for
     for (Node* n : c_.graph.block()->nodes()) {
-      if (isWholeWrite(n) || takeWrite(n) || !readsPlaces(n) || visit(n)) continue;
+      if (isWholeWrite(n) || isWriteOfTexts(n) || takeWrite(n) || !readsPlaces(n) || visit(n)) continue;
       c_.diagnostics.error(n->range, fmt::format("places of a cache of a fixed length are read here{}",
                                                  why_.empty() ? ", which is not known" : ": " + why_));
       return Failed{};
@@ -62,6 +62,31 @@ class NewTokens {
     return true;
   }
 
+  // One that writes the texts of a call into a tensor that has room for more, of which these alone are read.
+  bool isWriteOfTexts(Node* n) {
+    const size_t* places = n->kind() == kSliceScatter ? dimOf(n->input(1)) : nullptr;
+    if (!places || dimOf(n->input(0)) || !quietNode(n->output(), c_)) return false;
+    const std::optional<size_t> dim = namedDim(n->input(2), rank(n->output()));
+    if (!dim || dim == *places || !isFromFirst(n->input(3)) || c_.facts.integer(n->input(5)) != 1) return false;
+    auto isReadSo = [&](const Use& u) {
+      const Node* r = u.user;
+      return r->kind() == aten::slice && u.index() == 0 && namedDim(r->input(1), rank(n->output())) == dim &&
+             isFromFirst(r->input(2)) && c_.facts.integer(r->input(4)) == 1 && isAsLong(r->output(), n->input(1), *dim);
+    };
+    for (const Use& u : n->output()->uses())
+      if (!isReadSo(u)) return fail("more texts than a call has");
+    put(n->output(), *places);
+    edits_.emplace_back([n] { n->output()->replaceAllUsesWith(n->input(1)); });
+    return true;
+  }
+  bool isAsLong(const Value* a, const Value* b, size_t dim) const {
+    return std::ranges::all_of(small_, [&](const SmallInstance& s) {
+      const std::optional<Dims> one = s.sizes(a), other = s.sizes(b);
+      return one && other && dim < one->size() && dim < other->size() && (*one)[dim] == (*other)[dim];
+    });
+  }
+  bool isFromFirst(const Value* begin) const { return GraphFacts::isNone(begin) || isNumber(begin, 0); }
+
   // A tensor that holds what is written at places 0, 1, .. of one of its dimensions, one for each token.
   bool takeWrite(Node* n) {
     const Symbol k = n->kind();
@@ -86,8 +111,7 @@ class NewTokens {
       if (!countTokens(n->input(2))) return false;
     } else {
       dim = c_.facts.integer(n->input(2)), fresh = n->input(1);
-      const bool fromFirst = GraphFacts::isNone(n->input(3)) || isNumber(n->input(3), 0);
-      if (!fromFirst || c_.facts.integer(n->input(5)) != 1) return false;
+      if (!isFromFirst(n->input(3)) || c_.facts.integer(n->input(5)) != 1) return false;
     }
     if (!dim) return false;
     const auto d = static_cast<size_t>(*dim < 0 ? *dim + static_cast<int64_t>(all->size()) : *dim);
@@ -223,8 +247,7 @@ class NewTokens {
   bool visitSlice(Node* n, size_t dim) {
     std::optional<size_t> d = namedDim(n->input(1), rank(n->input(0)));
     if (d && *d != dim) return hand(n, dim);
-    const bool fromFirst = GraphFacts::isNone(n->input(2)) || isNumber(n->input(2), 0);
-    if (!d || !fromFirst || c_.facts.integer(n->input(4)) != 1) return false;
+    if (!d || !isFromFirst(n->input(2)) || c_.facts.integer(n->input(4)) != 1) return false;
     auto sizeIn = [&](const SmallInstance& s) { return (*s.sizes(n->output()))[dim]; };
     const bool isAll =
         sizeIn(small_[0]) == sizeIn(small_[1]) && sizeIn(small_[0]) == (*small_[0].sizes(n->input(0)))[dim];

@@ -130,6 +130,23 @@ class Texts(Buffers):
         self.register_buffer("values", torch.zeros(2, 2, LONGEST, 4))
 
 
+class Rooms(Decoder):
+    """Has room for more texts than a call has, and is given the place of the first token."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("keys", torch.zeros(4, LONGEST, 2, 4))
+        self.register_buffer("values", torch.zeros(4, LONGEST, 2, 4))
+
+    def forward(self, ids: Tensor, start_pos: int) -> Tensor:
+        texts, end = ids.size(0), start_pos + ids.size(1)
+        x, q, k, v = self.heads(ids, torch.arange(start_pos, end))
+        self.keys[:texts, start_pos:end] = k.transpose(1, 2)
+        self.values[:texts, start_pos:end] = v.transpose(1, 2)
+        k, v = self.keys[:texts, :end].transpose(1, 2), self.values[:texts, :end].transpose(1, 2)
+        return self.logits(x, q, k, v, self.seen[start_pos:end, :end])
+
+
 class Put(Buffers):
     """Its trace has the sizes of its example where it puts tokens."""
 
@@ -300,6 +317,7 @@ def main():
     one, three, caches = torch.tensor([[5]]), torch.tensor([[5, 9, 2]]), [torch.zeros(1, 2, LONGEST, 4) for _ in "kv"]
     with torch.no_grad():
         torch.jit.save(torch.jit.script(made(Buffers)), os.path.join(folder, "static_buffers.pt"))
+        torch.jit.save(torch.jit.script(made(Rooms)), os.path.join(folder, "static_rooms.pt"))
         tokens = Dim("tokens", max=LONGEST - 1)
         export("static_buffers.pt2", made(Buffers), (three, torch.arange(3)), ({1: tokens}, {0: tokens}))
         export("static_one.pt2", made(Counting), (one,))
