@@ -21,47 +21,81 @@ HWY_BEFORE_NAMESPACE();
 namespace tscompile {
 namespace HWY_NAMESPACE {
 
-// 16 x 16 floats at a time go through a buffer that stays in registers or the first level of cache.
-void blockPlane(const float* plain, int64_t channels, int64_t area, int64_t begin, int64_t end, float* blocked) {
-  for (int64_t at = begin; at < end; ++at) {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Run = hn::CappedTag<float, 16>;
+using RunVector = hn::Vec<Run>;
+inline constexpr int64_t kRun = hn::MaxLanes(Run()), kFour = 4;
+
+// Rows of 4 x 4 floats, side by side in blocks of vectors, become columns.
+HWY_INLINE void transposeFours(RunVector (&v)[kFour]) {
+  const Run d;
+  const RunVector evenLow = hn::InterleaveLower(d, v[0], v[2]), oddLow = hn::InterleaveLower(d, v[1], v[3]);
+  const RunVector evenHigh = hn::InterleaveUpper(d, v[0], v[2]), oddHigh = hn::InterleaveUpper(d, v[1], v[3]);
+  v[0] = hn::InterleaveLower(d, evenLow, oddLow);
+  v[1] = hn::InterleaveUpper(d, evenLow, oddLow);
+  v[2] = hn::InterleaveLower(d, evenHigh, oddHigh);
+  v[3] = hn::InterleaveUpper(d, evenHigh, oddHigh);
+}
+
+// Four floats of a vector at each of some places, kFour blocked pixels apart.
+template <class D>
+HWY_INLINE void storeFours(D d, hn::Vec<D> v, float* out) {
+  if constexpr (hn::MaxLanes(D()) == kFour) {
+    hn::StoreU(v, d, out);
+  } else {
+    const hn::Half<D> half;
+    storeFours(half, hn::LowerHalf(half, v), out);
+    storeFours(half, hn::UpperHalf(half, v), out + hn::MaxLanes(half) * kBlock);
+  }
+}
+template <class D>
+HWY_INLINE hn::Vec<D> loadFours(D d, const float* in) {
+  if constexpr (hn::MaxLanes(D()) == kFour) {
+    return hn::LoadU(d, in);
+  } else {
+    const hn::Half<D> half;
+    return hn::Combine(d, loadFours(half, in + hn::MaxLanes(half) * kBlock), loadFours(half, in));
+  }
+}
+
+// Calls body(first of kRun pixels) until all are seen; the last run begins early. Less than one run is left out.
+template <class Body>
+HWY_INLINE void overRuns(int64_t begin, int64_t end, Body&& body) {
+  for (int64_t at = begin; end - begin >= kRun && at < end; at += kRun) body(std::min(at, end - kRun));
+}
+
+void toBlockedChunk(const float* plain, int64_t channels, int64_t area, int64_t begin, int64_t end, float* blocked) {
+  const Run d;
+  overRuns(begin, end, [&](int64_t at) HWY_ATTR {
+    for (int64_t first = 0; first < kBlock; first += kFour) {
+      RunVector v[kFour];
+      for (int64_t c = 0; c < kFour; ++c)
+        v[c] = first + c < channels ? hn::LoadU(d, plain + (first + c) * area + at) : hn::Zero(d);
+      transposeFours(v);
+      for (int64_t i = 0; i < kFour; ++i) storeFours(d, v[i], blocked + (at + i) * kBlock + first);
+    }
+  });
+  for (int64_t at = begin; at < end && end - begin < kRun; ++at) {
     float* out = blocked + at * kBlock;
     for (int64_t c = 0; c < kBlock; ++c) out[c] = c < channels ? plain[c * area + at] : 0.0f;
   }
 }
 
-void plainFull(const float* plain, int64_t area, int64_t begin, int64_t end, float* blocked) {
-  constexpr int64_t kRun = 16;
-  int64_t at = begin;
-  for (; at + kRun <= end; at += kRun) {
-    alignas(64) float tile[kRun * kBlock];
-    for (int64_t c = 0; c < kBlock; ++c)
-      for (int64_t i = 0; i < kRun; ++i) tile[i * kBlock + c] = plain[c * area + at + i];
-    std::memcpy(blocked + at * kBlock, tile, sizeof(tile));
-  }
-  blockPlane(plain, kBlock, area, at, end, blocked);
-}
-
-void toBlockedChunk(const float* plain, int64_t channels, int64_t area, int64_t begin, int64_t end, float* blocked) {
-  if (channels == kBlock)
-    plainFull(plain, area, begin, end, blocked);
-  else
-    blockPlane(plain, channels, area, begin, end, blocked);
-}
-
 void fromBlockedChunk(const float* blocked, int64_t channels, int64_t area, int64_t begin, int64_t end, float* plain) {
-  constexpr int64_t kRun = 16;
-  int64_t at = begin;
-  for (; at + kRun <= end; at += kRun)
-    for (int64_t c = 0; c < channels; ++c) {
-      float* out = plain + c * area + at;
-      const float* in = blocked + at * kBlock + c;
-      for (int64_t i = 0; i < kRun; ++i) out[i] = in[i * kBlock];
+  const Run d;
+  overRuns(begin, end, [&](int64_t at) HWY_ATTR {
+    for (int64_t first = 0; first < channels; first += kFour) {
+      RunVector v[kFour];
+      for (int64_t i = 0; i < kFour; ++i) v[i] = loadFours(d, blocked + (at + i) * kBlock + first);
+      transposeFours(v);
+      for (int64_t c = 0; c < std::min(kFour, channels - first); ++c)
+        hn::StoreU(v[c], d, plain + (first + c) * area + at);
     }
-  for (; at < end; ++at)
+  });
+  for (int64_t at = begin; at < end && end - begin < kRun; ++at)
     for (int64_t c = 0; c < channels; ++c) plain[c * area + at] = blocked[at * kBlock + c];
 }
-
-namespace hn = hwy::HWY_NAMESPACE;
 
 void interleave(const float* rows, int64_t distance, int64_t channels, int64_t count, float* out) {
   const hn::ScalableTag<float> d;

@@ -90,8 +90,15 @@ HWY_INLINE void combineAcross(const PoolShape& s, const float* columns, float st
   for (int64_t x = 0; x < s.outWidth; x += lanes) {
     const auto there = hn::FirstN(d, static_cast<size_t>(std::min(lanes, s.outWidth - x)));
     WideVector result = hn::Set(d, start);
-    for (int64_t i = 0; i < s.kernelWidth; ++i)
-      result = combine(result, loadApart<kStride>(columns + x * s.strideWidth + i * s.dilationWidth, s.strideWidth));
+    const float* in = columns + x * s.strideWidth;
+    int64_t i = 0;
+    if constexpr (kStride == 2)  // neighbours lie in the same two vectors
+      for (; s.dilationWidth == 1 && i + 2 <= s.kernelWidth; i += 2) {
+        const auto low = hn::LoadU(d, in + i), high = hn::LoadU(d, in + i + lanes);
+        result = combine(combine(result, hn::ConcatEven(d, high, low)), hn::ConcatOdd(d, high, low));
+      }
+    for (; i < s.kernelWidth; ++i)
+      result = combine(result, loadApart<kStride>(in + i * s.dilationWidth, s.strideWidth));
     hn::BlendedStore(result, there, d, out + x);
   }
 }
@@ -103,39 +110,52 @@ HWY_INLINE int64_t floatsOfRow(const PoolShape& s) {
   return std::max((computed + 1) * s.strideWidth + (s.kernelWidth - 1) * s.dilationWidth, s.padLeft + combined);
 }
 
+// Of so many rows what windows combine down is written before any of it is read: loads wait for stores of which they
+// take parts.
+inline constexpr int64_t kRowsAtOnce = 4;
+inline int64_t floatsOfColumns(const PoolShape& s) { return floatsOfRow(s) * kRowsAtOnce; }
+
 // Windows of rows [rows.begin, rows.end): combines from `start` on, which margins count as, down into `columns` and
 // then across. Calls finish(y, kernel rows inside, row of the output) for each.
 template <class Combine, class Finish>
 HWY_INLINE void combinePlainRows(const PoolShape& s, const float* in, float* out, Piece rows, float start,
                                  float* columns, Combine combine, Finish finish) {
   const Wide d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  std::fill_n(columns, floatsOfRow(s), start);
-  for (int64_t y = rows.begin; y < rows.end; ++y) {
-    const int64_t top = y * s.strideHeight - s.padTop;
-    const Piece ky = windowInside(top, s.kernelHeight, s.dilationHeight, s.inHeight);
-    for (int64_t x = 0; x < s.inWidth; x += lanes) {
-      const auto there = hn::FirstN(d, static_cast<size_t>(std::min(lanes, s.inWidth - x)));
-      WideVector column = hn::Set(d, start);
-      for (int64_t j = ky.begin; j < ky.end; ++j)
-        column = combine(column, hn::MaskedLoad(there, d, in + (top + j * s.dilationHeight) * s.inWidth + x));
-      // What is read at once is written whole: loads wait for stores of some lanes.
-      hn::StoreU(hn::IfThenElse(there, column, hn::Set(d, start)), d, columns + s.padLeft + x);
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), distance = floatsOfRow(s);
+  std::fill_n(columns, floatsOfColumns(s), start);
+  auto topOf = [&](int64_t y) { return y * s.strideHeight - s.padTop; };
+  auto insideOf = [&](int64_t y) { return windowInside(topOf(y), s.kernelHeight, s.dilationHeight, s.inHeight); };
+  for (int64_t first = rows.begin; first < rows.end; first += kRowsAtOnce) {
+    const int64_t end = std::min(first + kRowsAtOnce, rows.end);
+    for (int64_t y = first; y < end; ++y) {
+      const Piece ky = insideOf(y);
+      for (int64_t x = 0; x < s.inWidth; x += lanes) {
+        const auto there = hn::FirstN(d, static_cast<size_t>(std::min(lanes, s.inWidth - x)));
+        WideVector column = hn::Set(d, start);
+        for (int64_t j = ky.begin; j < ky.end; ++j)
+          column = combine(column, hn::MaskedLoad(there, d, in + (topOf(y) + j * s.dilationHeight) * s.inWidth + x));
+        // What is read at once is written whole.
+        hn::StoreU(hn::IfThenElse(there, column, hn::Set(d, start)), d,
+                   columns + (y - first) * distance + s.padLeft + x);
+      }
     }
-    float* row = out + y * s.outWidth;
-    if (s.strideWidth == 1)
-      combineAcross<1>(s, columns, start, row, combine);
-    else if (s.strideWidth == 2)
-      combineAcross<2>(s, columns, start, row, combine);
-    else
-      combineAcross<0>(s, columns, start, row, combine);
-    finish(top, ky, row);
+    for (int64_t y = first; y < end; ++y) {
+      float* row = out + y * s.outWidth;
+      const float* made = columns + (y - first) * distance;
+      if (s.strideWidth == 1)
+        combineAcross<1>(s, made, start, row, combine);
+      else if (s.strideWidth == 2)
+        combineAcross<2>(s, made, start, row, combine);
+      else
+        combineAcross<0>(s, made, start, row, combine);
+      finish(topOf(y), insideOf(y), row);
+    }
   }
 }
 
 void maxPlain(const PoolShape& s, const float* in, float* out, Piece rows) {
   combinePlainRows(
-      s, in, out, rows, -std::numeric_limits<float>::infinity(), threadScratch(floatsOfRow(s)),
+      s, in, out, rows, -std::numeric_limits<float>::infinity(), threadScratch(floatsOfColumns(s)),
       [](WideVector best, WideVector value) HWY_ATTR { return maxKeepingNan(Wide(), best, value); },
       [](int64_t, Piece, float*) {});
 }
@@ -143,7 +163,7 @@ void maxPlain(const PoolShape& s, const float* in, float* out, Piece rows) {
 void averagePlain(const PoolShape& s, bool countPadding, int64_t divisor, const float* in, float* out, Piece rows) {
   const Wide d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  float *columns = threadScratch(floatsOfRow(s) + s.outWidth), *widths = columns + floatsOfRow(s);
+  float *columns = threadScratch(floatsOfColumns(s) + s.outWidth), *widths = columns + floatsOfColumns(s);
   for (int64_t x = 0; x < s.outWidth; ++x) {
     const int64_t left = x * s.strideWidth - s.padLeft, right = left + s.kernelWidth;
     const int64_t seen = std::min(right, s.inWidth) - std::max<int64_t>(left, 0);
