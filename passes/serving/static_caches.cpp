@@ -4,6 +4,7 @@
 #include "ir/graph/builder.h"
 #include "ir/graph/clone.h"
 #include "ir/values/aten.h"
+#include "ir/values/kind_set.h"
 #include "passes/rewrite/rewrite.h"
 #include "passes/serving/entrance.h"
 #include "passes/serving/input_roles.h"
@@ -68,7 +69,8 @@ class WholeTexts {
       giveAll();
     for (Value* start : starts_) {
       Builder b(graph_, graph_.block()->first() ? graph_.block()->first() : graph_.returnNode());
-      start->replaceAllUsesWith(number(b, 0));
+      start->replaceAllUsesWith(start->type()->isTensor() ? b.constant(IValue(Tensor::zeros(DType::Int64, Dims{})))
+                                                          : number(b, 0));
       eraseInput(start);
     }
     if (places_) eraseInput(places_);
@@ -144,8 +146,11 @@ class WholeTexts {
   void findInputs() {
     takeApart();
     for (Value* v : graph_.inputs()) {
-      if (v->type()->isTensor()) inputs_.push_back(v);
-      if (v->type()->is(TypeKind::Int) && roleByName(v) == ServingInput::Positions) starts_.push_back(v);
+      const bool isStart = roleByName(v) == ServingInput::Positions && isNumber(v);
+      if (isStart)
+        starts_.push_back(v);
+      else if (v->type()->isTensor())
+        inputs_.push_back(v);
     }
     for (Value* v : inputs_)
       if (roleByName(v) == ServingInput::Ids && !ids_) ids_ = v;
@@ -158,6 +163,17 @@ class WholeTexts {
       if (roleByName(v) == ServingInput::Positions &&
           (isRow(v) || (hasOneToken() && (hasKnownSizes(v) || isPlaceOfEach(v)))))
         places_ = v;
+  }
+
+  // An int, or a tensor of one that is used as such.
+  static bool isNumber(const Value* v) {
+    static const KindSet kNumbers{kNumberOf, Symbol::of("aten::item"), Symbol::of("aten::IntImplicit")};
+    if (!v->type()->isTensor()) return v->type()->is(TypeKind::Int);
+    const TensorFacts* f = factsOf(v);
+    if (f->hasRank) return f->sizes.empty();
+    for (const Use& u : v->uses())
+      if (!kNumbers.contains(u.user->kind())) return false;
+    return v->hasUses();
   }
 
   // A mask of a number for each place of the caches, of each token or of one.
@@ -227,6 +243,7 @@ class WholeTexts {
   // Attributes and inputs that calls write. Each call begins with copies of attributes of its own.
   bool findCaches() {
     if (!mergeReads()) return false;
+    splitStacks();
     const AliasAnalysis alias(graph_, registry_);
     for (Node* n : graph_.block()->nodes()) {
       if (n->kind() == sym::GetAttr && n->output()->type()->isTensor() && alias.isWritten(n->output()))
@@ -323,6 +340,42 @@ class WholeTexts {
       n->destroy();
     }
     return true;
+  }
+
+  // Tensors that lie side by side in an attribute, each taken at a place of its own, are kept one by one.
+  void splitStacks() {
+    const AliasAnalysis alias(graph_, registry_);
+    std::vector<Node*> stacks;
+    for (Node* n : graph_.block()->nodes())
+      if (n->kind() == sym::GetAttr && n->output()->type()->isTensor() && alias.isWritten(n->output()))
+        stacks.push_back(n);
+    for (Node* n : stacks) split(n->output());
+  }
+  bool split(Value* stack) {
+    std::map<int64_t, std::vector<Node*>> parts;
+    std::optional<int64_t> dim;
+    for (const Use& u : stack->uses()) {
+      Node* n = u.user;
+      if (n->kind() == aten::size) continue;
+      const IValue* along = n->kind() == aten::select ? GraphFacts::constant(n->input(1)) : nullptr;
+      const IValue* at = along ? GraphFacts::constant(n->input(2)) : nullptr;
+      if (!at || !at->isInt() || at->toInt() < 0 || along->toInt() < 0 ||
+          along->toInt() != dim.value_or(along->toInt()))
+        return false;
+      dim = along->toInt();
+      parts[at->toInt()].push_back(n);
+    }
+    for (const auto& [at, nodes] : parts) {
+      Builder b(graph_, stack->node()->next());
+      Value* part = b.call(aten::select, {stack, number(b, *dim), number(b, at)}, nodes[0]->output()->type());
+      begins_.insert(part->node());
+      for (Node* n : nodes) {
+        n->output()->replaceAllUsesWith(part);
+        n->destroy();
+      }
+      if (!split(part)) kept_.push_back({copyOf(part, part->node()->next())});
+    }
+    return !parts.empty();
   }
 
   // Or a part of one.
@@ -533,7 +586,10 @@ class WholeTexts {
                  : b.call(aten::select, {ids_, number(b, 1), at}, types().tensor);
     if (places_) values[places_] = placeLike(place, b);
     for (Value* mask : masks_) values[mask] = maskLike(mask, place, b);
-    for (Value* start : starts_) values[start] = b.call(kNumberOf, {place}, types().integer);
+    for (Value* start : starts_)
+      values[start] = start->type()->isTensor()
+                          ? b.call(aten::select, {place, number(b, 0), number(b, 0)}, types().tensor)
+                          : b.call(kNumberOf, {place}, types().integer);
     std::vector<Value*> left;
     for (const Kept& cache : kept_) {
       Value* own = turn->addParameter(types().tensor);
@@ -588,7 +644,7 @@ class WholeTexts {
   std::vector<Value*> inputs_, given_;        // tensors; those that are written
   std::map<const Value*, std::string> keys_;  // of inputs that dicts held
   std::vector<Value*> masks_;                 // of places
-  std::vector<Value*> starts_;                // numbers: places of the first of the tokens
+  std::vector<Value*> starts_;                // numbers, or tensors of one: places of the first of the tokens
   std::vector<Node*> attributes_;             // that are written
   std::map<Node*, Value*> replaced_;          // reads of those that become others, of a graph for one token
   std::vector<Value*> returned_;              // what becomes of those that are given

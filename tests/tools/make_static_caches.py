@@ -147,6 +147,23 @@ class Rooms(Decoder):
         return self.logits(x, q, k, v, self.seen[start_pos:end, :end])
 
 
+class Stacked(Decoder):
+    """Keeps all in one tensor, and is given the place of the first token in another."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("kept", torch.zeros(2, 4, 2, LONGEST, 4))
+
+    def forward(self, ids: Tensor, start_pos: Tensor) -> Tensor:
+        start = int(start_pos)
+        end = start + ids.size(1)
+        x, q, k, v = self.heads(ids, torch.arange(start, end))
+        self.kept[0, :1, :, start:end] = k
+        self.kept[1, 0, :, start:end] = v[0]
+        k, v = self.kept[0, :1, :, :end], self.kept[1, 0, :, :end].unsqueeze(0)
+        return self.logits(x, q, k, v, self.seen[start:end, :end])
+
+
 class Put(Buffers):
     """Its trace has the sizes of its example where it puts tokens."""
 
@@ -318,6 +335,7 @@ def main():
     with torch.no_grad():
         torch.jit.save(torch.jit.script(made(Buffers)), os.path.join(folder, "static_buffers.pt"))
         torch.jit.save(torch.jit.script(made(Rooms)), os.path.join(folder, "static_rooms.pt"))
+        torch.jit.save(torch.jit.script(made(Stacked)), os.path.join(folder, "static_stacked.pt"))
         tokens = Dim("tokens", max=LONGEST - 1)
         export("static_buffers.pt2", made(Buffers), (three, torch.arange(3)), ({1: tokens}, {0: tokens}))
         export("static_one.pt2", made(Counting), (one,))

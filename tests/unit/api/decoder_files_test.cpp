@@ -139,7 +139,8 @@ TEST_F(DecoderFiles, CachesOfAFixedLengthAreThoseOfTexts) {
        {std::pair("static_buffers.pt", 24), std::pair("static_buffers.pt2", 23), std::pair("static_one.pt2", 24),
         std::pair("static_given.pt2", 24), std::pair("static_masked.pt2", 23), std::pair("static_masked_one.pt2", 24),
         std::pair("static_texts.pt2", 23), std::pair("static_texts_one.pt2", 24), std::pair("static_texts.pt", 24),
-        std::pair("static_put_one.pt", 24), std::pair("static_added_one.pt2", 24), std::pair("static_rooms.pt", 24)}) {
+        std::pair("static_put_one.pt", 24), std::pair("static_added_one.pt2", 24), std::pair("static_rooms.pt", 24),
+        std::pair("static_stacked.pt", 24)}) {
     ASSERT_TRUE(buildsFile(std::string("language/") + name)) << name << "\n" << messages();
     Result<BuiltModel> built = readBuiltModel(folder_, diagnostics_);
     EXPECT_EQ(built->config.kvCacheType, KvCacheType::Paged) << name << "\n" << messages();
