@@ -27,6 +27,9 @@ std::optional<IValue> valueOf(std::optional<T> v) {
   return v ? std::optional<IValue>(IValue(*v)) : std::nullopt;
 }
 
+// The name of a tensor; in the optional ones of older files the name itself.
+Json tensorNameOf(Json tensor) { return tensor.is(JsonTree::Kind::String) ? tensor : tensor.find("name"); }
+
 // Alternatives that are a constant by themselves.
 struct ConstantKind {
   std::string_view key;
@@ -91,7 +94,7 @@ class ArgumentReader {
 
   Value* read(std::string_view key, Json v) {
     if (key == "as_none") return none();
-    if (key == "as_tensor") return b_.find(v.find("name"));
+    if (key == "as_tensor") return b_.find(tensorNameOf(v));
     for (std::string_view symbolic : {"as_sym_int", "as_sym_float", "as_sym_bool", "as_optional_tensor"})
       if (key == symbolic) return nested(key, v);
     for (const ConstantKind& k : kConstants)
@@ -198,15 +201,15 @@ bool readItems(ExportBuilder& builder, Json argument, std::vector<Value*>& out) 
 std::vector<Json> namesOf(Json argument) {
   Json v = alternative(argument);
   if (!v) return {};
-  if (v.key() == "as_tensor") return {v.find("name")};
+  if (v.key() == "as_tensor") return {tensorNameOf(v)};
   if (v.key() == "as_tensors") {
     std::vector<Json> names;
-    for (Json t : items(v)) names.push_back(t.find("name"));
+    for (Json t : items(v)) names.push_back(tensorNameOf(t));
     return names;
   }
   if (startsWith(v.key(), "as_sym_") || v.key() == "as_optional_tensor") {
     Json inner = alternative(v);
-    if (inner && inner.key() == "as_tensor") return {inner.find("name")};
+    if (inner && inner.key() == "as_tensor") return {tensorNameOf(inner)};
     if (inner && inner.key() == "as_name") return {inner};
   }
   return {};

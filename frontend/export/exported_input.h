@@ -23,11 +23,19 @@ struct ExportedInput {
 // An argument of the module that the program holds as a constant, and so does not take.
 struct ExportedConstant {
   std::string name, value;  // in JSON
+  size_t inputsBefore = 0;  // inputs of the graph that stand before it in a call
+};
+// A tensor, number or constant in an argument that is a container and no input by itself.
+struct ExportedPart {
+  std::string argument;
+  std::vector<std::string> path;  // in the argument: indices, keys or fields
+  std::string name;               // of the input or constant
 };
 struct ExportedInputs {
   std::vector<ExportedInput> tensors;
   std::vector<InputCondition> conditions;   // that bounds and expressions of sizes do not say
   std::vector<ExportedConstant> constants;  // ask nothing
+  std::vector<ExportedPart> parts;          // neither do these
   bool empty() const { return tensors.empty() && conditions.empty(); }
 };
 

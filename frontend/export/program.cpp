@@ -41,6 +41,8 @@ class ProgramReader {
   // One argument of the call with the leaves that are next.
   bool addArgument(const Tree& tree, std::string_view name);
   void addLeaf(Json argument);
+  // The leaf is an input or a constant by itself: where it is in a container.
+  void addParts(size_t leaf, const std::string& name);
   void bindLeaf(std::string_view name, Value* value, InputCondition::Source source);
   std::vector<InputCondition> readConditions();
   std::optional<InputCondition::Source> sourceAt(std::span<const std::string> place) const;
@@ -57,7 +59,12 @@ class ProgramReader {
   Json root_, module_, graph_;
   ExportBuilder b_;
   std::vector<Json> leaves_;  // of what the user gives: arguments of the file
-  std::vector<ExportedConstant> constants_;
+  struct Constant {
+    size_t index;  // among the leaves of all arguments
+    ExportedConstant told;
+  };
+  std::vector<Constant> constants_;
+  std::vector<ExportedPart> parts_;
   size_t nextLeaf_ = 0;
   // Where each leaf is in the arguments of the call: their name, then indices, keys or fields.
   std::vector<std::vector<std::vector<std::string>>> places_;
@@ -105,7 +112,8 @@ bool ProgramReader::readInputs(ExportedProgram& out) {
     if (!readInput(spec)) return false;
   if (!addUserInputs()) return false;
   out.inputs.conditions = readConditions();
-  out.inputs.constants = std::move(constants_);
+  for (Constant& c : constants_) out.inputs.constants.push_back(std::move(c.told));
+  out.inputs.parts = std::move(parts_);
   addSizes(out);
   return true;
 }
@@ -123,8 +131,9 @@ bool ProgramReader::readInput(Json spec) {
   if (s.key() == "user_input" || s.key() == "constant_input") {
     leaves_.push_back(s.key() == "user_input" ? s.find("arg") : Json());
     if (Json value = alternative(s.find("value")); value && s.key() == "constant_input")
-      constants_.push_back(
-          {std::string(textOf(s.find("name"))), value.key() == "as_none" ? "None" : std::string(value.range().text())});
+      constants_.push_back({leaves_.size() - 1,
+                            {std::string(textOf(s.find("name"))),
+                             value.key() == "as_none" ? "None" : std::string(value.range().text())}});
     return true;
   }
   if (s.key() == "token") {  // of an order of effects, which a graph has anyhow
@@ -193,10 +202,26 @@ bool ProgramReader::addArgument(const Tree& tree, std::string_view name) {
   return true;
 }
 
+size_t userInputCount(const Graph& graph) {
+  return static_cast<size_t>(
+      std::ranges::count_if(graph.inputs(), [](const Value* v) { return !v->type()->is(TypeKind::Class); }));
+}
+
+void ProgramReader::addParts(size_t leaf, const std::string& name) {
+  for (const std::vector<std::string>& place : places_[leaf])
+    if (place.size() > 1) parts_.push_back({place[0], {place.begin() + 1, place.end()}, name});
+}
+
 // Constants that the program was exported for are no inputs.
 void ProgramReader::addLeaf(Json argument) {
   std::vector<Json> names = namesOf(argument);
-  if (names.size() != 1) return;
+  const size_t leaf = nextLeaf_ - 1;
+  if (names.size() != 1) {
+    const auto constant = std::ranges::find(constants_, leaf, &Constant::index);
+    if (constant == constants_.end()) return;
+    constant->told.inputsBefore = userInputCount(b_.graph());
+    return addParts(leaf, constant->told.name);
+  }
   std::string_view name = textOf(names[0]), kind = alternative(argument).key();
   TypePtr type = kind == "as_sym_int"     ? types().integer
                  : kind == "as_sym_float" ? types().floating
@@ -204,6 +229,7 @@ void ProgramReader::addLeaf(Json argument) {
                                           : b_.tensorTypeOf(name);
   Value* input = b_.graph().addInput(type);
   bindLeaf(name, input, {});
+  addParts(leaf, input->name());
 }
 
 void ProgramReader::bindLeaf(std::string_view name, Value* value, InputCondition::Source source) {

@@ -21,6 +21,7 @@
 #include "partition/store_weights.h"
 #include "passes/lowering/bound_inputs.h"
 #include "runtime/engine/support.h"
+#include "tools/tasks/exported_arguments.h"
 #include "tools/tasks/inputs.h"
 #include "tools/tasks/likely_sizes.h"
 #include "tools/tasks/option_effects.h"
@@ -335,6 +336,9 @@ static void noteRandomIntegers(std::span<const ValueInfo> inputs, const std::vec
 Result<std::vector<IValue>> readInputs(const Executable& given, const Options& options, bool makes, Session& session) {
   Result<std::vector<std::string>> texts = givenInputs(options.run, session);
   if (!texts) return Failed{};
+  const Graph* entry = given.module.graph(options.run.method);
+  if (entry && !given.module.engineInfo())
+    *texts = ofInputs(std::move(*texts), given.method.inputs(), given.module.exportedInputs(*entry));
   std::map<std::string, IValue> defaults = given.defaults;
   const std::string& path = options.arguments[0];
   if (texts->empty() && options.partition.spec.shapes.empty()) {
@@ -346,7 +350,6 @@ Result<std::vector<IValue>> readInputs(const Executable& given, const Options& o
   InputReader reader(given.method.inputs(), session, std::move(defaults));
   reader.setFiles(options.run.inputFiles);
   reader.setLikely([&](const ValueInfo& input) { return sizesHint(given.module, options.run.method, input); });
-  const Graph* entry = given.module.graph(options.run.method);
   if (const EngineInfo* info = given.module.engineInfo())
     reader.setConstants(constantsIn(info->bound), "it was compiled");
   else if (entry)
