@@ -17,6 +17,13 @@ struct CompositeText {
 };
 
 constexpr CompositeText kComposites[] = {
+    // Its weight has the rank of the input.
+    {"aten::_prelu_kernel(Tensor self, Tensor weight) -> Tensor",
+     R"(
+  %all : int[] = prim::Constant[value=[-1]]()
+  %slopes = aten::reshape(%weight, %all)
+  %y = aten::prelu(%self, %slopes)
+  return (%y))"},
     {"aten::_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, "
      "Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
      R"(
@@ -161,7 +168,6 @@ constexpr OtherName kOtherNames[] = {
     {"aten::sym_storage_offset", "aten::storage_offset"},
     {"aten::_unsafe_index.Tensor", "aten::index.Tensor"},
     {"aten::_unsafe_index_put", "aten::index_put"},
-    {"aten::_prelu_kernel", "aten::prelu"},
     {"aten::_native_batch_norm_legit", "aten::native_batch_norm"},
     {"aten::_neg_view", "aten::neg"},
     {"aten::_is_all_true", "aten::all"},

@@ -104,6 +104,12 @@ void ExportBuilder::bindAttribute(std::string_view name, std::string_view path) 
   scopes_.back().attributes[name] = path;
 }
 
+std::string ExportBuilder::attributePath(std::string_view name) const {
+  const auto& attributes = scopes_.back().attributes;
+  auto at = attributes.find(name);
+  return at == attributes.end() ? std::string() : std::string(at->second);
+}
+
 Value* ExportBuilder::find(Json name) {
   std::string_view text = textOf(name);
   Scope& scope = scopes_.back();

@@ -45,6 +45,8 @@ class ExportBuilder {
   void forget(std::string_view name) { scopes_.back().values.erase(name); }
   // The name stands for an attribute of the module, which is read at the first use.
   void bindAttribute(std::string_view name, std::string_view path);
+  // The path of the attribute that the name stands for; empty if it stands for none.
+  std::string attributePath(std::string_view name) const;
   // Null after a report, of a name that is not bound too.
   Value* find(Json name);
   // The type that the file gives to a tensor of this name in the innermost scope: dtype and sizes as far as known.

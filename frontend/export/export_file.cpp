@@ -207,7 +207,7 @@ bool FileReader::readCheckpoint(const std::string& name, std::string_view only, 
   if (!contents) return false;
   contents->part.path += ":" + name;
   const RefCounted* owner = contents->owner ? nullptr : package_.owner();
-  auto checkpoint = Checkpoint::read(contents->part, owner, /*foreignNames=*/false, diagnostics_, limits_);
+  auto checkpoint = Checkpoint::read(contents->part, owner, /*foreignNames=*/true, diagnostics_, limits_);
   if (!checkpoint) return false;
   auto add = [&](std::string_view tensorName, const PickleTensor& t) {
     if (!t.tensor.defined())
@@ -220,7 +220,8 @@ bool FileReader::readCheckpoint(const std::string& name, std::string_view only, 
   if (root.is(PickleValue::Kind::Tensor)) return add(only, root.tensor());
   auto tensors = (*checkpoint)->tensors(root, diagnostics_);
   if (!tensors) return false;
-  return std::all_of(tensors->begin(), tensors->end(), [&](const auto& t) { return add(t.name, *t.tensor); });
+  const std::string start = only.empty() ? "" : std::string(only) + ".";
+  return std::all_of(tensors->begin(), tensors->end(), [&](const auto& t) { return add(start + t.name, *t.tensor); });
 }
 
 Result<Tensor> FileReader::tensorOf(Json meta, Json at, const ZipMember& member) {

@@ -511,6 +511,19 @@ bool NodeReader::bindList(Value* list, Json names) {
   return true;
 }
 
+// Of a parameter whose class wraps other tensors, such as one that torchao quantised, one of these: an attribute as
+// well.
+bool readWrapped(ExportBuilder& b, std::span<const Json> inputs, std::span<const Json> outputs) {
+  const std::vector<Json> of = inputs.size() == 2 ? namesOf(inputs[0].find("arg")) : std::vector<Json>();
+  const std::vector<Json> result = outputs.size() == 1 ? namesOf(outputs[0]) : std::vector<Json>();
+  const std::string_view name = of.empty() ? std::string_view() : textOf(alternative(inputs[1].find("arg")));
+  const std::string path = of.empty() ? "" : b.attributePath(textOf(of[0]));
+  if (path.empty() || name.empty() || result.size() != 1)
+    return b.fail({}, "only parameters and buffers may be tensors that wrap others", ErrorKind::Unsupported);
+  b.bindAttribute(textOf(result[0]), path + "." + std::string(name));
+  return true;
+}
+
 bool readNode(ExportBuilder& b, Json node) {
   std::string_view target = textOf(node.find("target"));
   b.setNode(node);
@@ -518,6 +531,7 @@ bool readNode(ExportBuilder& b, Json node) {
   if (isSymbolicTarget(target)) return readSymbolicNode(b, node, target);
   if (isVmapRemark(target)) return true;
   std::vector<Json> inputs = items(node.find("inputs")), outputs = items(node.find("outputs"));
+  if (target == "torch.ops.export.access_subclass_inner_tensor.default") return readWrapped(b, inputs, outputs);
   return readCall(b, node, target, inputs, outputs);
 }
 

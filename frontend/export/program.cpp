@@ -40,7 +40,10 @@ class ProgramReader {
   bool addUserInputs();
   // One argument of the call with the leaves that are next.
   bool addArgument(const Tree& tree, std::string_view name);
+  std::string nameByLeaves(const Tree& tree, size_t position) const;
   void addLeaf(Json argument);
+  // The last input is a whole argument: gives it the name of that where it has none of its own.
+  void nameArgument(std::string_view name);
   // The leaf is an input or a constant by itself: where it is in a container.
   void addParts(size_t leaf, const std::string& name);
   void bindLeaf(std::string_view name, Value* value, InputCondition::Source source);
@@ -167,12 +170,42 @@ bool ProgramReader::addUserInputs() {
     std::vector<Json> names = items(signature.find("forward_arg_names"));
     const Tree &positional = tree->parts[0], &named = tree->parts[1];
     for (size_t i = 0; i < positional.parts.size(); ++i)
-      if (!addArgument(positional.parts[i], i < names.size() ? textOf(names[i]) : "")) return false;
+      if (!addArgument(positional.parts[i],
+                       i < names.size() ? std::string(textOf(names[i])) : nameByLeaves(positional.parts[i], i)))
+        return false;
     for (size_t i = 0; i < named.parts.size(); ++i)
       if (!addArgument(named.parts[i], i < named.keys.size() ? named.keys[i] : "")) return false;
   }
   while (nextLeaf_ < leaves_.size()) addLeaf(leaves_[nextLeaf_++]);
   return true;
+}
+
+// Files before PyTorch 2.6 do not tell how positional arguments are called, but often do by the names of their leaves:
+// "batch_image" and "batch_label" are of "batch".
+std::string ProgramReader::nameByLeaves(const Tree& tree, size_t position) const {
+  if (tree.kind == Tree::Kind::Leaf) return {};
+  const std::vector<std::vector<std::string>> paths = leafPaths(tree, false);
+  std::string found;
+  for (size_t i = 0; i < paths.size(); ++i) {
+    const std::vector<Json> names = namesOf(leaves_[nextLeaf_ + i]);
+    const std::string_view name = names.size() == 1 ? textOf(names[0]) : std::string_view();
+    std::string end;
+    for (const std::string& step : paths[i]) end += "_" + step;
+    if (!endsWith(name, end)) return fmt::format("arg{}", position);
+    const std::string_view start = name.substr(0, name.size() - end.size());
+    if (start.empty() || (i > 0 && start != found)) return fmt::format("arg{}", position);
+    found = start;
+  }
+  const bool isTaken = bool(graph_.find("tensor_values").find(found));
+  return found.empty() || isTaken ? fmt::format("arg{}", position) : found;
+}
+
+// "arg3_1", as files of PyTorch 2.1 to 2.3 call the leaves.
+bool isNumberedLeaf(std::string_view name) {
+  constexpr std::string_view kStart = "arg", kEnd = "_1", kDigits = "0123456789";
+  return startsWith(name, kStart) && endsWith(name, kEnd) && name.size() > kStart.size() + kEnd.size() &&
+         name.substr(kStart.size(), name.size() - kStart.size() - kEnd.size()).find_first_not_of(kDigits) ==
+             std::string_view::npos;
 }
 
 // Containers of tensors are one input where TorchScript has a type for them, else an input for each leaf.
@@ -190,7 +223,9 @@ bool ProgramReader::addArgument(const Tree& tree, std::string_view name) {
     allTensors &= alternative(leaves_[i]) && alternative(leaves_[i]).key() == "as_tensor";
   TypePtr type = tree.kind == Tree::Kind::Leaf || !allTensors || end == nextLeaf_ ? nullptr : inputType(tree);
   if (!type) {
+    const size_t inputs = b_.graph().inputs().size();
     while (nextLeaf_ < end) addLeaf(leaves_[nextLeaf_++]);
+    if (tree.kind == Tree::Kind::Leaf && b_.graph().inputs().size() > inputs) nameArgument(name);
     return true;
   }
   Value* input = b_.graph().addInput(type);
@@ -200,6 +235,14 @@ bool ProgramReader::addArgument(const Tree& tree, std::string_view name) {
   for (InputLeaf& part : parts)
     bindLeaf(textOf(namesOf(leaves_[nextLeaf_++])[0]), part.value, {input->name(), std::move(part.path)});
   return true;
+}
+
+void ProgramReader::nameArgument(std::string_view name) {
+  Leaf& leaf = bound_.back();
+  const bool isTaken = bool(graph_.find("tensor_values").find(name));
+  if (name.empty() || isTaken || !isNumberedLeaf(leaf.value->name())) return;
+  ExportBuilder::name(leaf.value, name);
+  leaf.source.input = leaf.value->name();
 }
 
 size_t userInputCount(const Graph& graph) {

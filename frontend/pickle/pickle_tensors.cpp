@@ -273,6 +273,10 @@ PickleValue* PickleReader::tensorOfType(const std::vector<PickleRef>& arguments)
   auto* inner = const_cast<PickleValue*>(arguments[2]);
   const NamedCall* known = function->is(Kind::Name) ? findCall(function->text()) : nullptr;
   if (known && known->call == &PickleReader::tensorOfType) return failed("a tensor cannot have two classes");
+  // What only wraps other tensors is told by its attributes.
+  constexpr std::string_view kWrapping = "torch._utils._rebuild_wrapper_subclass";
+  if (function->is(Kind::Name) && function->text() == kWrapping && arguments[3]->is(Kind::Dict))
+    return const_cast<PickleValue*>(arguments[3]);
   return call(function, inner);
 }
 

@@ -83,10 +83,12 @@ void safeSoftmax(KernelCall& call) {
   call.setResult(invoke(call, "aten::masked_fill.Scalar", {probabilities, hidden, int64_t{0}}));
 }
 
-// int8 x int8 -> int32.
+// int8 or uint8 x int8 -> int32.
 void intProduct(KernelCall& call) {
   Tensor a = call.tensor(0), b = call.tensor(1);
-  call.require(a.dtype() == DType::Int8 && b.dtype() == DType::Int8, "expected two int8 matrices");
+  call.require((a.dtype() == DType::Int8 || a.dtype() == DType::UInt8) && b.dtype() == DType::Int8,
+               "expected an int8 or uint8 matrix and an int8 one, not {} and {}", pythonName(a.dtype()),
+               pythonName(b.dtype()));
   call.setResult(invoke(call, "aten::mm", {convertTensor(a, DType::Int32), convertTensor(b, DType::Int32)}));
 }
 

@@ -1,0 +1,188 @@
+// torchao's operators, which exported programs hold before they are decomposed: grids of blocks, whose sizes are given
+// for each dimension. Each is computed as others, here and in engines.
+#include "runtime/ops/ops.h"
+#include "runtime/ops/quantized/math_of_call.h"
+
+#include <cmath>
+#include <limits>
+
+namespace tscompile {
+namespace {
+
+// A tensor with two dimensions, the blocks and what is in one, where there are several blocks of several elements.
+struct Blocks {
+  Dims split;                 // the sizes of the tensor
+  std::vector<int64_t> dims;  // of the elements of a block
+  Dims grid;                  // `split` with blocks of one element
+};
+template <class Call>
+Blocks blocksOf(const Call& call, size_t sizesAt) {
+  const Tensor x = call.tensor(0);
+  const Dims blocks = call.integers(sizesAt);
+  call.require(static_cast<int>(blocks.size()) == x.rank(), "Got input dim:{}, block_size: {}", x.rank(),
+               dimsText(blocks));
+  Blocks out;
+  auto add = [&](int64_t size, bool isInside) {
+    if (isInside) out.dims.push_back(static_cast<int64_t>(out.split.size()));
+    out.split.push_back(size);
+    out.grid.push_back(isInside ? 1 : size);
+  };
+  for (size_t d = 0; d < blocks.size(); ++d) {
+    const int64_t size = x.sizes()[d], block = blocks[d];
+    if (block == size || block <= 1) {
+      add(size, block != 1);
+      continue;
+    }
+    call.require(size % block == 0,
+                 "Expecting input size at {} dimension: {} to be divisible by block_size at {} dimension: {}", d, size,
+                 d, block);
+    add(size / block, false);
+    add(block, true);
+  }
+  return out;
+}
+
+// The least and the greatest number of a dtype, where the call says nothing.
+template <class Call>
+IValue boundAt(const Call& call, size_t i, DType dtype, bool isLeast) {
+  if (!call.isNone(i)) return call.argument(i);
+  switch (dtype) {
+    case DType::UInt8:
+      return int64_t{isLeast ? 0 : 255};
+    case DType::Int8:
+      return int64_t{isLeast ? -128 : 127};
+    case DType::Int16:
+      return int64_t{isLeast ? -32768 : 32767};
+    case DType::Int32:
+      return static_cast<int64_t>(isLeast ? std::numeric_limits<int32_t>::min() : std::numeric_limits<int32_t>::max());
+    default:
+      call.fail("Unsupported dtype: torch.{}", pythonName(dtype));
+  }
+}
+
+double leastNormal(DType dtype) { return dtype == DType::Float16 ? 0x1p-14 : 0x1p-126; }
+
+// (input, mapping, block sizes, dtype, least, most, eps, dtype of scales, dtype of zero points, keeps dimensions)
+template <class Call>
+void chooseGrids(Call& call) {
+  Math m(call);
+  const Tensor x = call.tensor(0);
+  const std::string& mapping = call.argument(1).toString();
+  const DType target = dtypeFromNumber(call.integer(3)).value_or(DType::Undefined);
+  const double least = boundAt(call, 4, target, true).toDouble(), most = boundAt(call, 5, target, false).toDouble();
+  const Blocks blocks = blocksOf(call, 2);
+  const IValue in = m.reshape(x, blocks.split), dims = intList(blocks.dims), zero = Tensor::zeros(x.dtype(), Dims{});
+  const IValue keeps = call.flag(9);
+  const IValue below = m("aten::minimum", {m("aten::amin", {in, dims, keeps}), zero});
+  const IValue above = m("aten::maximum", {m("aten::amax", {in, dims, keeps}), zero});
+  const IValue eps = call.isNone(6) ? IValue(leastNormal(x.dtype())) : call.argument(6);
+  auto over = [&](const IValue& v, double by) { return m("aten::div.Scalar", {v, by}); };
+  IValue scale, point;
+  DType pointType = call.isNone(8) ? DType::Undefined : dtypeFromNumber(call.integer(8)).value_or(DType::Undefined);
+  if (mapping == "ASYMMETRIC") {
+    scale = m.clamped(over(m.sub(above, below), most - least), eps, IValue());
+    const IValue steps = m.one("aten::round", m("aten::div.Tensor", {below, scale}));
+    point = m.clamped(m("aten::rsub.Scalar", {steps, least, 1}), least, most);
+    if (call.isNone(8)) pointType = DType::Int32;
+  } else {
+    if (mapping == "SYMMETRIC") {
+      scale = over(m("aten::maximum", {m.one("aten::neg", below), above}), (most - least) / 2);
+    } else {
+      call.require(mapping == "SYMMETRIC_NO_CLIPPING_ERR", "Unsupported mapping type: {}", mapping);
+      const IValue low = over(below, least), high = over(above, most);
+      scale = m("aten::where.self", {m("aten::gt.Tensor", {low, high}), low, high});
+    }
+    const double middle = std::trunc((most + least + 1) / 2);
+    point = m("aten::full_like", {scale, middle, IValue(), IValue(), IValue(), IValue(), IValue()});
+    scale = m.clamped(scale, eps, IValue());
+  }
+  if (call.flag(9)) {
+    Dims sizes(x.sizes());
+    const Dims block = call.integers(2);
+    for (size_t d = 0; d < sizes.size(); ++d) sizes[d] = block[d] > 0 ? sizes[d] / block[d] : sizes[d];
+    scale = m.reshape(scale, sizes);
+    point = m.reshape(point, sizes);
+  }
+  call.setResult(0, call.isNone(7) ? scale : m.to(scale, call.argument(7)));
+  call.setResult(1, pointType == DType::Undefined ? point : m.to(point, pointType));
+}
+
+void inferGrids(InferCall& call) {
+  const TensorInfo x = call.tensor(0);
+  const DType scale = call.dtypeOr(7, x.dtype);
+  const bool hasZero = call.constant(1) && call.text(1) == "ASYMMETRIC";
+  const DType point = call.dtypeOr(8, hasZero ? DType::Int32 : x.dtype);
+  auto unknown = [&] {
+    call.resultOfUnknownRank(scale);
+    call.resultOfUnknownRank(point);
+  };
+  if (!x.hasRank || !call.constant(2) || !call.constant(9)) return unknown();
+  const Dims blocks = call.integers(2);
+  call.require(blocks.size() == x.sizes.size(), "Got input dim:{}, block_size: {}", x.sizes.size(), dimsText(blocks));
+  const bool keeps = call.flag(9);
+  Dims sizes;
+  for (size_t d = 0; d < blocks.size(); ++d) {
+    const bool isKnown = isKnownSize(x.sizes[d]);
+    if (!keeps && !isKnown && blocks[d] > 1) return unknown();  // one block has no dimension
+    if (keeps)
+      sizes.push_back(isKnown && blocks[d] > 0 ? x.sizes[d] / blocks[d] : kUnknownSize);
+    else if (blocks[d] == 1)
+      sizes.push_back(x.sizes[d]);
+    else if (blocks[d] > 1 && blocks[d] != x.sizes[d])
+      sizes.push_back(x.sizes[d] / blocks[d]);
+  }
+  if (!keeps && std::ranges::all_of(blocks, [](int64_t b) { return b == 1; }))
+    sizes.clear();  // of no dimensions is of all
+  call.result(scale, sizes);
+  call.result(point, sizes);
+}
+
+// (input, block sizes, scales, zero points, dtype, least, most)
+template <class Call>
+void quantizeBlocks(Call& call) {
+  Math m(call);
+  const DType dtype = dtypeFromNumber(call.integer(4)).value_or(DType::Undefined);
+  const Blocks blocks = blocksOf(call, 1);
+  const IValue scale = m.reshape(call.argument(2), blocks.grid), zero = m.reshape(call.argument(3), blocks.grid);
+  const IValue steps =
+      m.one("aten::round", m.mul(m.reshape(call.argument(0), blocks.split), m.one("aten::reciprocal", scale)));
+  const IValue held = m.clamped(m.add(steps, zero), boundAt(call, 5, dtype, true), boundAt(call, 6, dtype, false));
+  call.setResult(0, m.to(m.reshape(held, sizesOf(call.tensor(0))), dtype));
+}
+
+// (input, block sizes, scales, zero points, dtype, least, most, dtype of the result)
+template <class Call>
+void dequantizeBlocks(Call& call) {
+  Math m(call);
+  const Blocks blocks = blocksOf(call, 1);
+  const IValue dtype = call.argument(7);
+  IValue steps = m.to(m.reshape(call.argument(0), blocks.split), dtype);
+  if (!call.isNone(3)) steps = m.sub(steps, m.to(m.reshape(call.argument(3), blocks.grid), dtype));
+  const IValue made = m.mul(steps, m.reshape(call.argument(2), blocks.grid));
+  call.setResult(0, m.to(m.reshape(made, sizesOf(call.tensor(0))), dtype));
+}
+
+template <size_t kDType>
+void inferBlocks(InferCall& call) {
+  call.result(call.tensor(0), call.dtypeOr(kDType, DType::Undefined));
+}
+
+}  // namespace
+
+void registerQuantizedBlocksOps(OpRegistry& ops) {
+  auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel, ConvertFunction convert) {
+    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .convert = convert, .dtypes = {}});
+  };
+  add("torchao::choose_qparams_affine(Tensor? input, str mapping_type, int[] block_size, ScalarType target_dtype, "
+      "Scalar? quant_min=None, Scalar? quant_max=None, float? eps=None, ScalarType? scale_dtype=None, ScalarType? "
+      "zero_point_dtype=None, bool keepdim=False) -> (Tensor, Tensor)",
+      inferGrids, chooseGrids<KernelCall>, chooseGrids<ConvertCall>);
+  add("torchao::quantize_affine(Tensor input, int[] block_size, Tensor scale, Tensor? zero_point, ScalarType "
+      "output_dtype, Scalar? quant_min=None, Scalar? quant_max=None) -> Tensor",
+      inferBlocks<4>, quantizeBlocks<KernelCall>, quantizeBlocks<ConvertCall>);
+  add("torchao::dequantize_affine(Tensor input, int[] block_size, Tensor scale, Tensor? zero_point, ScalarType "
+      "input_dtype, Scalar? quant_min=None, Scalar? quant_max=None, ScalarType output_dtype=6) -> Tensor",
+      inferBlocks<7>, dequantizeBlocks<KernelCall>, dequantizeBlocks<ConvertCall>);
+}
+
+}  // namespace tscompile
