@@ -128,7 +128,7 @@ Value* ExportBuilder::find(Json name) {
 
 TypePtr ExportBuilder::tensorTypeOf(std::string_view name) const {
   auto at = scopes_.back().tensors.find(name);
-  return at == scopes_.back().tensors.end() ? types().tensor : tensorType(factsOf(at->second));
+  return at == scopes_.back().tensors.end() ? types().tensor : tensorType(factsOf(metaOf(at->second)));
 }
 
 Builder ExportBuilder::atStart() { return Builder(*graph_, firstNode_ ? firstNode_ : graph_->returnNode()); }

@@ -37,6 +37,10 @@ class ProgramReader {
   bool checkVersion();
   bool readInputs(ExportedProgram& out);
   bool readInput(Json spec);
+  bool readOldInputs(Json signature);
+  // Where the trees of arguments and results are: `in_spec`, `out_spec`.
+  Json trees() const;
+  Json tensorMeta(std::string_view name) const { return metaOf(graph_.find("tensor_values").find(name)); }
   bool addUserInputs();
   // One argument of the call with the leaves that are next.
   bool addArgument(const Tree& tree, std::string_view name);
@@ -55,8 +59,9 @@ class ProgramReader {
   ExportedSize sizeOf(Json size);
   SizeExpression symbolNamed(std::string_view name);
   bool readOutputs();
+  bool readOldOutputs(Json written, std::span<const Json> outputs);
   bool write(Json target, Json name, Value* value);
-  bool finish(std::span<Value* const> results);
+  bool finish(std::vector<Value*> results);
 
   std::string prefix_;
   Json root_, module_, graph_;
@@ -109,8 +114,12 @@ bool ProgramReader::read(ExportedProgram& out) {
 }
 
 bool ProgramReader::readInputs(ExportedProgram& out) {
-  Json specs = module_.find("signature").find("input_specs");
-  if (!specs.is(JsonTree::Kind::Array)) return b_.fail(module_, "the program has no signature");
+  Json signature = module_.find("signature"), specs = signature.find("input_specs");
+  if (signature.find("inputs_to_parameters").is(JsonTree::Kind::Object)) {
+    if (!readOldInputs(signature)) return false;
+  } else if (!specs.is(JsonTree::Kind::Array)) {
+    return b_.fail(module_, "the program has no signature");
+  }
   for (Json spec : items(specs))
     if (!readInput(spec)) return false;
   if (!addUserInputs()) return false;
@@ -126,6 +135,23 @@ std::string_view pathKey(std::string_view kind) {
   if (startsWith(kind, "parameter")) return "parameter_name";
   if (startsWith(kind, "buffer")) return "buffer_name";
   return kind == "tensor_constant" ? "tensor_constant_name" : "";
+}
+
+// PyTorch 2.1 lists the names of parameters and buffers beside their paths; other inputs are the user's.
+bool ProgramReader::readOldInputs(Json signature) {
+  for (Json input : items(graph_.find("inputs"))) {
+    const std::vector<Json> names = namesOf(input);
+    if (names.size() != 1) return b_.fail(input, "the input has no name");
+    Json path = signature.find("inputs_to_parameters").find(textOf(names[0]));
+    if (!path) path = signature.find("inputs_to_buffers").find(textOf(names[0]));
+    if (!path) {
+      leaves_.push_back(input);
+      continue;
+    }
+    attributes_.emplace(textOf(path), names[0]);
+    b_.bindAttribute(textOf(names[0]), prefix_ + std::string(textOf(path)));
+  }
+  return true;
 }
 
 bool ProgramReader::readInput(Json spec) {
@@ -156,16 +182,31 @@ bool ProgramReader::readInput(Json spec) {
   return true;
 }
 
-bool ProgramReader::addUserInputs() {
+Json ProgramReader::trees() const {
   std::vector<Json> calls = items(module_.find("module_call_graph"));
-  Json signature = calls.empty() ? Json() : calls[0].find("signature");
+  return calls.empty() ? module_.find("call_spec") : calls[0].find("signature");  // the former in files of PyTorch 2.1
+}
+
+bool ProgramReader::addUserInputs() {
+  Json signature = trees();
   places_.resize(leaves_.size());
   std::optional<Tree> tree;
   if (Json spec = signature.find("in_spec"); spec.is(JsonTree::Kind::String)) {
     tree = readTree(b_, spec, module_.find("treespec_namedtuple_fields"));
     if (!tree) return false;
   }
-  // (arguments, arguments by name)
+  // (arguments, arguments by name); in files of PyTorch 2.1 the arguments alone if there are none by name.
+  auto isPair = [](const Tree& t) {
+    return t.parts.size() == 2 && t.parts[0].kind == Tree::Kind::Tuple && t.parts[1].kind == Tree::Kind::Dict;
+  };
+  if (tree && !isPair(*tree) && module_.find("call_spec")) {
+    Tree none;
+    none.kind = Tree::Kind::Dict;
+    Tree both;
+    both.kind = Tree::Kind::Tuple;
+    both.parts = {std::move(*tree), std::move(none)};
+    tree = std::move(both);
+  }
   if (tree && tree->leafCount() == leaves_.size() && tree->parts.size() == 2) {
     std::vector<Json> names = items(signature.find("forward_arg_names"));
     const Tree &positional = tree->parts[0], &named = tree->parts[1];
@@ -290,8 +331,7 @@ void ProgramReader::addSizes(ExportedProgram& out) {
     ExportedInput& sizes = out.inputs.tensors.emplace_back();
     sizes.name = leaf.source.input;
     sizes.path = leaf.source.path;
-    for (Json size : items(graph_.find("tensor_values").find(leaf.name).find("sizes")))
-      sizes.sizes.push_back(sizeOf(size));
+    for (Json size : items(tensorMeta(leaf.name).find("sizes"))) sizes.sizes.push_back(sizeOf(size));
     nameSizes(leaf.value, sizes.sizes);
   }
 }
@@ -323,7 +363,7 @@ std::vector<SizeExpression> ProgramReader::sizesOf(const InputCondition& conditi
     const auto leaf = std::ranges::find_if(
         bound_, [&](const Leaf& l) { return l.source.input == s.input && l.source.path == s.path; });
     if (leaf == bound_.end() || s.kind != InputCondition::Source::Kind::Size) continue;
-    const std::vector<Json> sizes = items(graph_.find("tensor_values").find(leaf->name).find("sizes"));
+    const std::vector<Json> sizes = items(tensorMeta(leaf->name).find("sizes"));
     if (static_cast<size_t>(s.dim) >= sizes.size()) continue;
     const Json size = sizes[static_cast<size_t>(s.dim)];
     if (const int64_t known = exported::sizeOf(size); known != kUnknownSize)
@@ -397,8 +437,11 @@ SizeExpression ProgramReader::symbolNamed(std::string_view name) {
 }
 
 bool ProgramReader::readOutputs() {
-  std::vector<Json> specs = items(module_.find("signature").find("output_specs"));
+  Json signature = module_.find("signature");
+  std::vector<Json> specs = items(signature.find("output_specs"));
   std::vector<Json> outputs = items(graph_.find("outputs"));
+  if (Json written = signature.find("buffers_to_mutate"); written && !signature.find("output_specs"))
+    return readOldOutputs(written, outputs);
   if (specs.size() != outputs.size()) return b_.fail(graph_, "the graph has not as many outputs as the signature");
   std::vector<Value*> results;
   for (size_t i = 0; i < specs.size(); ++i) {
@@ -420,8 +463,25 @@ bool ProgramReader::readOutputs() {
                      ErrorKind::Unsupported);
     }
   }
-  for (Value*& r : results)
-    if (auto at = written_.find(r); at != written_.end()) r = at->second;
+  return finish(results);
+}
+
+// Of PyTorch 2.1: new values of buffers have their paths by the names of outputs.
+bool ProgramReader::readOldOutputs(Json written, std::span<const Json> outputs) {
+  std::vector<Value*> results;
+  for (Json output : outputs) {
+    Value* v = readFreeArgument(b_, output);
+    if (!v) return false;
+    const std::vector<Json> names = namesOf(output);
+    Json path = names.size() == 1 ? written.find(textOf(names[0])) : Json();
+    if (!path) {
+      results.push_back(v);
+      continue;
+    }
+    auto attribute = attributes_.find(textOf(path));
+    if (attribute == attributes_.end()) return b_.fail(path, "what is written is not there");
+    if (!write(path, attribute->second, v)) return false;
+  }
   return finish(results);
 }
 
@@ -436,9 +496,10 @@ bool ProgramReader::write(Json spec, Json name, Value* value) {
   return true;
 }
 
-bool ProgramReader::finish(std::span<Value* const> results) {
-  std::vector<Json> calls = items(module_.find("module_call_graph"));
-  Json spec = calls.empty() ? Json() : calls[0].find("signature").find("out_spec");
+bool ProgramReader::finish(std::vector<Value*> results) {
+  for (Value*& r : results)
+    if (auto at = written_.find(r); at != written_.end()) r = at->second;
+  Json spec = trees().find("out_spec");
   if (!spec.is(JsonTree::Kind::String)) {
     for (Value* v : results) b_.graph().addOutput(v);
     return true;

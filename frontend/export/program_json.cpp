@@ -118,6 +118,11 @@ std::string_view expressionOf(Json size) {
   return textOf(expression.find("expr_str"));
 }
 
+Json metaOf(Json tensor) {
+  Json inner = tensor.find("meta");
+  return inner.is(JsonTree::Kind::Object) ? inner : tensor;
+}
+
 TensorFacts factsOf(Json meta) {
   TensorFacts facts;
   if (std::optional<int64_t> dtype = scalarTypeOf(meta.find("dtype")))

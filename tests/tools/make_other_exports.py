@@ -3,8 +3,8 @@
 
     make_other_exports.py DIR
 
-Makes what the PyTorch that runs it writes in its own way: 2.3 old_indices and old_slopes, 2.5 old_containers; later ones
-with torchao: torchao. The files are as make_exports.py leaves them.
+Makes what the PyTorch that runs it writes in its own way: 2.1 old_signature, 2.3 old_indices and old_slopes, 2.5
+old_containers; later ones with torchao: torchao. The files are as make_exports.py leaves them.
 """
 import io
 import json
@@ -14,6 +14,7 @@ import zipfile
 
 import torch
 from torch import nn
+from torch.utils import _pytree
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "samples"))
 from torch_values import text_of  # noqa: E402
@@ -44,6 +45,18 @@ class Containers(nn.Module):
         return batch["image"] + a, batch["label"] * b - c
 
 
+class Counted(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.line = nn.Linear(3, 2)
+        self.register_buffer("count", torch.zeros(2))
+
+    def forward(self, x, pair):
+        y = self.line(x) + pair[0]
+        self.count.add_(pair[0].sum(0))
+        return {"y": y, "both": (self.count * 1, pair[1] * 2)}
+
+
 class Layers(nn.Module):
     def __init__(self):
         super().__init__()
@@ -63,8 +76,8 @@ def quantized():
     return model
 
 
-def write(name, model, args, kwargs=None):
-    program = torch.export.export(model, args, kwargs)
+def write(name, model, args, kwargs=None, **more):
+    program = torch.export.export(model, args, kwargs, **more)
     whole = io.BytesIO()
     torch.export.save(program, whole)
     folder = sys.argv[1]
@@ -82,14 +95,20 @@ def write(name, model, args, kwargs=None):
             new.writestr(zipfile.ZipInfo(info.filename, (1980, 1, 1, 0, 0, 0)), data, method, 9)
     results = program.module()(*args, **(kwargs or {}))
     rows = [f"in: {text_of(v)}" for v in (*args, *(kwargs or {}).values())]
-    rows += [f"out: {text_of(v.detach())}" for v in (results if isinstance(results, tuple) else (results,))]
+    rows += [f"out: {text_of(v.detach())}" for v in _pytree.tree_flatten(results)[0]]
     open(os.path.join(folder, name + ".txt"), "w").write("\n".join(rows) + "\n")
 
 
 def main():
     x = torch.sin(torch.arange(12.0)).reshape(4, 3)
     version = torch.__version__.split(".")[:2]
-    if version == ["2", "3"]:
+    if version == ["2", "1"]:
+        torch.manual_seed(0)
+        added = x[:, :2].contiguous()
+        rows = torch.export.dynamic_dim(x, 0)
+        write("old_signature", Counted(), (x, (added, x[0].clone())),
+              constraints=[rows, torch.export.dynamic_dim(added, 0) == rows])
+    elif version == ["2", "3"]:
         write("old_indices", Chosen(), (x, torch.tensor([1, 1, 0])))
         write("old_slopes", Slopes(), (x.reshape(2, 3, 2),), {"scale": torch.tensor(3.0)})
     elif version == ["2", "5"]:

@@ -63,9 +63,9 @@ INSTANTIATE_TEST_SUITE_P(Files, Exports,
                                          "writer", "sizes", "attention", "attention_decomposed", "constants", "loops",
                                          "loops_decomposed", "mapped", "prefixes", "mixed", "solved", "numbered",
                                          "truths", "shared", "seen", "moved", "heads", "quantized", "old_layout",
-                                         "old_indices", "old_containers", "old_slopes", "torchao", "sums", "sums_fixed",
-                                         "grouped_decomposed", "leaky_decomposed", "containers", "derived", "regrouped",
-                                         "compared", "guarded", "stretched"),
+                                         "old_signature", "old_indices", "old_containers", "old_slopes", "torchao",
+                                         "sums", "sums_fixed", "grouped_decomposed", "leaky_decomposed", "containers",
+                                         "derived", "regrouped", "compared", "guarded", "stretched"),
                          [](const auto& info) { return std::string(info.param); });
 
 std::string failure(const Module& m, std::initializer_list<const char*> inputs) {
