@@ -42,6 +42,7 @@ class Package {
     return false;
   }
   const ZipArchive& zip() const { return *zip_; }
+  const std::string& path() const { return path_; }
   const RefCounted* owner() const { return mapping_.get(); }
   // Null after a report.
   const ZipMember* member(const std::string& name) {
@@ -88,6 +89,9 @@ class FileReader {
   Ref<Storage> storageOf(const ZipMember& member);
   // The tensors of a file of torch.save; `only` is what the one tensor in it is called, if it has no name.
   bool readCheckpoint(const std::string& name, std::string_view only, ExportFile& out);
+  bool readCheckpoint(const FilePart& part, const RefCounted* owner, std::string_view only, ExportFile& out);
+  // The tensors that a program of PyTorch 2.1 has in its JSON, as files of torch.save.
+  bool readConstants(Json constants, ExportFile& out);
   bool fail(Json at, std::string message, ErrorKind kind = ErrorKind::Input) {
     diagnostics_.error(at.range(), std::move(message), kind);
     return false;
@@ -139,7 +143,8 @@ bool FileReader::readOne(const std::string& member, const std::string& model, Ex
   Result<ExportedProgram> program = readProgram(*json, prefix_, registry_, diagnostics_, unknown_);
   if (!program) return false;
   out.programs.push_back({{}, std::move(*program)});
-  return readWeights(member, model, out);
+  return readWeights(member, model, out) &&
+         readConstants(json->root().find("graph_module").find("graph").find("constants"), out);
 }
 
 bool FileReader::readWeights(const std::string& member, const std::string& model, ExportFile& out) {
@@ -207,7 +212,11 @@ bool FileReader::readCheckpoint(const std::string& name, std::string_view only, 
   if (!contents) return false;
   contents->part.path += ":" + name;
   const RefCounted* owner = contents->owner ? nullptr : package_.owner();
-  auto checkpoint = Checkpoint::read(contents->part, owner, /*foreignNames=*/true, diagnostics_, limits_);
+  return readCheckpoint(contents->part, owner, only, out);
+}
+
+bool FileReader::readCheckpoint(const FilePart& part, const RefCounted* owner, std::string_view only, ExportFile& out) {
+  auto checkpoint = Checkpoint::read(part, owner, /*foreignNames=*/true, diagnostics_, limits_);
   if (!checkpoint) return false;
   auto add = [&](std::string_view tensorName, const PickleTensor& t) {
     if (!t.tensor.defined())
@@ -222,6 +231,36 @@ bool FileReader::readCheckpoint(const std::string& name, std::string_view only, 
   if (!tensors) return false;
   const std::string start = only.empty() ? "" : std::string(only) + ".";
   return std::all_of(tensors->begin(), tensors->end(), [&](const auto& t) { return add(start + t.name, *t.tensor); });
+}
+
+// What a text in base64 stands for; nothing if it is none.
+std::optional<std::string> bytesOfBase64(std::string_view text) {
+  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  while (endsWith(text, "=")) text.remove_suffix(1);
+  std::string out;
+  uint32_t bits = 0;
+  int count = 0;
+  for (char c : text) {
+    const size_t digit = kDigits.find(c);
+    if (digit == std::string_view::npos) return std::nullopt;
+    bits = bits << 6 | static_cast<uint32_t>(digit);
+    count += 6;
+    if (count < 8) continue;
+    count -= 8;
+    out += static_cast<char>(bits >> count & 0xff);
+  }
+  return out;
+}
+
+bool FileReader::readConstants(Json constants, ExportFile& out) {
+  for (Json constant : items(constants)) {
+    const std::optional<std::string> bytes =
+        constant.is(JsonTree::Kind::String) ? bytesOfBase64(textOf(constant)) : std::nullopt;
+    if (!bytes) return fail(constant, "the constant is no text in base64");
+    const std::string name(constant.key());
+    if (!readCheckpoint({*bytes, package_.path() + ":" + name}, nullptr, name, out)) return false;
+  }
+  return true;
 }
 
 Result<Tensor> FileReader::tensorOf(Json meta, Json at, const ZipMember& member) {

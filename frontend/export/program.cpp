@@ -151,6 +151,8 @@ bool ProgramReader::readOldInputs(Json signature) {
     attributes_.emplace(textOf(path), names[0]);
     b_.bindAttribute(textOf(names[0]), prefix_ + std::string(textOf(path)));
   }
+  for (Json constant : items(graph_.find("constants")))
+    b_.bindAttribute(constant.key(), prefix_ + std::string(constant.key()));
   return true;
 }
 
