@@ -8,6 +8,7 @@
 #include "ir/support/text.h"
 #include "runtime/call/thread_pool.h"
 #include "tools/commands/commands.h"
+#include "tools/options/following_sizes.h"
 #include "tools/options/option_parts.h"
 #include "tools/reports/build_info.h"
 #include "tools/reports/diff_benches.h"
@@ -95,6 +96,7 @@ struct AgainstFields {
 struct BenchResult {
   std::string sizes;                // as --sizes has them
   std::vector<std::string> inputs;  // "x=1x3x224x224:float32"
+  std::vector<std::string> random;  // names of those whose integers are 0 and 1 at random
   int threads = 0, callers = 1;
   size_t warmUp = 0;   // runs before those that count
   Statistics latency;  // in milliseconds
@@ -127,6 +129,7 @@ struct Candidate {
   Executable model;
   std::vector<IValue> inputs;
   std::vector<std::string> inputTexts;  // what measurements are to have in common to be compared
+  std::vector<std::string> random;      // as in BenchResult
   CutText cut;
   std::shared_ptr<const Options> options;  // that it was loaded with
 };
@@ -155,6 +158,7 @@ class Bench {
       session_.note("the time limit was reached: these are the measurements until then");
     }
     const bool compared = results_.empty() || command_.baseline.empty() || compareWithSaved();
+    if (baseline_ && !interrupted && !outOfTime_) warnOfUncompared();
     if (!results_.empty()) session_.common.json ? writeJson(session_.out, *this) : writeText();
     if (outOfTime_) return session_.finish(exitCode(ErrorKind::Limit));
     const int code = session_.finish(baseline_ && isAnySlower(*baseline_) ? kExitNegative : kExitDone);
@@ -203,6 +207,15 @@ class Bench {
     return bool(rows);
   }
 
+  // A gate that holds nothing against a measurement is no gate for it.
+  void warnOfUncompared() {
+    const auto lacks = [](const BenchComparison& r) { return !r.a; };
+    const auto count = static_cast<size_t>(std::ranges::count_if(*baseline_, lacks));
+    if (count > 0)
+      warn(fmt::format("{} of {} has nothing in {} to be compared with", count, counted(results_.size(), "measurement"),
+                       command_.baseline));
+  }
+
   std::string_view executorText() const {
     return options_.run.executor == ExecutorChoice::Interpreter ? "interpreter" : "engine";
   }
@@ -211,14 +224,16 @@ class Bench {
   static std::optional<Candidate> load(std::shared_ptr<const Options> options, Session& session) {
     std::optional<Executable> given = loadAsGiven(*options, session);
     if (!given) return std::nullopt;
-    Result<std::vector<IValue>> inputs = readInputs(*given, *options, true, session);
+    std::vector<std::string> random;
+    Result<std::vector<IValue>> inputs = readInputs(*given, *options, true, session, &random);
     if (!inputs) return std::nullopt;
     CutText cut;
     std::vector<std::string> texts = givenTexts(given->method.inputs(), *inputs);
     std::optional<Executable> model = withEngines(std::move(*given), *options, session, &*inputs, &cut);
     if (!model) return std::nullopt;
     session.noteUnusedWeights(model->module.unusedWeights());
-    return Candidate{std::move(*model), std::move(*inputs), std::move(texts), std::move(cut), std::move(options)};
+    return Candidate{std::move(*model), std::move(*inputs), std::move(texts),
+                     std::move(random), std::move(cut),     std::move(options)};
   }
 
   Options optionsAt(const std::string& sizes) const {
@@ -226,7 +241,8 @@ class Bench {
     if (sizes.empty()) return out;
     std::vector<InputRange>& shapes = out.partition.spec.shapes;
     for (std::string_view one : split(sizes, ';')) {
-      const std::string text = one.find('=') == std::string_view::npos ? "0=" + std::string(one) : std::string(one);
+      const bool isNamed = one.find('=') != std::string_view::npos;
+      const std::string text = isNamed ? std::string(one) : unnamedSizes(shapes) + "=" + std::string(one);
       std::optional<InputRange> range = parseInputRange(text);
       if (!range || range->least != range->most)
         throw UsageError{"--sizes takes NAME=SIZES;NAME=SIZES, such as x=8x3x224x224, not '" + abbreviate(sizes, 80) +
@@ -265,6 +281,7 @@ class Bench {
         BenchResult result;
         result.sizes = sizes;
         result.inputs = model->inputTexts;
+        result.random = model->random;
         result.threads = n;
         result.callers = c;
         if (model->cut.known()) result.cut = model->cut;
@@ -479,7 +496,10 @@ class Bench {
     std::ostream& out = session_.out;
     out << fmt::format("executor  {}\n", executorText());
     if (command_.sizes.empty())
-      for (const std::string& input : results_.front().inputs) out << "input     " << input << '\n';
+      for (const std::string& input : results_.front().inputs) {
+        const bool isRandom = std::ranges::count(results_.front().random, input.substr(0, input.find('='))) > 0;
+        out << "input     " << input << (isRandom ? "  0 and 1 at random" : "") << '\n';
+      }
     if (const auto& cut = results_.front().cut) {
       out << "engines   " << cut->summary() << '\n';
       if (!cut->firstReason.empty()) out << "reason    " << cut->firstReason << '\n';
@@ -512,7 +532,8 @@ class Bench {
     }
     for (const BenchResult& r : results_)
       for (const std::string& w : r.warnings)
-        warn(fmt::format("with {}{}: {}", counted(static_cast<size_t>(r.threads), "thread"),
+        warn(fmt::format("{}with {}{}: {}", r.sizes.empty() ? "" : r.sizes + " ",
+                         counted(static_cast<size_t>(r.threads), "thread"),
                          r.callers > 1 ? fmt::format(" and {} callers", r.callers) : "", w));
   }
 

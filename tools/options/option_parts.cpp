@@ -5,6 +5,7 @@
 #include "ir/support/quantities.h"
 #include "ir/support/split.h"
 #include "ir/values/dtype_words.h"
+#include "tools/options/following_sizes.h"
 
 #include <fmt/core.h>
 
@@ -233,9 +234,11 @@ OptionSpec settingOption(std::string_view name, const std::string& aliases) {
           s.value,
           withOptions(s.text),
           [&s, option](Options& o, const std::string& v) {
-            // Sizes without a name are those of the first input.
             const bool unnamed = option.ends_with("shape") && v.find('=') == std::string::npos;
-            if (s.set(o.partition.spec, unnamed ? "0=" + v : v)) return;
+            const PartitionSpec& spec = o.partition.spec;
+            const std::string name =
+                unnamed ? unnamedSizes(option == "--shape" ? spec.shapes : spec.usualShapes) + "=" : "";
+            if (s.set(o.partition.spec, name + v)) return;
             UsageError error{option + " takes " + std::string(s.takes) + ", not '" + abbreviate(v, 80) + "'"};
             if (option.ends_with("shape"))
               if (std::string fault = sizesFault(v); !fault.empty()) error.notes.push_back(std::move(fault));

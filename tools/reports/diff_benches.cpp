@@ -56,6 +56,7 @@ Result<Report> parseReport(const std::string& text, const std::string& path, Dia
       if (!(t.low > 0 && t.high >= t.low)) t.low = t.high = t.median;
       const double threads = number(r, "threads"), callers = number(r, "concurrency");
       if (!(t.min > 0 && t.median > 0 && threads >= 1 && threads <= 1e6)) continue;
+      t.place = out.times.size();
       out.times[{word(r, "sizes"), static_cast<int64_t>(threads),
                  callers >= 1 && callers <= 1e6 ? static_cast<int64_t>(callers) : 1}] = t;
     }
@@ -91,6 +92,7 @@ bool saysInputs(const Report& report) {
 std::vector<BenchComparison> rowsOf(const Report& a, const Report& b, double noise) {
   const bool byInputs = saysInputs(a) && saysInputs(b);
   std::map<BenchSetting, BenchComparison> rows;
+  std::map<BenchSetting, size_t> alike;  // rows that would look the same
   auto rowOf = [&](const BenchSetting& setting, const BenchTimes& times) -> BenchComparison& {
     BenchSetting key = setting;
     if (byInputs) key.sizes = times.inputs;
@@ -101,12 +103,15 @@ std::vector<BenchComparison> rowsOf(const Report& a, const Report& b, double noi
   };
   for (const auto& [setting, times] : a.times) rowOf(setting, times).a = times;
   for (const auto& [setting, times] : b.times) rowOf(setting, times).b = times;
+  for (const auto& [key, row] : rows) ++alike[row.setting];
   std::vector<BenchComparison> out;
   for (const auto& [key, row] : rows) {
+    const bool isClear = row.inBoth() || (!row.setting.sizes.empty() && alike[row.setting] == 1);
     out.push_back(row);
-    // Otherwise two rows would look the same.
-    if (byInputs && !row.inBoth()) out.back().setting.sizes = key.sizes;
+    if (byInputs && !isClear) out.back().setting.sizes = key.sizes;
   }
+  // As they were measured.
+  std::ranges::stable_sort(out, {}, [](const BenchComparison& r) { return std::pair(!r.b, (r.b ? r.b : r.a)->place); });
   return out;
 }
 
@@ -171,17 +176,27 @@ bool hasInputs(const std::string& path, const std::vector<std::string>& inputs, 
   if (!saysInputs(*report) ||
       std::ranges::any_of(report->times, [&](const auto& t) { return t.second.inputs == asked; }))
     return true;
-  diagnostics.fileError(path, {}, "nothing was measured in both")
-      .note("it has " + report->times.begin()->second.inputs + ", and the model is to run with " + asked);
+  std::vector<std::string> had;
+  for (const auto& [setting, times] : report->times)
+    if (!std::ranges::count(had, times.inputs)) had.push_back(times.inputs);
+  constexpr size_t kMost = 4;
+  const bool isMore = had.size() > kMost;
+  const std::string more = isMore ? fmt::format(" and {} more", had.size() - kMost) : "";
+  if (isMore) had.resize(kMost);
+  const bool isSizes =
+      had[0].find_first_of("\"[({@'") == std::string::npos && had[0].find("=None") == std::string::npos;
+  Diagnostic& error = diagnostics.fileError(path, {}, "nothing was measured in both");
+  error.note(fmt::format("it has {}{}, and the model is to run with {}", fmt::join(had, ", "), more, asked));
+  if (isSizes) error.note("--sizes '" + had[0] + "' measures with the sizes that it has");
   return false;
 }
 
 void writeComparisons(const std::vector<BenchComparison>& rows, std::ostream& out) {
   out << "threads            min ms                   median ms          second / first\n";
   for (const BenchComparison& r : rows) {
-    if (!r.setting.sizes.empty() || r.setting.callers > 1)
-      out << fmt::format("{}{}\n", r.setting.sizes.empty() ? "" : r.setting.sizes + "  ",
-                         r.setting.callers > 1 ? fmt::format("{} callers", r.setting.callers) : "");
+    const std::string callers = r.setting.callers > 1 ? fmt::format("{} callers", r.setting.callers) : "";
+    const bool isBoth = !r.setting.sizes.empty() && !callers.empty();
+    if (!r.setting.sizes.empty() || !callers.empty()) out << r.setting.sizes << (isBoth ? "  " : "") << callers << '\n';
     if (r.inBoth())
       out << fmt::format("{:>7} {:>10.5g} -> {:>10.5g} {:>10.5g} -> {:>10.5g}  {:.3f} {:.3f}  {}\n", r.setting.threads,
                          r.a->min, r.b->min, r.a->median, r.b->median, r.least(), r.median(), r.verdict());

@@ -17,6 +17,7 @@ struct BenchTimes {
   double min = 0, median = 0;
   double low = 0, high = 0;  // between which the median lies; the median itself in files that do not say it
   std::string inputs = {};   // their dtypes and sizes; empty in files that do not say it
+  size_t place = 0;          // among those of its file
 };
 // What was measured.
 struct BenchSetting {

@@ -21,6 +21,7 @@
 #include "partition/store_weights.h"
 #include "passes/lowering/bound_inputs.h"
 #include "runtime/engine/support.h"
+#include "tools/options/following_sizes.h"
 #include "tools/tasks/exported_arguments.h"
 #include "tools/tasks/inputs.h"
 #include "tools/tasks/likely_sizes.h"
@@ -311,29 +312,29 @@ static std::vector<ExportedConstant> constantsIn(const std::vector<std::string>&
   return out;
 }
 
-// Indices, offsets and lengths that are 0 or 1 at random may be none that the model takes.
-static void noteRandomIntegers(std::span<const ValueInfo> inputs, const std::vector<std::string>& texts,
-                               const PartitionSpec& spec, Session& session) {
-  std::string names, first;
+// Inputs of integers that are 0 and 1 at random. Indices, offsets and lengths may be none that the model takes then.
+static std::vector<std::string> randomIntegers(std::span<const ValueInfo> inputs, const std::vector<std::string>& texts,
+                                               const std::map<std::string, IValue>& defaults,
+                                               const PartitionSpec& spec) {
+  std::vector<std::string> out;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const ValueInfo& input = inputs[i];
-    const bool isGiven = std::ranges::any_of(texts, [&](const std::string& text) {
+    const bool isSaid = std::ranges::any_of(texts, [&](const std::string& text) {
       return text.starts_with(input.name + "=") || text.starts_with(std::to_string(i) + "=");
     });
-    if (isGiven || !input.type->isTensor()) continue;
-    DType dtype = input.type->tensor().dtype;
+    const auto known = defaults.find(input.name);
+    const TypePtr type = input.type->is(TypeKind::Optional) ? input.type->element() : input.type;
+    if (isSaid || !type->isTensor() || (known != defaults.end() && !known->second.isNone())) continue;
+    DType dtype = input.type->isTensor() ? type->tensor().dtype : DType::Undefined;
     for (const InputRange& r : spec.shapes)
       if (r.name == input.name && r.dtype != DType::Undefined) dtype = r.dtype;
-    if (dtype == DType::Undefined || dtype == DType::Bool || !isIntegral(dtype, false)) continue;
-    if (first.empty()) first = input.name;
-    names += (names.empty() ? "%" : ", %") + input.name;
+    if (dtype != DType::Undefined && dtype != DType::Bool && isIntegral(dtype, false)) out.push_back(input.name);
   }
-  if (!first.empty())
-    session.noteIfModelFails(
-        fmt::format("the elements of {} are 0 and 1 at random; --input {}=@FILE.npy says others", names, first));
+  return out;
 }
 
-Result<std::vector<IValue>> readInputs(const Executable& given, const Options& options, bool makes, Session& session) {
+Result<std::vector<IValue>> readInputs(const Executable& given, const Options& options, bool makes, Session& session,
+                                       std::vector<std::string>* random) {
   Result<std::vector<std::string>> texts = givenInputs(options.run, session);
   if (!texts) return Failed{};
   const Graph* entry = given.module.graph(options.run.method);
@@ -347,7 +348,7 @@ Result<std::vector<IValue>> readInputs(const Executable& given, const Options& o
     if (!samples.empty()) session.note("the inputs are those that the program was exported with");
     defaults.merge(samples);
   }
-  InputReader reader(given.method.inputs(), session, std::move(defaults));
+  InputReader reader(given.method.inputs(), session, defaults);
   reader.setFiles(options.run.inputFiles);
   reader.setLikely([&](const ValueInfo& input) { return sizesHint(given.module, options.run.method, input); });
   if (const EngineInfo* info = given.module.engineInfo())
@@ -357,9 +358,14 @@ Result<std::vector<IValue>> readInputs(const Executable& given, const Options& o
   if (!makes) return reader.read(*texts);
   CompileSpec spec = compileSpecOf(options.partition, session);
   if (entry) checkShapes(spec, *entry);
+  addFollowingSizes(spec.shapes, given.method.inputs());
   if (given.module.engineInfo())
     for (InputRange& r : sizesOfEngines(given.module, options.run.method)) spec.shapes.push_back(std::move(r));
-  noteRandomIntegers(given.method.inputs(), *texts, spec, session);
+  const std::vector<std::string> integers = randomIntegers(given.method.inputs(), *texts, defaults, spec);
+  if (!integers.empty())
+    session.noteIfModelFails(fmt::format("the elements of %{} are 0 and 1 at random; --input {}=@FILE.npy says others",
+                                         fmt::join(integers, ", %"), integers.front()));
+  if (random) *random = integers;
   return reader.readOrMake(inputTexts(std::move(*texts), spec, given.method.inputs()), options.run.seed);
 }
 

@@ -89,7 +89,8 @@ std::string checksumOfFile(const std::string& path);
 
 // What the command line gives as inputs, for the method as it was loaded. `makes`: tensors that are not given are
 // random where --shape, the range of an engine file or the graph tells their sizes. Nothing after a report.
-Result<std::vector<IValue>> readInputs(const Executable& given, const Options& options, bool makes, Session& session);
+Result<std::vector<IValue>> readInputs(const Executable& given, const Options& options, bool makes, Session& session,
+                                       std::vector<std::string>* random = nullptr);
 
 // Settings of a run on behalf of the user; `session` and `interrupts` must outlive it.
 RunOptions runOptions(const RunCommand& command, const InterruptScope& interrupts, Session& session);

@@ -179,7 +179,8 @@ Result<std::vector<IValue>> InputReader::readOrMake(const std::vector<std::strin
   bool good = true;
   for (const std::string& text : texts) good &= one(text);
   for (size_t i = 0; i < wanted_.size() && good; ++i) {
-    std::optional<std::string> text = given_[i] ? std::nullopt : randomText(wanted_[i].type, seed + i);
+    const bool isKnown = given_[i] || defaultOf(wanted_[i]);
+    std::optional<std::string> text = isKnown ? std::nullopt : randomText(wanted_[i].type, seed + i);
     if (!text) continue;
     Result<IValue> value = parseValueText(*text, "input %" + wanted_[i].name, session_.diagnostics, wanted_[i].type,
                                           session_.common.limits);

@@ -6,6 +6,7 @@
 #include "ir/support/text.h"
 #include "passes/catalog.h"
 #include "runtime/engine/network/tactics.h"
+#include "tools/options/following_sizes.h"
 #include "tools/tasks/bound_inputs.h"
 #include "tools/tasks/inputs.h"
 #include "tools/tasks/rewrite_names.h"
@@ -40,6 +41,9 @@ size_t inputOf(std::span<const ValueInfo> inputs, const std::string& name) {
 
 void checkShapes(PartitionSpec& spec, const Graph& graph, const std::string& numbersBy) {
   const std::vector<ValueInfo> inputs = inputsOf(graph);
+  nameUnnamedSizes(spec.shapes, inputs);
+  nameUnnamedSizes(spec.usualShapes, inputs);
+  spreadSymbols(spec.shapes, inputs);
   if (std::optional<InputFault> fault = nameInputRanges(spec.shapes, spec.usualShapes, inputs)) {
     if (fault->noTensor != kNoInput)
       fault->notes.push_back("give it with " + exampleOf(inputs[fault->noTensor], numbersBy));
