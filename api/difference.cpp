@@ -16,10 +16,11 @@ constexpr double kRounding = 4 * std::numeric_limits<double>::epsilon();
 
 Difference ofNumbers(std::complex<double> got, std::complex<double> want, const Tolerance& t) {
   auto isNan = [](std::complex<double> c) { return std::isnan(c.real()) || std::isnan(c.imag()); };
-  if (got == want || (isNan(got) && isNan(want))) return {};
+  Difference d;
+  d.notNumbers = isNan(got) && isNan(want);
+  if (got == want || d.notNumbers) return d;
   double distance = std::abs(got - want), size = std::abs(want);
   if (!std::isfinite(distance)) return {kInfinite, kInfinite, kInfinite, false};
-  Difference d;
   d.noise = distance * distance;
   d.largest = distance;
   d.within = distance <= t.absolute + t.relative * size;
@@ -128,6 +129,7 @@ double Difference::signalToNoise() const {
 void Difference::add(const Difference& other) {
   signal += other.signal;
   numbers += other.numbers;
+  notNumbers += other.notNumbers;
   noise += other.noise;
   largest = std::max(largest, other.largest);
   relative = std::max(relative, other.relative);

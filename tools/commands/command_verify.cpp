@@ -74,8 +74,23 @@ void writeTolerance(const VerifyReport& report, const Tolerance& t, std::ostream
   out << (text.empty() ? "no tolerance passes" : "smallest tolerance that passes: " + text) << "\n";
 }
 
-// Where engines are right, what follows may still choose otherwise: detectors keep other boxes, sorts another order.
-void writeChoice(const VerifyReport& report, std::ostream& out) {
+// What outputs differ by from those of the model as it was given, where engines compute another one: "int8 rounds".
+std::string otherModel(const CompileSpec& spec, const Session& session) {
+  const DType precision = spec.engine.precision;
+  std::string out = precision == DType::Float32 ? "" : std::string(precisionName(precision)) + " rounds";
+  if (!session.common.rules.empty()) out += (out.empty() ? "" : " and ") + std::string("--rules change");
+  return out;
+}
+
+// Where engines are right, the graph that they compute may be another one than the model's, or what follows may choose
+// otherwise: detectors keep other boxes, sorts another order.
+void writeChoice(const VerifyReport& report, const std::string& otherModel, std::ostream& out) {
+  if (!otherModel.empty()) {
+    out << "each engine computes what the interpreter makes of the same graph; the outputs differ from the model's by "
+           "what "
+        << otherModel << "\n";
+    return;
+  }
   const auto isOther = [](const EngineCheck& e) { return !e.carried.within; };
   const auto first = std::find_if(report.engines.begin(), report.engines.end(), isOther);
   out << "each engine is within tolerance for what it is given, and the small differences of those in front change a "
@@ -86,7 +101,8 @@ void writeChoice(const VerifyReport& report, std::ostream& out) {
 }
 
 // `judges`: whether a difference is a failure.
-void writeText(const VerifyReport& report, const VerifyOptions& options, bool judges, std::ostream& out) {
+void writeText(const VerifyReport& report, const VerifyOptions& options, bool judges, const std::string& otherModel,
+               std::ostream& out) {
   out << " engine      nodes  calls         own     carried\n";
   for (size_t i = 0; i < report.engines.size(); ++i) {
     const EngineCheck& e = report.engines[i];
@@ -108,7 +124,7 @@ void writeText(const VerifyReport& report, const VerifyOptions& options, bool ju
     }
   if (judges && !report.outputs.within &&
       std::ranges::all_of(report.engines, [](const EngineCheck& e) { return e.own.within; }))
-    writeChoice(report, out);
+    writeChoice(report, otherModel, out);
   if (report.blame) writeBlame(*report.blame, out);
   writeTolerance(report, options.tolerance, out);
   if (judges) out << (report.passed() ? "PASSED\n" : "FAILED\n");
@@ -207,6 +223,18 @@ void tellOfPrecision(const Module& module, const CompileSpec& spec, const Verify
                     precisionName(precision)));
 }
 
+// Outputs that any model would return.
+void tellOfNothing(const Difference& outputs, Session& session) {
+  if (outputs.notNumbers > 0) {
+    const std::string count = outputs.numbers == 0 ? "all numbers" : counted(outputs.notNumbers, "number");
+    session.note(count +
+                 " that it returns are NaN, in the interpreter as well: they tell nothing of what was computed");
+    session.tellOfInputs();
+  } else if (outputs.numbers > 1 && outputs.signal == 0) {
+    session.note("all numbers that it returns are 0: they tell nothing of what was computed");
+  }
+}
+
 // What the engines compute against values from elsewhere.
 int verifyExpected(const VerifyReport& report, const VerifyCommand& command, std::span<const IValue> inputs,
                    const VerifyOptions& verify, Session& session) {
@@ -271,8 +299,7 @@ static int runVerify(const Options& options, Session& session) {
   }
   session.noteUnusedWeights(module->unusedWeights());
   session.progress.end();
-  if (const Difference& d = report->outputs; d.numbers > 1 && d.signal == 0)
-    session.note("all numbers that it returns are 0: they tell nothing of what was computed");
+  tellOfNothing(report->outputs, session);
   tellOfPrecision(*module, sized, *report, command, session);
   if (std::ranges::none_of(report->engines, [](const EngineCheck& e) { return e.planned + e.cut > 0; }))
     session.note("no engine ran: the interpreter was compared with itself");
@@ -281,7 +308,8 @@ static int runVerify(const Options& options, Session& session) {
   if (session.common.json)
     writeJson(session.out, ReportFields{*report});
   else
-    writeText(*report, verify, command.checkThreshold, session.out);
+    writeText(*report, verify, command.checkThreshold, module->engineInfo() ? "" : otherModel(spec, session),
+              session.out);
   return session.finish(report->passed() || !command.checkThreshold ? kExitDone : kExitNegative);
 }
 

@@ -215,6 +215,11 @@ void Session::tellOfRules() {
            "' tells why");
 }
 
+void Session::tellOfInputs() {
+  for (const std::string& text : notesIfModelFails_) note(text);
+  notesIfModelFails_.clear();
+}
+
 int Session::finish(int otherwise) {
   int code = diagnostics.hasErrors() ? exitCode(diagnostics.firstErrorKind()) : otherwise;
   if (!diagnostics.hasErrors()) {
@@ -238,8 +243,7 @@ int Session::finish(int otherwise) {
     return d.severity == Severity::Error && d.kind == ErrorKind::Model && d.source;
   });
   report();
-  if (hasFailed)
-    for (const std::string& text : notesIfModelFails_) note(text);
+  if (hasFailed) tellOfInputs();
   notesIfModelFails_.clear();
   return code;
 }

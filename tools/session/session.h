@@ -63,6 +63,8 @@ class Session {
   void noteUnlessSaid(std::string text) { notesUnlessSaid_.push_back(std::move(text)); }
   // The same behind the error if a node of the model fails.
   void noteIfModelFails(std::string text) { notesIfModelFails_.push_back(std::move(text)); }
+  // Says the latter now: the model has not failed, but returns nothing of use.
+  void tellOfInputs();
   // Reports that a text was longer than may be printed.
   void failAtPrintLimit();
   void noteUnusedWeights(const std::vector<std::string>& names);
