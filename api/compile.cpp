@@ -50,6 +50,8 @@ std::shared_ptr<EngineInfo> describe(const ModuleState& source, const Graph* ent
   }
   for (const std::string& path : origin.weightFiles) info->weights.push_back(fileName(path));
   info->options = settingTexts(spec);
+  if (source.extensions)
+    for (const std::string& file : source.extensions->ruleFiles()) info->options.push_back("rules=" + file);
   info->inputs = spec.shapes;
   if (entry) {
     info->exported = exportedInputsOf(source, *entry);

@@ -170,12 +170,14 @@ bool Extensions::withoutConverter(std::string_view name, Diagnostics& diagnostic
 
 bool Extensions::addRules(SourcePtr text, Diagnostics& diagnostics) {
   if (!isOpen(diagnostics)) return false;
+  const std::string path = text->path();
   Result<std::vector<Rule>> rules = readRules(std::move(text), diagnostics, &registry_, UnknownOperators::Refused);
   if (!rules) return false;
   for (Rule& r : *rules) {
     r.options.tags.insert("default");  // whoever adds them wants them
     ruleNames_.push_back(r.name);
   }
+  ruleFiles_.push_back(path.substr(path.rfind('/') + 1));
   if (!lowering_) lowering_ = std::make_shared<RewriteDatabase>(loweringDatabase());
   return tscompile::addRules(*lowering_, std::move(*rules), diagnostics).ok();
 }

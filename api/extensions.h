@@ -70,6 +70,8 @@ class Extensions {
   // added are added before.
   bool addRules(SourcePtr text, Diagnostics& diagnostics);
   const std::vector<std::string>& ruleNames() const { return ruleNames_; }
+  // Of the texts, without folders.
+  const std::vector<std::string>& ruleFiles() const { return ruleFiles_; }
   // All entries of lowering with those rules.
   const RewriteDatabase& lowering() const;
 
@@ -90,7 +92,7 @@ class Extensions {
   std::deque<SessionFunctions> functions_;
   std::deque<std::string> schemas_;
   std::shared_ptr<RewriteDatabase> lowering_;  // null: no rules were added
-  std::vector<std::string> ruleNames_;
+  std::vector<std::string> ruleNames_, ruleFiles_;
   mutable bool sealed_ = false;
 };
 

@@ -282,6 +282,16 @@ std::string Module::sourceHash() const {
 
 const RefitSource* Module::refitSource() const { return state_->refit.get(); }
 
+// What lowering was asked for in place of all that it does; empty: nothing.
+static std::string aloneQuery(const EngineInfo& info) {
+  constexpr std::string_view kRewrite = "rewrite=";
+  for (const std::string& option : info.options)
+    if (startsWith(option, kRewrite) && option.find("inline_calls") == std::string::npos &&
+        option.find("default") == std::string::npos)
+      return option.substr(kRewrite.size());
+  return "";
+}
+
 bool Module::save(const std::string& path, Diagnostics& diagnostics, const Limits& limits) const {
   if (!state_->info) {
     diagnostics.error("only a compiled module can be saved", ErrorKind::Unsupported);
@@ -289,10 +299,14 @@ bool Module::save(const std::string& path, Diagnostics& diagnostics, const Limit
   }
   const Graph* graph = this->graph();
   size_t before = diagnostics.errorCount();
+  const std::string query = aloneQuery(*state_->info);
   forEachNode(*graph, [&](const Node* n) {
-    if (n->kind() == sym::CallMethod || n->kind() == sym::CallFunction)
-      diagnostics.error(n->range, "an engine file cannot hold this call, which lowering did not inline",
-                        ErrorKind::Unsupported);
+    if (n->kind() != sym::CallMethod && n->kind() != sym::CallFunction) return;
+    const bool isFirst = diagnostics.errorCount() == before;
+    Diagnostic& d = diagnostics.error(n->range, "an engine file cannot hold this call, which lowering did not inline",
+                                      ErrorKind::Unsupported);
+    if (isFirst && !query.empty())
+      d.note(fmt::format("lowering did '{0}' alone: '+default,{0}' does all that it does else as well", query));
   });
   if (diagnostics.errorCount() != before) return false;
   // A file that cannot run would be found out too late.

@@ -283,7 +283,7 @@ class Inspector {
     for (const std::string& text : info.bound) line("bound", "%" + text);
     for (const std::string& text : exportedTexts(info)) line("exported", "%" + text);
     for (const std::string& text : conditionTexts(info.exported)) line("exported", "where " + text);
-    for (const std::string& value : defaultsIn(file.metadata)) line("default", "%" + value);
+    for (const std::string& value : defaultsIn(file)) line("default", "%" + value);
     const size_t ranges = calibratedRanges(info.tactics);
     line("precision", std::string(precisionName(info.precision)) +
                           (ranges ? fmt::format(", with {} that examples have shown", counted(ranges, "range")) : ""));

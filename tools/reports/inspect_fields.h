@@ -17,6 +17,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <string>
@@ -83,11 +84,17 @@ struct EngineNodeFields {
   }
 };
 
-// "scale=1.5": what inputs are that a caller leaves out.
-inline std::vector<std::string> defaultsIn(const Metadata& metadata) {
+// "scale=1.5": what inputs are that a caller leaves out. Of what was compiled for a tensor, None is no default any
+// more.
+inline std::vector<std::string> defaultsIn(const EngineFile& file) {
   std::vector<std::string> out;
-  for (const auto& [name, value] : metadata)
-    if (name.starts_with(kDefaultOf)) out.push_back(name.substr(kDefaultOf.size()) + "=" + value);
+  for (const auto& [key, value] : file.metadata) {
+    if (!key.starts_with(kDefaultOf)) continue;
+    const std::string name = key.substr(kDefaultOf.size());
+    const bool isGiven =
+        value == "None" && std::ranges::any_of(file.info.inputs, [&](const InputRange& r) { return r.name == name; });
+    if (!isGiven) out.push_back(name + "=" + value);
+  }
   return out;
 }
 
@@ -141,8 +148,7 @@ struct EngineFileFields {
     if (!info.bound.empty()) visit("bound", info.bound);
     if (!info.exported.empty()) visit("exported", exportedTexts(info));
     if (!info.exported.conditions.empty()) visit("conditions", conditionTexts(info.exported));
-    if (const std::vector<std::string> defaults = defaultsIn(file.metadata); !defaults.empty())
-      visit("defaults", defaults);
+    if (const std::vector<std::string> defaults = defaultsIn(file); !defaults.empty()) visit("defaults", defaults);
     visit("precision", precisionName(info.precision));
     visit("tensors", file.tensors.size());
     visit("tensor_bytes", tensorBytes);
