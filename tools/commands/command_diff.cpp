@@ -1,4 +1,5 @@
 // `tscompile diff`: what two graphs, or two ways of cutting one into engines, differ in.
+#include "api/built_model.h"
 #include "api/engine_file.h"
 #include "api/lower.h"
 #include "frontend/files/archive_kind.h"
@@ -20,6 +21,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <list>
 #include <map>
 #include <set>
@@ -516,9 +518,12 @@ bool isOfWeights(FileKind kind) {
   return kind == FileKind::Safetensors || kind == FileKind::TorchCheckpoint || kind == FileKind::LegacyCheckpoint ||
          kind == FileKind::WeightsRecipe;
 }
+// "tuned.pth#model" are those below "model" of the file.
 FileKind kindOf(const std::string& path, const Limits& limits) {
   Diagnostics ignored;
-  Ref<FileMapping> mapping = FileMapping::open(path, ignored);
+  std::error_code unknown;
+  const bool isPart = !std::filesystem::exists(path, unknown) && path.rfind('#') != std::string::npos;
+  Ref<FileMapping> mapping = FileMapping::open(isPart ? path.substr(0, path.rfind('#')) : path, ignored);
   return mapping ? detectWholeFileKind(mapping->bytes(), limits) : FileKind::GraphText;
 }
 
@@ -574,8 +579,30 @@ Result<Tensors> weightsOf(const std::string& path, const Graph& graph, Session& 
 
 }  // namespace
 
-static int runDiff(const Options& options, Session& session) {
-  if (options.arguments.size() != 2) throw UsageError{"diff takes two files"};
+// Folders that build has made: the settings, then the engines. Nothing if they are none.
+static Result<std::vector<SettingChange>> diffFolders(Options& options, Session& session) {
+  SettingTexts texts[2];
+  for (size_t i = 0; i < 2; ++i) {
+    Result<BuiltModel> built = readBuiltModel(options.arguments[i], session.diagnostics);
+    if (!built) return Failed{};
+    for (const auto& [name, value] : buildOptionTexts(built->usedConfig())) texts[i]["setting " + name] = value;
+    for (const std::string& plugin : built->plugins) texts[i]["plugin " + plugin] = "needed";
+    options.arguments[i] = built->engine;
+  }
+  return changedTexts(texts[0], texts[1]);
+}
+
+static int runDiff(const Options& given, Session& session) {
+  if (given.arguments.size() != 2) throw UsageError{"diff takes two files"};
+  Options options = given;
+  std::vector<SettingChange> ofFolders;
+  std::error_code ignored;
+  if (std::filesystem::is_directory(options.arguments[0], ignored) &&
+      std::filesystem::is_directory(options.arguments[1], ignored)) {
+    Result<std::vector<SettingChange>> changes = diffFolders(options, session);
+    if (!changes) return session.finish();
+    ofFolders = std::move(*changes);
+  }
   const std::optional<double> slower = options.own.of<DiffCommand>().slower;
   if (isBenchReport(options.arguments[0]) && isBenchReport(options.arguments[1]))
     return diffBenches(options.arguments[0], options.arguments[1], slower.value_or(kBenchNoise), session);
@@ -619,7 +646,8 @@ static int runDiff(const Options& options, Session& session) {
   session.progress.end();
   if (!comparesWeights && (readsWeights(*x) || readsWeights(*y)))
     session.note("weights were not compared: those of graph text are in other files, which diff takes as well");
-  const std::vector<SettingChange> settings = changedSettings(compared[0], compared[1]);
+  std::vector<SettingChange> settings = changedSettings(compared[0], compared[1]);
+  settings.insert(settings.begin(), ofFolders.begin(), ofFolders.end());
   const DiffReport report{comparer, settings, weights, comparesWeights};
   session.common.json ? writeJson(session.out, report) : writeText(comparer, settings, weights, session.out);
   return session.finish(report.same() ? kExitDone : kExitNegative);
@@ -631,7 +659,9 @@ constexpr std::string_view kDiffDetails =
     R"(A line for each node that only one of them has: '-' of the first, '+' of the second, each with the
 line of its text; of modules, those of all that the method calls as well. Weights and other attributes of
 archives and exports, and weights of engine files, are compared as well, bit by bit; those of
-graph text are in files of their own, two of which (safetensors, checkpoints) can be given instead.
+graph text are in files of their own, two of which (safetensors, checkpoints, or FILE#PATH of what is
+below PATH in one) can be given instead. Of two language models that were built (folders) the settings
+and the engines are compared.
 If one of them has engines (an engine file, 'partition --emit graph'), nodes are
 found by what they make, in any order, and '~' tells those that run on another side. The sizes that
 models take and the defaults of inputs are compared, too, and the precision and tactics of engine files.
@@ -666,7 +696,7 @@ VerbSpec diffCommand() {
           .argument = "FILE",
           .argumentHelp =
               "two files: models (.pt, .pt2, graph text, module dumps), engine files, weights or "
-              "measurements",
+              "measurements; or two folders that build has made",
           .argumentRequired = true,
           .argumentRepeats = true,
           .details = kDiffDetails,

@@ -14,7 +14,7 @@
 namespace tscompile {
 namespace {
 
-using Texts = std::map<std::string, std::string>;
+using Texts = SettingTexts;
 
 // "x=1..8x3" goes under its name.
 void addNamed(const std::string& what, const std::string& text, Texts& into) {
@@ -35,9 +35,13 @@ void addTactics(std::string_view cache, Texts& into) {
   }
 }
 
+constexpr std::string_view kRules = "rules=";
+
 void addEngine(const EngineInfo& info, Texts& into) {
   for (const InputRange& range : info.inputs) addNamed("range", inputRangeText(range), into);
   addTactics(info.tactics, into);
+  for (const std::string& option : info.options)
+    if (startsWith(option, kRules)) into["rules " + option.substr(kRules.size())] = "given";
   into["precision"] = precisionName(info.precision);
   into["half inputs"] = info.takesHalf ? "taken for f32" : "taken as they are";
   into["sums of rows"] = info.roundsRows ? "rounded" : "in f32";
@@ -58,13 +62,10 @@ Texts textsOf(const ComparedModule& m) {
 
 }  // namespace
 
-std::vector<SettingChange> changedSettings(const ComparedModule& first, const ComparedModule& second) {
-  Texts texts[] = {textsOf(first), textsOf(second)};
-  if (const EngineInfo* a = first.module.engineInfo(), *b = second.module.engineInfo(); a && b)
-    addEngine(*a, texts[0]), addEngine(*b, texts[1]);
+std::vector<SettingChange> changedTexts(const SettingTexts& first, const SettingTexts& second) {
   std::map<std::string, SettingChange> all;
-  for (const auto& [name, text] : texts[0]) all[name].first = text;
-  for (const auto& [name, text] : texts[1]) all[name].second = text;
+  for (const auto& [name, text] : first) all[name].first = text;
+  for (const auto& [name, text] : second) all[name].second = text;
   std::vector<SettingChange> out;
   for (auto& [name, change] : all) {
     if (change.first == change.second) continue;
@@ -72,6 +73,13 @@ std::vector<SettingChange> changedSettings(const ComparedModule& first, const Co
     out.push_back(std::move(change));
   }
   return out;
+}
+
+std::vector<SettingChange> changedSettings(const ComparedModule& first, const ComparedModule& second) {
+  Texts texts[] = {textsOf(first), textsOf(second)};
+  if (const EngineInfo* a = first.module.engineInfo(), *b = second.module.engineInfo(); a && b)
+    addEngine(*a, texts[0]), addEngine(*b, texts[1]);
+  return changedTexts(texts[0], texts[1]);
 }
 
 }  // namespace tscompile

@@ -30,6 +30,9 @@ struct ComparedModule {
   std::map<std::string, std::string> attributes;
 };
 
+// Texts of settings by their names.
+using SettingTexts = std::map<std::string, std::string>;
+std::vector<SettingChange> changedTexts(const SettingTexts& first, const SettingTexts& second);
 // By name.
 std::vector<SettingChange> changedSettings(const ComparedModule& first, const ComparedModule& second);
 

@@ -1,0 +1,32 @@
+#include "tools/reports/diff_tensors.h"
+
+#include <gtest/gtest.h>
+
+namespace tscompile {
+namespace {
+
+std::string textOf(const std::vector<TensorChange>& changes) {
+  std::string out;
+  for (const TensorChange& c : changes) out += c.name + ": " + c.text + "\n";
+  return out;
+}
+
+TEST(DiffTensors, NumbersAreNoNames) {
+  const Tensor small = Tensor::of({2}, std::vector<float>{1, 2}), large = Tensor::of({3}, std::vector<float>{1, 2, 3});
+  const Tensor other = Tensor::of({2}, std::vector<float>{1, 5});
+  // As constants are numbered in files that were compiled for other sizes.
+  EXPECT_EQ(textOf(changedTensors({{"229.0", small}, {"230", large}}, {{"767", large}, {"229.0", small}})), "");
+  EXPECT_EQ(textOf(changedTensors({{"1", small}, {"2", large}}, {{"1", large}, {"2", other}})),
+            "1: f32 [2], only in the first\n2: f32 [2], only in the second\n");
+  EXPECT_EQ(textOf(changedTensors({{"1", small}, {"2", small}}, {{"3", small}})), "2: f32 [2], only in the first\n");
+}
+
+TEST(DiffTensors, NamesAre) {
+  const Tensor one = Tensor::of({2}, std::vector<float>{1, 2}), other = Tensor::of({2}, std::vector<float>{1, 5});
+  EXPECT_EQ(textOf(changedTensors({{"a.0", one}}, {{"b.0", one}})),
+            "a.0: f32 [2], only in the first\nb.0: f32 [2], only in the second\n");
+  EXPECT_EQ(textOf(changedTensors({{"a", one}}, {{"a", other}})), "a: the elements differ by 3 at most\n");
+}
+
+}  // namespace
+}  // namespace tscompile
