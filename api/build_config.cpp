@@ -194,6 +194,9 @@ Result<BuildConfig> parseBuildConfig(std::string_view json, const std::string& p
     diagnostics.fileError(path, {}, "expected a JSON object with the settings of a build");
     return Failed{};
   }
+  // The config.json of what was built has them beside others.
+  if (const auto built = parsed.find("build_config"); built != parsed.end() && built->is_object())
+    parsed = Json(*built);
   BuildConfig config;
   Reader reader(config, path, diagnostics);
   for (const auto& [name, value] : parsed.items()) reader.set(name, value);

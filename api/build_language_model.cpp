@@ -1,6 +1,7 @@
 // Makes the folder of a language model.
 #include "api/compile.h"
 #include "api/exported_sizes.h"
+#include "api/generation_files.h"
 #include "api/language_model.h"
 #include "api/lower.h"
 #include "api/module_state.h"
@@ -768,7 +769,8 @@ bool refitLanguageModel(const std::string& folder, const RefitOptions& options, 
   std::shared_ptr<const RefitSource> source = refittedSource(built->engine, old->refitSource(), options, diagnostics);
   if (!source) return false;
   Result<Module> module = Module::fromRefitSource(*source, load, diagnostics);
-  return module && buildLanguageModel(*module, built->config, output, diagnostics);
+  return module && buildLanguageModel(*module, built->config, output, diagnostics) &&
+         copyGenerationFiles(folder, output, diagnostics);
 }
 
 }  // namespace tscompile

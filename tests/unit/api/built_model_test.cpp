@@ -249,6 +249,29 @@ TEST_F(RefittedModel, MayReplaceSomeWeights) {
   std::filesystem::remove_all(back);
 }
 
+TEST_F(RefittedModel, TakesTheFilesOfTextsAlong) {
+  ASSERT_TRUE(build("byte_gpt")) << messages();
+  const std::string tokenizer = folder_ + "/generation_config.json", other = folder_ + "_other";
+  ASSERT_TRUE(writeFile(tokenizer, "{\"eos_token_id\": 7}", diagnostics));
+  ASSERT_TRUE(refit(otherWeights(), other)) << messages();
+  Result<std::string> copied = readFile(other + "/generation_config.json", 1 << 10, diagnostics);
+  ASSERT_TRUE(copied) << messages();
+  EXPECT_EQ(*copied, "{\"eos_token_id\": 7}");
+  ASSERT_TRUE(refit(otherWeights(), folder_)) << messages();
+  EXPECT_TRUE(std::filesystem::exists(tokenizer));
+  std::filesystem::remove_all(other);
+}
+
+TEST_F(BuiltModelTest, HasSettingsThatAnotherBuildTakes) {
+  ASSERT_TRUE(build("byte_gpt", {"max_seq_len=96", "max_batch_size=3"})) << messages();
+  Result<std::string> written = readFile(folder_ + "/config.json", 1 << 20, diagnostics);
+  ASSERT_TRUE(written);
+  Result<BuildConfig> config = parseBuildConfig(*written, "config.json", diagnostics);
+  ASSERT_TRUE(config) << messages();
+  EXPECT_EQ(config->maxSeqLen, 96);
+  EXPECT_EQ(config->maxBatchSize, 3);
+}
+
 TEST_F(RefittedModel, NeedsWhatUseRefitKeeps) {
   ASSERT_TRUE(build("byte_gpt", {"use_refit=false"})) << messages();
   auto small = std::filesystem::file_size(folder_ + "/rank0.engine");
