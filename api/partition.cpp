@@ -70,8 +70,17 @@ class MatchCheck {
   }
   void missingOperator(const std::string& name) {
     NearestName nearest(name);
-    forEachNode(entry_, [&](const Node* n) { nearest.consider(n->kind().text()); });
-    out_.push_back({"no node of the graph is '" + abbreviate(name, 80) + "'", hint(nearest)});
+    std::string whole;  // of which it is the end
+    const auto consider = [&](const Node* n) {
+      nearest.consider(n->kind().text());
+      if (n->kind().text().ends_with("::" + name)) whole = n->kind().text();
+    };
+    forEachNode(entry_, consider);
+    for (size_t i = 0; dump_ && i < dump_->modules.size(); ++i)
+      for (const DumpedMethod& m : dump_->modules[i].methods)
+        if (m.graph) forEachNode(*m.graph, consider);
+    out_.push_back({"no node of the graph is '" + abbreviate(name, 80) + "'",
+                    whole.empty() ? hint(nearest) : "did you mean '" + whole + "'?"});
   }
   void missingModule(const std::string& name) {
     if (!hasModules(dump_, entry_))
@@ -184,6 +193,9 @@ bool checkConflicts(const ShapePropagation& shapes, const Graph& graph, const st
   if (shapes.conflicts().empty()) return true;
   std::map<size_t, Nodes> failing = failingOn(DType::Int64, graph, shapes.registry(), asked),
                           failingOnMasks = failingOn(DType::Bool, graph, shapes.registry(), asked);
+  constexpr DType kOthers[] = {DType::Float16, DType::BFloat16, DType::Float64};
+  std::vector<std::map<size_t, Nodes>> failingOnOthers;
+  for (DType dtype : kOthers) failingOnOthers.push_back(failingOn(dtype, graph, shapes.registry(), asked));
   for (const ShapeConflict& c : shapes.conflicts()) {
     if (c.node->block() != graph.block()) continue;
     good = false;
@@ -191,10 +203,15 @@ bool checkConflicts(const ShapePropagation& shapes, const Graph& graph, const st
                                                                  c.node->kind().text(), c.message));
     for (const auto& [i, nodes] : failing) {
       const bool mayBeInteger = !nodes.contains(c.node), mayBeMask = !failingOnMasks[i].contains(c.node);
-      if (!mayBeInteger && !mayBeMask) continue;
       const bool isMask = mayBeMask && (!mayBeInteger || c.message.find("bool") != std::string::npos);
+      const auto other =
+          std::ranges::find_if(failingOnOthers, [&](auto& failingOnIt) { return !failingOnIt[i].contains(c.node); });
+      if (!mayBeInteger && !mayBeMask && other == failingOnOthers.end()) continue;
+      const DType likely = isMask         ? DType::Bool
+                           : mayBeInteger ? DType::Int64
+                                          : kOthers[other - failingOnOthers.begin()];
       d.note(fmt::format("no dtype was said for %{}, so it is float32; {}:{} says one", asked[i].name,
-                         inputRangeText(asked[i]), isMask ? "bool" : "i64"));
+                         inputRangeText(asked[i]), shortName(likely)));
     }
     for (size_t i : unfitDTypes(c.node, graph, shapes.registry(), asked))
       d.note(fmt::format("%{} was said to be {}: with float32 it can run", asked[i].name, pythonName(asked[i].dtype)));

@@ -28,6 +28,33 @@ size_t editDistance(std::string_view a, std::string_view b, size_t limit) {
   return last[b.size()];
 }
 
+namespace {
+
+// Whether the words of the one, which are two or more, are among those of the other, in their order: max_batch of
+// max_batch_size, max_tokens of max_new_tokens.
+bool isSomeWordsOf(std::string_view some, std::string_view all) {
+  const auto next = [](std::string_view& rest) {
+    const size_t end = std::min(rest.find_first_of("_-"), rest.size());
+    const std::string_view word = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    return word;
+  };
+  size_t words = 0;
+  while (!some.empty()) {
+    const std::string_view word = next(some);
+    if (word.empty()) return false;
+    ++words;
+    std::string_view found;
+    while (found != word) {
+      if (all.empty()) return false;
+      found = next(all);
+    }
+  }
+  return words >= 2;
+}
+
+}  // namespace
+
 NearestName::NearestName(std::string_view wanted)
     : wanted_(wanted),
       bestDistance_(wanted.size() < 3   ? 1
@@ -41,6 +68,7 @@ void NearestName::consider(std::string_view candidate) {
   const size_t less = std::min(wanted_.size(), candidate.size()), more = std::max(wanted_.size(), candidate.size());
   if (less >= 6 && 4 * less >= 3 * more && wanted_.compare(0, less, candidate.substr(0, less)) == 0)
     distance = std::min<size_t>(distance, 2);
+  if (isSomeWordsOf(wanted_, candidate)) distance = std::min<size_t>(distance, 2);
   if (distance < bestDistance_) {
     bestDistance_ = distance;
     best_ = candidate;

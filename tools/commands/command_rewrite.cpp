@@ -243,7 +243,10 @@ static int runPasses(const Options& options, Session& session) {
     writeEntriesJson(entries, session.out);
     return session.finish();
   }
-  writeTable(entries, session.out);
+  if (entries.empty())
+    session.note("no step of lowering has such a tag or a name that contains it; 'rewrite --rules' applies your own");
+  else
+    writeTable(entries, session.out);
   return session.finish(entries.empty() ? kExitNegative : kExitDone);
 }
 

@@ -159,7 +159,11 @@ class Comparer {
   // "@y.npy", "0=@y.npy", "1=[1, 2]", "logits=@y.npy"; without a name: what is returned as a whole.
   bool value(const std::string& text) {
     if (meansFolder(text)) {
-      session_.diagnostics.fileError(text, {}, "cannot read: there is no such folder", ErrorKind::Io);
+      std::error_code ignored;
+      const bool isFile = std::filesystem::exists(text, ignored);
+      Diagnostic& error = session_.diagnostics.fileError(
+          text, {}, isFile ? "this is no folder" : "cannot read: there is no such folder", ErrorKind::Io);
+      if (isFile) error.note("a file is written with @ before its name: --expect @" + abbreviate(text, 80));
       return false;
     }
     const size_t equal = text.find('=');
