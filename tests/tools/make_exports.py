@@ -456,6 +456,17 @@ class OwnOperators(nn.Module):
         return torch.ops.mine.swiglu(first - second, 2.0) + torch.ops.mine.swiglu(first, 1.0)
 
 
+class Bags(nn.Module):
+    """Takes integers that are none when they are 0 and 1 at random: starts that begin with 0 and ascend."""
+
+    def __init__(self):
+        super().__init__()
+        self.bags = nn.EmbeddingBag.from_pretrained(torch.arange(8.0).view(4, 2), mode="sum")
+
+    def forward(self, ids, starts):
+        return self.bags(ids, starts) + starts.diff().prod()
+
+
 def write(program, path, keeps_examples=False):
     """The archive without examples and traces; tensors stay as they are, stored. `program` may be several by name."""
     whole = io.BytesIO()
@@ -496,6 +507,10 @@ def main():
     if not names or "batches" in names:
         program = torch.export.export(Batches(), (Batch(x22, x22 + 1),), {"more": Batch(x22 * 3, x22 * 2)})
         write(program, os.path.join(folder, "..", "examples_of_batches.pt2"), keeps_examples=True)
+    if not names or "bags" in names:
+        ids, starts = torch.tensor([3, 1, 2, 2, 0]), torch.tensor([0, 3])
+        program = torch.export.export(Bags(), (ids, starts))
+        write(program, os.path.join(folder, "..", "examples_of_bags.pt2"), keeps_examples=True)
     if not names or "untold" in names:
         write(torch.export.export(Untold(), (x22, x22), strict=True), os.path.join(folder, "untold.pt2"))
     if not names or "untold_states" in names:
