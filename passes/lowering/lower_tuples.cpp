@@ -5,8 +5,12 @@
 //       %p = prim::TupleConstruct(%a, %b)        -> (%a, %b)
 //       -> (%p)                           ->   ...
 //     ...                                    %t = prim::TupleConstruct(%1, %2)
+//
+// One that only some of these places make is taken apart at the others.
 #include "passes/rewrite/edits.h"
 #include "passes/rewrite/rewrite.h"
+
+#include <algorithm>
 
 namespace tscompile {
 namespace {
@@ -16,6 +20,25 @@ Node* constructOf(const Value* v, TypePtr tuple) {
   Node* n = v->node();
   if (!n || n->kind() != sym::TupleConstruct || !tuple->is(TypeKind::Tuple)) return nullptr;
   return n->inputCount() == tuple->elements().size() ? n : nullptr;
+}
+
+bool isUninitialized(const Value* v) { return v->node() && v->node()->kind() == sym::Uninitialized; }
+
+// Whether it is there whenever it is handed on: what branches and loops give may be left out where nobody reads it.
+bool isThere(const Value* v, const Graph& graph) {
+  const Node* n = v->node();
+  if (!n) return v->block() == graph.block();
+  if (n->kind() != sym::If) return !n->hasBlocks() && !isUninitialized(v);
+  const auto at = static_cast<size_t>(std::ranges::find(n->outputs(), v) - n->outputs().begin());
+  return std::ranges::all_of(n->blocks(), [&](const Block* b) { return isThere(b->result(at), graph); });
+}
+
+// Whether `v` may be taken apart into elements of just these types.
+bool mayUnpack(const Value* v, TypePtr tuple, const Graph& graph) {
+  const TypePtr own = v->type();
+  if (!tuple->is(TypeKind::Tuple) || !own->is(TypeKind::Tuple)) return false;
+  return own->elements().size() == tuple->elements().size() && isSubtype(own, tuple) &&
+         (isUninitialized(v) || isThere(v, graph));
 }
 
 bool fits(const Value* v, TypePtr wanted) { return isSubtype(v->type(), withoutRefinement(wanted)); }
@@ -48,16 +71,39 @@ class Lowering {
     replaceValue(old, made);
   }
 
+  // Whether one of two values is a tuple that is made, and the other one too, or may be taken apart.
+  bool isMadeInOne(const Value* a, const Value* b, TypePtr tuple) const {
+    const bool isMade = constructOf(a, tuple), isOtherMade = constructOf(b, tuple);
+    return (isMade || isOtherMade) && (isMade || mayUnpack(a, tuple, graph_)) &&
+           (isOtherMade || mayUnpack(b, tuple, graph_));
+  }
+
+  // Of a tuple that is made or may be unpacked, in front of `before`, for a node.
+  std::vector<Value*> elementsOf(Value* tuple, TypePtr type, Node* before, const Node* user) {
+    std::vector<Value*> items;
+    if (const Node* made = constructOf(tuple, type)) {
+      for (const Use& u : made->inputs()) items.push_back(u.value);
+      return items;
+    }
+    Builder b(graph_, before);
+    b.setPlaceOf(user);
+    const bool isLeftOut = isUninitialized(tuple);
+    Node* apart = isLeftOut ? nullptr : b.insert(sym::TupleUnpack, {tuple}, 0);
+    for (TypePtr element : tuple->type()->elements())
+      items.push_back(isLeftOut ? b.call(sym::Uninitialized, {}, element) : apart->addOutput(element));
+    return items;
+  }
+
   bool lowerResults(Node* n) {
     bool changed = false;
     for (size_t o = n->outputCount(); o-- > 0;) {
       Value* out = n->output(o);
-      Node* made[2] = {constructOf(n->block(0)->result(o), out->type()),
-                       constructOf(n->block(1)->result(o), out->type())};
-      if (!made[0] || !made[1]) continue;
-      std::vector<Value*> items;
+      if (!isMadeInOne(n->block(0)->result(o), n->block(1)->result(o), out->type())) continue;
+      std::vector<Value*> given[2], items;
+      for (size_t k = 0; k < 2; ++k)
+        given[k] = elementsOf(n->block(k)->result(o), out->type(), n->block(k)->returnNode(), n);
       for (size_t i = 0; i < out->type()->elements().size(); ++i) {
-        for (size_t k = 0; k < 2; ++k) n->block(k)->addResult(made[k]->input(i));
+        for (size_t k = 0; k < 2; ++k) n->block(k)->addResult(given[k][i]);
         items.push_back(n->addOutput(out->type()->element(i)));
       }
       Builder b(graph_, n);
@@ -76,15 +122,17 @@ class Lowering {
     Block* body = n->block(0);
     for (size_t o = n->outputCount(); o-- > 0;) {
       Value *out = n->output(o), *parameter = body->parameter(o + 1);
-      Node* start = constructOf(n->input(o + 2), parameter->type());
-      Node* next = constructOf(body->result(o + 1), parameter->type());
-      if (!start || !next || out->type() != parameter->type()) continue;
+      Value *first = n->input(o + 2), *last = body->result(o + 1);
+      if (out->type() != parameter->type() || last == parameter || !isMadeInOne(first, last, parameter->type()))
+        continue;
+      const std::vector<Value*> start = elementsOf(first, parameter->type(), n, n);
+      const std::vector<Value*> next = elementsOf(last, parameter->type(), body->returnNode(), n);
       std::vector<Value*> inside, outside;
       for (size_t i = 0; i < out->type()->elements().size(); ++i) {
         TypePtr type = out->type()->element(i);
-        n->addInput(start->input(i));
+        n->addInput(start[i]);
         inside.push_back(body->addParameter(type));
-        body->addResult(next->input(i));
+        body->addResult(next[i]);
         outside.push_back(n->addOutput(type));
       }
       Builder b(graph_, n);

@@ -287,15 +287,62 @@ TEST(LowerTuples, AroundLoops) {
 )");
 }
 
-TEST(LowerTuples, WhatIsNotMadeHereStays) {
-  expectLeft(pass("lower_tuples"), R"(graph(%t : (Tensor, int), %x : Tensor, %c : bool, %n : int):
-  %a : Tensor, %b : int = prim::TupleUnpack(%t)
+TEST(LowerTuples, WhatOneBranchMakesIsTakenApartInTheOther) {
+  expectAfter(pass("lower_tuples"), R"(graph(%t : (Tensor, int), %x : Tensor, %c : bool, %n : int):
+  %0 : int = prim::Constant[value=0]()
   %u : (Tensor, int) = prim::If(%c)
     block0():
       -> (%t)
     block1():
       %d : (Tensor, int) = prim::TupleConstruct(%x, %n)
       -> (%d)
+  %e : Tensor = prim::TupleIndex(%u, %0)
+  return (%e)
+)",
+              R"(graph(%t : (Tensor, int), %x : Tensor, %c : bool, %n : int):
+  %0 : int = prim::Constant[value=0]()
+  %e : Tensor, %11 : int = prim::If(%c)
+    block0():
+      %8 : Tensor, %9 : int = prim::TupleUnpack(%t)
+      -> (%8, %9)
+    block1():
+      %d : (Tensor, int) = prim::TupleConstruct(%x, %n)
+      -> (%x, %n)
+  %u : (Tensor, int) = prim::TupleConstruct(%e, %11)
+  return (%e)
+)");
+  expectAfter(pass("lower_tuples"), R"(graph(%s : (Tensor, int), %n : int):
+  %true : bool = prim::Constant[value=1]()
+  %t : (Tensor, int) = prim::Loop(%n, %true, %s)
+    block0(%i : int, %p : (Tensor, int)):
+      %a : Tensor, %b : int = prim::TupleUnpack(%p)
+      %d : Tensor = aten::add(%a, %b, %i)
+      %e : (Tensor, int) = prim::TupleConstruct(%d, %i)
+      -> (%true, %e)
+  return (%t)
+)",
+              R"(graph(%s : (Tensor, int), %n : int):
+  %true : bool = prim::Constant[value=1]()
+  %10 : Tensor, %11 : int = prim::TupleUnpack(%s)
+  %13 : Tensor, %15 : int = prim::Loop(%n, %true, %10, %11)
+    block0(%i : int, %a : Tensor, %b : int):
+      %p : (Tensor, int) = prim::TupleConstruct(%a, %b)
+      %d : Tensor = aten::add(%a, %b, %i)
+      %e : (Tensor, int) = prim::TupleConstruct(%d, %i)
+      -> (%true, %d, %i)
+  %t : (Tensor, int) = prim::TupleConstruct(%13, %15)
+  return (%t)
+)");
+}
+
+TEST(LowerTuples, WhatIsNotMadeHereStays) {
+  expectLeft(pass("lower_tuples"), R"(graph(%t : (Tensor, int), %s : (Tensor, int), %c : bool, %n : int):
+  %a : Tensor, %b : int = prim::TupleUnpack(%t)
+  %u : (Tensor, int) = prim::If(%c)
+    block0():
+      -> (%t)
+    block1():
+      -> (%s)
   %e : Tensor = prim::TupleIndex(%u, %n)
   return (%a, %b, %e)
 )");
