@@ -18,6 +18,7 @@
 #include "passes/serving/forms/example_sizes.h"
 #include "passes/serving/forms/pair_mask.h"
 #include "passes/serving/forms/returned_logits.h"
+#include "passes/serving/forms/text_dimension.h"
 #include "passes/serving/hide_later.h"
 #include "passes/serving/incremental.h"
 #include "passes/serving/input_roles.h"
@@ -160,7 +161,7 @@ class LanguageModelBuild {
     // What a trace writes to its caches is told from other writes by where they are; exports copy these for themselves.
     lowering_.keepsState = !isExported();
     lowered_ = given_.lowered(lowering_, diagnostics_);
-    if (!lowered_ || !withLogits() || !isDetermined() || !withOwnMask() || !withWholeTexts() ||
+    if (!lowered_ || !withLogits() || !isDetermined() || !withTextDimension() || !withOwnMask() || !withWholeTexts() ||
         !lowered_->prepare(diagnostics_))
       return false;  // reports weights that are missing
     if (!withoutMemory()) return false;
@@ -232,6 +233,24 @@ class LanguageModelBuild {
         .hidesLaterTokens(namedEntrance(*model.graph(), tokensFirst));
   }
 
+  bool runs(const Module& model) const {
+    return TextTrials([&](const std::vector<IValue>& in, Diagnostics& d) { return model.forward(in, d); })
+        .run(namedEntrance(*model.graph(), false));
+  }
+
+  // A model that takes the tokens of one text, without a dimension for texts, gets one.
+  bool withTextDimension() {
+    const Module flat = withoutCalls();
+    std::unique_ptr<Graph> graph = cloneGraph(*flat.graph());
+    if (!addTextDimension(*graph)) return true;
+    const Module other = Module(flat).withGraph(std::move(graph), true);
+    if (!lacksTextDimension(*flat.graph()) && (runs(flat) || !runs(other))) return true;
+    repeated_ = given_.exportedInputs(*given_.graph());
+    given_ = other;
+    lowered_ = given_.lowered(lowering_, diagnostics_);
+    return lowered_.ok();
+  }
+
   // A mask that hides later tokens is made in the graph, if it is not one of texts with a number for each token.
   bool withOwnMask() {
     const Module flat = withoutCalls();
@@ -266,10 +285,12 @@ class LanguageModelBuild {
   // How many tokens or texts a program of torch.export takes at most, by the dimension of its inputs.
   int64_t mostExportedFor(size_t dim) const {
     int64_t most = std::numeric_limits<int64_t>::max();
+    const bool isRow = dim == 1 && lacksTextDimension(*original_.graph());
     auto look = [&](const ExportedInputs& inputs) {
       for (const ExportedInput& input : inputs.tensors)
-        if (input.sizes.size() == 2 && std::ranges::find(entrance_->names, input.name) != entrance_->names.end())
-          most = mostByConditions(inputs, input, dim, std::min(most, input.sizes[dim].most));
+        if (input.sizes.size() == (isRow ? 1 : 2) &&
+            std::ranges::find(entrance_->names, input.name) != entrance_->names.end())
+          most = mostByConditions(inputs, input, isRow ? 0 : dim, std::min(most, input.sizes[isRow ? 0 : dim].most));
     };
     look(given_.exportedInputs(*given_.graph()));
     if (dim == 1) look(repeated_);
@@ -304,6 +325,7 @@ class LanguageModelBuild {
     const bool isFilled = filledTo_ != 0 && fillTexts(*graph, 1) != 0;
     if (!putTextLast(*graph) && !isFilled) return;
     readWholeTexts(*graph, given_.registry());
+    dropCaches(*graph, given_.registry());
     apart_ = Module(flat).withGraph(std::move(graph), true);
   }
 
@@ -331,6 +353,7 @@ class LanguageModelBuild {
     const bool isOneByOne = caches == StaticCaches::OneByOne;
     if (!isRepeated && !isOneByOne) return;
     std::unique_ptr<Graph> graph = cloneGraph(sized);
+    if (!isOneByOne && dropCaches(*graph, given_.registry())) keepLogitsAlone(*graph, given_.registry());
     if (isRepeated && !narrowToOneText(*graph, given_.registry())) return;
     const bool grows = isOneByOne && dropCaches(*graph, given_.registry());
     if (grows) closeSizes(*graph);

@@ -473,7 +473,10 @@ void readDefaults(ModuleState& state, const Metadata& metadata) {
 
 bool bindDefaults(Graph& graph, const std::map<std::string, IValue>& defaults) {
   bool changed = false;
-  for (const auto& [name, value] : defaults) {
+  std::map<std::string, IValue> all = defaults;
+  for (const Value* v : graph.inputs())
+    if (v->type()->is(TypeKind::Optional)) all.emplace(v->givenName(), IValue());
+  for (const auto& [name, value] : all) {
     const Value* input = inputNamed(graph, name);
     if (!input || input->type()->isTensor()) continue;
     size_t at = 0;

@@ -102,7 +102,7 @@ Metadata membersOfInputs(const ModuleState& state, const Graph& graph);
 void writeDefaults(const ModuleState& state, Metadata& metadata);
 // Of a module with one graph.
 void readDefaults(ModuleState& state, const Metadata& metadata);
-// Constants in the place of inputs other than tensors that have a default. False if there are none.
+// Constants in the place of inputs other than tensors that have a default, or may be None. False if there are none.
 bool bindDefaults(Graph& graph, const std::map<std::string, IValue>& defaults);
 
 }  // namespace tscompile

@@ -304,6 +304,12 @@ bool TextTrials::seesToken(size_t at, const Entrance& entrance) const {
   return logitsOfToken(false, ids, entrance) != logitsOfToken(false, others, entrance);
 }
 
+bool TextTrials::run(const Entrance& entrance) const {
+  const TokenId ids[] = {1, 2, 1, 2, 1};
+  return !logitsOfToken(false, ids, entrance).empty() &&
+         !logitsOfToken(false, std::span(ids).first(3), entrance).empty();
+}
+
 bool TextTrials::takesTokensFirst(const Entrance& entrance) const {
   Entrance first = entrance, second = entrance;
   first.tokensFirst = false;

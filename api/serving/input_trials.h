@@ -24,6 +24,8 @@ class TextTrials {
  public:
   explicit TextTrials(RunModel model) : model_(std::move(model)) {}
 
+  // Whether it runs with texts of several lengths.
+  bool run(const Entrance& entrance) const;
   // Whether it takes [tokens, batch], of which those of [batch, tokens] do not depend on an earlier token.
   bool takesTokensFirst(const Entrance& entrance) const;
   // Whether what is kept for the next tokens is read, and a mask of places that is 1 where tokens are (its input; none:

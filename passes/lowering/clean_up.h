@@ -1,7 +1,10 @@
 // The steps that others call after their own; passes.def has all.
 #pragma once
 
+#include "passes/rewrite/database.h"
 #include "passes/rewrite/rewrite.h"
+
+#include <vector>
 
 namespace tscompile {
 
@@ -18,5 +21,7 @@ bool poolConstants(Graph& graph, RewriteContext& context);
 // In-place operators on memory that the graph made itself and nobody else holds become functional ones; appends to a
 // list right where it is made become a longer list.
 bool functionalise(Graph& graph, RewriteContext& context);
+// What types, and the nodes around, tell of single nodes: `x is x`, items of a list that was just made.
+std::vector<NamedRewrite> peepholeRewrites();
 
 }  // namespace tscompile

@@ -9,6 +9,7 @@
 #include "passes/serving/marked_ids.h"
 #include "passes/serving/serving_passes.h"
 #include "passes/serving/small_instance.h"
+#include "passes/serving/text_length.h"
 
 #include <fmt/core.h>
 
@@ -26,9 +27,18 @@ bool isCollection(const Node* n) {
   return n && (n->kind() == sym::TupleConstruct || n->kind() == sym::ListConstruct || n->kind() == sym::DictConstruct);
 }
 
+// The first one that is not left out, as a loss may be.
+Value* firstGiven(std::span<const Use> values) {
+  const auto given = std::ranges::find_if_not(values, [](const Use& u) {
+    return u.value->type()->is(TypeKind::Optional) || u.value->type()->is(TypeKind::None) ||
+           GraphFacts::isNone(u.value);
+  });
+  return given == values.end() ? nullptr : given->value;
+}
+
 Value* elementWithLogits(const Node* n) {
+  if (n->kind() != sym::DictConstruct) return firstGiven(n->inputs());
   if (n->inputCount() == 0) return nullptr;
-  if (n->kind() != sym::DictConstruct) return n->input(0);
   for (size_t i = 0; i + 1 < n->inputCount(); i += 2) {
     const IValue* key = GraphFacts::constant(n->input(i));
     if (key && key->isString() && key->toString() == kLogits) return n->input(i + 1);
@@ -227,6 +237,10 @@ class Opening {
 
   void takePositions() {
     if (!fitsTexts()) fitOneText();
+    if (!small_[0].fits() || !small_[1].fits()) {
+      answerQuestions(context_, positions_, 0);
+      fitsTexts();
+    }
     if (!small_[0].fits() || !small_[1].fits()) return;  // told where attention is looked for
     std::vector<Node*> nodes;
     for (Node* n : graph_.block()->nodes()) nodes.push_back(n);
@@ -312,7 +326,7 @@ class Opening {
 }  // namespace
 
 Value* logitsOf(const Graph& graph) {
-  Value* v = graph.outputs().size() ? graph.output(0) : nullptr;
+  Value* v = firstGiven(graph.outputs());
   while (v && !v->type()->isTensor() && isCollection(v->node())) v = elementWithLogits(v->node());
   return v && v->type()->isTensor() ? v : nullptr;
 }
@@ -361,14 +375,19 @@ std::vector<IValue> inputsOfText(const Entrance& entrance, std::span<const int32
 }
 
 Tensor logitsOf(const std::vector<IValue>& outputs) {
-  if (outputs.empty()) return {};
-  IValue v = outputs[0];
+  auto firstOf = [](std::span<const IValue> items) -> std::optional<IValue> {
+    const auto given = std::ranges::find_if_not(items, [](const IValue& v) { return v.isNone(); });
+    return given == items.end() ? std::nullopt : std::optional(*given);
+  };
+  std::optional<IValue> first = firstOf(outputs);
+  if (!first) return {};
+  IValue v = *first;
   while (!v.isTensor()) {
     std::optional<IValue> next;
-    if (v.isTuple() && !v.toTuple().items.empty())
-      next = v.toTuple().items[0];
-    else if (v.isList() && !v.toList().items.empty())
-      next = v.toList().items[0];
+    if (v.isTuple())
+      next = firstOf(v.toTuple().items);
+    else if (v.isList())
+      next = firstOf(v.toList().items);
     else if (v.isDict()) {
       v.toDict().forEach([&](const IValue& key, const IValue& value) {
         if (!next || (key.isString() && key.toString() == kLogits)) next = value;

@@ -399,7 +399,7 @@ class Resizing {
 
 }  // namespace
 
-bool widenToTexts(Graph& graph, const OpRegistry& registry) {
+bool keepLogitsAlone(Graph& graph, const OpRegistry& registry) {
   Value* logits = logitsOf(graph);
   if (!logits) return false;
   while (graph.outputs().size() > 0) graph.returnNode()->removeInput(graph.outputs().size() - 1);
@@ -407,7 +407,11 @@ bool widenToTexts(Graph& graph, const OpRegistry& registry) {
   Diagnostics ignored;
   RewriteContext context(graph, registry, ignored);
   removeDeadCode(graph, context);
-  return Resizing(graph, registry, 0).run();
+  return true;
+}
+
+bool widenToTexts(Graph& graph, const OpRegistry& registry) {
+  return keepLogitsAlone(graph, registry) && Resizing(graph, registry, 0).run();
 }
 
 void closeSizes(Graph& graph) {

@@ -6,6 +6,9 @@
 
 namespace tscompile {
 
+// Of what a graph returns, logits alone are left; false if there are none.
+bool keepLogitsAlone(Graph& graph, const OpRegistry& registry);
+
 // Takes a graph whose ids are [1, 1], follows the tokens through it, and gives them a size that is open wherever a list
 // of sizes has 1 for it. What was counted up to 1 counts tokens. Logits alone are returned. Where a dimension of tokens
 // is lost the graph is good for nothing, and this is false. Which of several dimensions of 1 is that of tokens is a

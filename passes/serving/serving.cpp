@@ -38,7 +38,7 @@ class Preparation {
   Result<ServingModel> run() {
     writePlainly(graph_, context_);
     if (!checkOptions() || !takeInputs()) return Failed{};
-    answerQuestions();
+    answerQuestions(context_, positions_, longest_);
     if (!readCaches()) return Failed{};
     widenLogits();
     const bool wasSplit = splitRows(context_, ids_, positions_);
@@ -91,18 +91,6 @@ class Preparation {
     positions_->setType(tensorOf(DType::Int64, {texts, kAny}));
     types_ = {tensorOf(DType::Int64, {rows, kAny}), tensorOf(DType::Int64, {rows, kAny})};
     return true;
-  }
-
-  void answerQuestions() {
-    context_.facts.refresh();
-    // Some questions are whether what others chose is there.
-    while (answerForTexts(context_, positions_, longest_)) {
-      for (auto pass : {foldConstants, removeGuards, removeDeadCode}) {
-        context_.facts.refresh();
-        pass(graph_, context_);
-      }
-      context_.facts.refresh();
-    }
   }
 
   // Tensors that have places for so many tokens bound texts.

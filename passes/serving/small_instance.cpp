@@ -77,7 +77,7 @@ std::optional<size_t> slotOfForm(const Node* n, GraphFacts& facts) {
 
 bool isSizeQuestion(const Node* n, GraphFacts& facts) {
   const Operator* op = facts.resolve(n);
-  return n->kind() == aten::len || (op && op->has(Trait::ReadsSizes));
+  return n->kind() == aten::len || (op && (op->has(Trait::ReadsSizes) || op->has(Trait::ReadsOptions)));
 }
 
 bool SmallInstance::Elements::broadcast(const Dims& to) {

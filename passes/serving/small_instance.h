@@ -55,7 +55,7 @@ Node* quietNode(const Value* value, RewriteContext& context, Symbol kind = Symbo
 // constants; nothing if it needs more, or what may not be computed elsewhere.
 std::optional<std::vector<Node*>> nodesBehind(const Value* value, const std::vector<const Value*>& given,
                                               RewriteContext& context);
-// Whether a node asks for sizes alone, and the input of which it takes the form alone.
+// Whether a node asks for sizes or the dtype alone, and the input of which it takes the form alone.
 bool isSizeQuestion(const Node* node, GraphFacts& facts);
 std::optional<size_t> slotOfForm(const Node* node, GraphFacts& facts);
 // A tensor of these sizes whose elements are their row-major places.

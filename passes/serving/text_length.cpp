@@ -1,5 +1,9 @@
 #include "passes/serving/text_length.h"
 
+#include "passes/lowering/clean_up.h"
+#include "passes/rewrite/plan.h"
+#include "passes/serving/serving_passes.h"
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -253,6 +257,30 @@ bool answerForTexts(RewriteContext& context, const Value* positions, int64_t lon
     isAny = true;
   }
   return isAny;
+}
+
+void answerQuestions(RewriteContext& context, const Value* positions, int64_t longest) {
+  std::vector<NodeRewrite> peephole;
+  for (NamedRewrite& r : peepholeRewrites()) peephole.push_back(std::move(r.rewrite));
+  const Plan told = Plan::walk("answers", std::move(peephole));
+  auto fold = [&] {
+    for (auto pass : {foldConstants, removeGuards, removeDeadCode}) {
+      context.facts.refresh();
+      pass(context.graph, context);
+    }
+    context.facts.refresh();
+  };
+  bool isAny = false;
+  context.facts.refresh();
+  while (answerForTexts(context, positions, longest)) {
+    isAny = true;
+    constexpr int kMostRounds = 8;
+    fold();
+    for (int round = 0; round < kMostRounds && told.run(context).changed; ++round) fold();
+  }
+  if (!isAny) return;
+  writePlainly(context.graph, context);  // what was in branches
+  context.facts.refresh();
 }
 
 }  // namespace tscompile

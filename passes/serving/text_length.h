@@ -26,4 +26,8 @@ TextLengthFindings findTextLengths(RewriteContext& context, const Value* ids, co
 // several tokens do. True if there were any.
 bool answerForTexts(RewriteContext& context, const Value* positions, int64_t longest);
 
+// Answers as many questions as can be answered so, one after what the other has decided, and leaves the branches that
+// are taken.
+void answerQuestions(RewriteContext& context, const Value* positions, int64_t longest);
+
 }  // namespace tscompile

@@ -184,6 +184,17 @@ class Grown(Decoder):
         return self.head(x + self.o(y.transpose(1, 2).flatten(2))), torch.stack((k, v))
 
 
+class Stacked(Decoder):
+    """Takes any number of tokens; keys and values lie in one tensor."""
+
+    def forward(self, ids: Tensor, past: Tensor):
+        n = past.size(3)
+        places = torch.arange(n, n + ids.size(1))
+        x, q, k, v = self.heads(ids, places)
+        k, v = torch.cat([past[0], k], 2), torch.cat([past[1], v], 2)
+        return self.logits(x, q, k, v, self.seen[places][:, : k.size(2)]), torch.stack([k, v])
+
+
 class Held(Decoder):
     """Returns its caches in another order than it takes them."""
 
@@ -352,6 +363,8 @@ def main():
         trace("static_put_one.pt", made(Put), (one, torch.arange(1)))
         grows = ({}, {}, {3: Dim("past", max=LONGEST - 1)})
         export("grown_one.pt2", made(Grown), (one, place, past), grows)
+        export("grown_texts.pt2", made(Stacked), (torch.zeros(2, 5, dtype=torch.long), torch.zeros(2, 2, 2, 3, 4)),
+               ({1: Dim.AUTO}, {3: Dim.AUTO}))
         export("grown_one_decomposed.pt2", made(Grown), (one, place, past), grows, decomposed=True)
         cache, grows = torch.zeros(2, 2, 4, 4), {0: Dim.AUTO, 2: Dim.AUTO}
         told = (two[:, :1], torch.ones(2, 5, dtype=torch.long), place.repeat(2, 1), cache, cache.clone())

@@ -18,6 +18,25 @@ namespace {
 
 constexpr int64_t kMostTexts = 16;
 
+// In front of each loop a round of it: what it does with sizes that it carries shows there.
+void addFirstRounds(Graph& graph) {
+  std::vector<Node*> loops;
+  for (Node* n : graph.block()->nodes())
+    if (n->kind() == sym::Loop && n->inputCount() > 2) loops.push_back(n);
+  for (Node* loop : loops) {
+    const Block* body = loop->block(0);
+    ValueMap values;
+    values[body->parameter(0)] = Builder(graph, loop).constant(IValue(0));
+    for (size_t i = 2; i < loop->inputCount(); ++i) values[body->parameter(i - 1)] = loop->input(i);
+    cloneNodesBefore(*body, loop, values);
+    for (size_t i = 2; i < loop->inputCount(); ++i) {
+      Value* next = body->result(i - 1);
+      const auto copy = values.find(next);
+      loop->replaceInput(i, copy == values.end() ? next : copy->second);
+    }
+  }
+}
+
 // "layers.0.keys"
 std::string pathOf(const Node* attribute) {
   std::string path;
@@ -263,21 +282,32 @@ class Examples {
     std::vector<int64_t> all{mostPlaces_};
     all.insert(all.end(), lengths.begin(), lengths.end());
     all.resize(std::min(all.size(), kMostLengths));
-    std::optional<std::vector<GivenState>> given = givenStates(*apart_, sameInput(*apart_, ids_));
-    auto counts = [&](const std::vector<GivenState>& states) { return lastCounts(sizes, tokens, states); };
+    const std::unique_ptr<Graph> searched = cloneGraph(*apart_);
+    addFirstRounds(*searched);
+    std::optional<std::vector<GivenState>> given = givenStates(*searched, sameInput(*searched, ids_));
+    auto counts = [&](const std::vector<GivenState>& states) {
+      const std::optional<std::vector<GivenState>> same = statesOf(*apart_, states);
+      return same && lastCounts(sizes, tokens, *same);
+    };
     std::optional<std::vector<GivenState>> states;
     if (given)
-      states = findStateSizes(*apart_, registry_, knownOf(*apart_, sizes, 1, tokens), tokens, all, *given, counts);
-    if (!states) return false;
-    std::optional<std::vector<GivenState>> own = givenStates(graph_, ids_);
-    if (!own || own->size() != states->size()) return false;
-    for (size_t i = 0; i < own->size(); ++i) {
-      (*own)[i].dtype = (*states)[i].dtype;
-      (*own)[i].sizes = (*states)[i].sizes;
-    }
+      states = findStateSizes(*searched, registry_, knownOf(*searched, sizes, 1, tokens), tokens, all, *given, counts);
+    const std::optional<std::vector<GivenState>> own = states ? statesOf(graph_, *states) : std::nullopt;
+    if (!own) return false;
     const ShapeOptions known = knownOf(graph_, sizes, 1, tokens == 1 ? 1 : kUnknownSize);
     ShapePropagation(graph_, registry_, withStates(graph_, known, *own)).applyTo(graph_);
     return true;
+  }
+
+  // Those of another form of the graph, with the same sizes.
+  std::optional<std::vector<GivenState>> statesOf(const Graph& graph, const std::vector<GivenState>& sized) const {
+    std::optional<std::vector<GivenState>> own = givenStates(graph, sameInput(graph, ids_));
+    if (!own || own->size() != sized.size()) return std::nullopt;
+    for (size_t i = 0; i < own->size(); ++i) {
+      (*own)[i].dtype = sized[i].dtype;
+      (*own)[i].sizes = sized[i].sizes;
+    }
+    return own;
   }
 
   // Whether the last token of a text counts with these states, and, in a model for many, the one before it: one that is

@@ -155,10 +155,10 @@ void registerConversionsOps(OpRegistry& ops) {
   add("aten::_autocast_to_reduced_precision", inferToReduced, typeAsKernel);
   add("aten::_autocast_to_full_precision", inferToFull, typeAsKernel);
 
-  constexpr TraitSet kReads{Trait::ReadsGeometry};
-  ops.add({.schema = "aten::is_floating_point", .scalar = isFloatingPoint, .traits = kReads});
-  ops.add({.schema = "aten::is_complex", .scalar = isComplexTensor, .traits = kReads});
-  ops.add({.schema = "aten::is_signed", .scalar = isSigned, .traits = kReads});
+  constexpr TraitSet kReads{Trait::ReadsGeometry}, kAsks{Trait::ReadsGeometry, Trait::ReadsOptions};
+  ops.add({.schema = "aten::is_floating_point", .scalar = isFloatingPoint, .traits = kAsks});
+  ops.add({.schema = "aten::is_complex", .scalar = isComplexTensor, .traits = kAsks});
+  ops.add({.schema = "aten::is_signed", .scalar = isSigned, .traits = kAsks});
   ops.add({.schema = "aten::can_cast", .scalar = canCastTypes, .traits = kReads});
   ops.add({.schema = "aten::promote_types", .scalar = promoteTwoTypes, .traits = kReads});
   for (const char* name : {"aten::result_type.Tensor", "aten::result_type.Scalar", "aten::result_type.Scalar_Tensor",

@@ -155,7 +155,8 @@ TEST_F(DecoderFiles, CachesThatGrowAreThoseOfTexts) {
   for (const auto& [name, kept] :
        {std::pair("grown_one.pt2", KvCacheType::Paged), std::pair("replaced.pt", KvCacheType::Paged),
         std::pair("held_one.pt2", KvCacheType::Paged), std::pair("grown_told.pt2", KvCacheType::Paged),
-        std::pair("grown_fresh.pt2", KvCacheType::Paged), std::pair("grown_one_decomposed.pt2", KvCacheType::State),
+        std::pair("grown_fresh.pt2", KvCacheType::Paged), std::pair("grown_texts.pt2", KvCacheType::Paged),
+        std::pair("grown_one_decomposed.pt2", KvCacheType::State),
         std::pair("grown_told_decomposed.pt2", KvCacheType::State)}) {
     ASSERT_TRUE(buildsFile(std::string("language/") + name)) << name << "\n" << messages();
     EXPECT_EQ(readBuiltModel(folder_, diagnostics_)->config.kvCacheType, kept) << name << messages();

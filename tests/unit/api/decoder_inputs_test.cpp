@@ -232,5 +232,89 @@ TEST_F(Decoders, WhatFitsNoOtherTextsSaysWhatToChange) {
       << messages();
 }
 
+TEST_F(Decoders, InputsThatMayBeNoneAreLeftOut) {
+  Decoder d;
+  d.inputs = "%input_ids : Tensor, %labels : Tensor?";
+  d.positions = kCounted;
+  d.returned =
+      "  %isGiven : bool = aten::__isnot__(%labels, %none)\n  %loss : Tensor? = prim::If(%isGiven)\n    block0():\n"
+      "      %given : Tensor = prim::unchecked_cast(%labels)\n      %sum : Tensor = aten::sum(%given, %none)\n"
+      "      -> (%sum)\n    block1():\n      -> (%none)\n"
+      "  %r : (Tensor?, Tensor) = prim::TupleConstruct(%loss, %logits)\n  return (%r)\n";
+  ASSERT_TRUE(builds(d)) << messages();
+  d = Decoder();
+  d.positions = kCounted;
+  EXPECT_EQ(served(9), expected(Decoder(), "ip", 9)) << messages();
+  EXPECT_EQ(readBuiltModel(folder_, diagnostics_)->config.kvCacheType, KvCacheType::Paged) << messages();
+}
+
+TEST_F(Decoders, TokensOfOneTextMayHaveNoDimensionForIt) {
+  Decoder d;
+  d.inputs = "%input_ids : Tensor";
+  d.before =
+      "  %s : int = aten::size(%input_ids, %0)\n  %b : int = aten::add(%0, %1)\n"
+      "  %x.rows : Tensor = aten::embedding(%words, %input_ids, %m1, %no, %no)\n"
+      "  %x.ids : Tensor = aten::unsqueeze(%x.rows, %0)\n";
+  d.positions = kCounted;
+  for (const char* returned :
+       {"  %own : Tensor = aten::select(%logits, %0, %0)\n  return (%own)\n",
+        "  %own : Tensor = aten::select(%logits, %0, %0)\n  %last : Tensor = aten::select(%own, %0, %m1)\n"
+        "  return (%last)\n"}) {
+    d.returned = returned;
+    ASSERT_TRUE(builds(d)) << messages();
+    EXPECT_EQ(served(9), expected(Decoder(), "ip", 9)) << messages();
+    EXPECT_EQ(readBuiltModel(folder_, diagnostics_)->config.kvCacheType, KvCacheType::State) << messages();
+    EXPECT_EQ(readBuiltModel(folder_, diagnostics_)->config.maxSeqLen, kPositions);
+  }
+}
+
+// As nn.LSTM in a script, which asks whether there are texts, and a loop over cells.
+TEST_F(Decoders, StatesMayGoThroughBranchesAndLoops) {
+  const std::string weights = weight("w.ih", 32, 8, 0.7) + weight("w.hh", 32, 8, 1.9);
+  const std::string pair = "  %h : Tensor, %c : Tensor = prim::TupleUnpack(%hx)\n";
+  const std::string layer =
+      "  %flat : Tensor[] = prim::ListConstruct(%w.ih, %w.hh)\n  %hc : Tensor[] = prim::ListConstruct(%h, %c)\n"
+      "  %x : Tensor, %hn : Tensor, %cn : Tensor = aten::lstm(%x.ids, %hc, %flat, %no, %1, %drop, %no, %no, %yes)\n";
+  const std::string loop =
+      "  %all : Tensor[] = prim::ListConstruct()\n"
+      "  %hy : (Tensor, Tensor) = prim::Loop(%s, %yes, %hx)\n    block0(%i : int, %now : (Tensor, Tensor)):\n"
+      "      %h : Tensor, %c : Tensor = prim::TupleUnpack(%now)\n      %hc : Tensor[] = prim::ListConstruct(%h, %c)\n"
+      "      %x.i : Tensor = aten::select(%x.ids, %1, %i)\n"
+      "      %h.i : Tensor, %c.i : Tensor = aten::lstm_cell(%x.i, %hc, %w.ih, %w.hh, %none, %none)\n"
+      "      %more : Tensor[] = aten::append(%all, %h.i)\n"
+      "      %next : (Tensor, Tensor) = prim::TupleConstruct(%h.i, %c.i)\n      -> (%yes, %next)\n"
+      "  %hn : Tensor, %cn : Tensor = prim::TupleUnpack(%hy)\n  %x : Tensor = aten::stack(%all, %1)\n";
+  for (const bool isLoop : {false, true}) {
+    auto zeros = [&](const char* name) {
+      return fmt::format(
+          "  %{0}.s : int[] = prim::ListConstruct({1}%b, %8)\n"
+          "  %{0} : Tensor = aten::zeros(%{0}.s, %6, %none, %none, %none)\n",
+          name, isLoop ? "" : "%1, ");
+    };
+    Decoder own;
+    own.inputs = "%input_ids : Tensor";
+    own.positions = weights;
+    own.attention = "  %o : Tensor = aten::relu(%q)\n";
+    Decoder given = own;
+    own.mixing =
+        isLoop ? zeros("h.0") + zeros("c.0") + "  %hx : (Tensor, Tensor) = prim::TupleConstruct(%h.0, %c.0)\n" + loop
+               : zeros("h") + zeros("c") + layer;
+    given.inputs = "%input_ids : Tensor, %hidden : (Tensor, Tensor)";
+    given.mixing =
+        "  %rank : int = aten::dim(%x.ids)\n  %isThree : bool = aten::eq(%rank, %3)\n"
+        "  %hx : (Tensor, Tensor) = prim::If(%isThree)\n    block0():\n      -> (%hidden)\n    block1():\n"
+        "      %h.1 : Tensor = prim::TupleIndex(%hidden, %0)\n      %h.2 : Tensor = aten::unsqueeze(%h.1, %1)\n"
+        "      %c.1 : Tensor = prim::TupleIndex(%hidden, %1)\n      %c.2 : Tensor = aten::unsqueeze(%c.1, %1)\n"
+        "      %two : (Tensor, Tensor) = prim::TupleConstruct(%h.2, %c.2)\n      -> (%two)\n" +
+        (isLoop ? loop : pair + layer);
+    given.returned =
+        "  %state : (Tensor, Tensor) = prim::TupleConstruct(%hn, %cn)\n"
+        "  %both : (Tensor, (Tensor, Tensor)) = prim::TupleConstruct(%logits, %state)\n  return (%both)\n";
+    ASSERT_TRUE(builds(given, {"max_seq_len=48"})) << messages() << given.text();
+    EXPECT_EQ(readBuiltModel(folder_, diagnostics_)->config.kvCacheType, KvCacheType::State) << messages();
+    EXPECT_EQ(served(9), expected(own, "i", 9)) << messages();
+  }
+}
+
 }  // namespace
 }  // namespace tscompile::test

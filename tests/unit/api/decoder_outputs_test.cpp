@@ -43,6 +43,13 @@ TEST_F(DecoderOutputs, LogitsAreWhatHasANumberForEachWord) {
                 "  %key.l : str = prim::Constant[value=\"scores\"]()\n"
                 "  %r : Dict(str, Tensor) = prim::DictConstruct(%key.y, %y, %key.l, %logits)\n"
                 "  return (%r)\n"));
+  // A loss may be left out.
+  expectLogits(returning("  %r : (NoneType, Tensor) = prim::TupleConstruct(%none, %logits)\n  return (%r)\n"));
+  expectLogits(
+      returning("  %key.y : str = prim::Constant[value=\"loss\"]()\n"
+                "  %key.l : str = prim::Constant[value=\"logits\"]()\n"
+                "  %r : Dict(str, Tensor) = prim::DictConstruct()\n   = aten::_set_item(%r, %key.y, %y)\n"
+                "   = aten::_set_item(%r, %key.l, %logits)\n  return (%r)\n"));
   // A loss is one number.
   expectLogits(
       returning("  %loss : Tensor = aten::mean(%logits, %none)\n"

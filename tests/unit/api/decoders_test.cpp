@@ -232,6 +232,31 @@ TEST_F(Decoders, LayersOfPyTorchAreTakenApart) {
   }
 }
 
+// As scripts of torch.nn choose them: by the rank and the dtype of what they are given.
+TEST_F(Decoders, LayersInBranchesAreTakenApart) {
+  Decoder d;
+  d.positions = kCounted;
+  d.inputs = "%input_ids : Tensor";
+  d.attention =
+      weight("w.in", 24, 8, 0.37) + weight("b.i", 1, 24, 0.7) + weight("w.out", 8, 8, 1.1) + weight("b.o", 1, 8, 0.3) +
+      "  %b.in : Tensor = aten::select(%b.i, %0, %0)\n  %b.out : Tensor = aten::select(%b.o, %0, %0)\n" + kRows +
+      "  %later : Tensor = aten::gt(%at.m, %row)\n  %dtype : int = prim::dtype(%x)\n"
+      "  %zeros : Tensor = aten::zeros_like(%later, %dtype, %none, %none, %none, %none)\n"
+      "  %mask : Tensor = aten::masked_fill(%zeros, %later, %far)\n"
+      "  %rank : int = aten::dim(%x)\n  %isBatch : bool = aten::eq(%rank, %3)\n"
+      "  %isFloat : bool = aten::is_floating_point(%mask)\n"
+      "  %mh : Tensor = prim::If(%isBatch)\n    block0():\n"
+      "      %m : Tensor = prim::If(%isFloat)\n        block0():\n          -> (%mask)\n        block1():\n"
+      "          %wide : Tensor = aten::mul(%mask, %later)\n          -> (%wide)\n"
+      "      %same : bool = aten::__is__(%x, %x)\n      %y : Tensor = prim::If(%same)\n        block0():\n"
+      "          %out : Tensor, %w : Tensor = aten::_native_multi_head_attention(%x, %x, %x, %8, %2, %w.in, %b.in, "
+      "%w.out, %b.out, %m, %no, %no, %0)\n          -> (%out)\n        block1():\n          -> (%x)\n"
+      "      -> (%y)\n    block1():\n      %u : Tensor = aten::matmul(%w.in, %x)\n      -> (%u)\n"
+      "  %split : Tensor = aten::reshape(%mh, %heads)\n  %o : Tensor = aten::transpose(%split, %1, %2)\n";
+  expectServed(d, "i");
+  EXPECT_EQ(readBuiltModel(folder_, diagnostics_)->config.kvCacheType, KvCacheType::Paged) << messages();
+}
+
 // As torch.nn writes it out: tokens before texts, and heads of all texts in one dimension.
 TEST_F(Decoders, HeadsMayBeOneDimensionWithTexts) {
   Decoder d;
