@@ -504,8 +504,8 @@ bool forEachHalf(std::span<const IValue> inputs, Diagnostics& diagnostics, Visit
 }
 
 bool isSame(const Tensor& a, const Tensor& b) {
-  return a.storage() == b.storage() && a.offset() == b.offset() && a.dtype() == b.dtype() &&
-         std::ranges::equal(a.sizes(), b.sizes()) && std::ranges::equal(a.strides(), b.strides());
+  return a.raw() == b.raw() && a.dtype() == b.dtype() && std::ranges::equal(a.sizes(), b.sizes()) &&
+         std::ranges::equal(a.strides(), b.strides());
 }
 
 // Inputs as f32; a tensor that is given twice is one.

@@ -38,8 +38,7 @@ void checkInPlace(const Operator& op, const IValue* const* arguments, size_t cou
   if (op.kind().name() == "masked_scatter_") count = 2;  // reads its source, element by element, as it is then
   for (size_t i = 1; i < count; ++i) {
     const IValue& v = *arguments[i];
-    if (v.isTensor() && v.tensorImpl() && v.tensorImpl()->storage() == t.storage())
-      requireNoPartialOverlap(t, v.toTensor());
+    if (v.isTensor() && v.tensorImpl()) requireNoPartialOverlap(t, v.toTensor());
   }
 }
 

@@ -349,9 +349,17 @@ HWY_INLINE V geluTanh(D d, V x) {
 }
 
 template <class D, class V>
+HWY_INLINE V hardRamp(D d, V x) {
+  return atMost(d, 6.0f, atLeast(d, 0.0f, hn::Add(x, hn::Set(d, 3.0f))));
+}
+template <class D, class V>
 HWY_INLINE V hardSigmoid(D d, V x) {
-  V moved = hn::Add(x, hn::Set(d, 3.0f));
-  return hn::Mul(atMost(d, 6.0f, atLeast(d, 0.0f, moved)), hn::Set(d, 1.0f / 6.0f));
+  return hn::Mul(hardRamp(d, x), hn::Set(d, 1.0f / 6.0f));
+}
+// In this order, which is infinite near the largest float, as in PyTorch.
+template <class D, class V>
+HWY_INLINE V hardSwish(D d, V x) {
+  return hn::Mul(hn::Mul(x, hardRamp(d, x)), hn::Set(d, 1.0f / 6.0f));
 }
 
 template <class D, class V>

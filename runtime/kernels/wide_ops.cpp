@@ -160,7 +160,8 @@ F64x4 geluTanh(F64x4 x) {
   constexpr double kBeta = std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
   return 0.5 * x * (1 + tanh(kBeta * (x + 0.044715 * (x * x * x))));
 }
-double hardSigmoid(double x) { return lesser(greater(x + 3, 0.0), 6.0) / 6; }
+double hardRamp(double x) { return lesser(greater(x + 3, 0.0), 6.0); }
+double hardSigmoid(double x) { return hardRamp(x) / 6; }
 
 }  // namespace
 
@@ -280,7 +281,7 @@ WideFunction<double> wideFunction(PointwiseOp op) {
     case PointwiseOp::HardSigmoid:
       return numberTile<T, 1, hardSigmoid>;
     case PointwiseOp::HardSwish:
-      return numberTile<T, 1, [](T x) { return x * hardSigmoid(x); }>;
+      return numberTile<T, 1, [](T x) { return x * hardRamp(x) / 6; }>;
     case PointwiseOp::LeakyRelu:
       return numberTile<T, 1, [](T x, T alpha, T) { return 0 < x ? x : x * alpha; }>;
     case PointwiseOp::Clamp:

@@ -282,6 +282,8 @@ template <size_t kSpatial>
 void convertAdaptiveAveragePool(ConvertCall& call) {
   Tensor x = call.tensor(0);
   bool done = false;
+  if (const int beside = x.rank() - static_cast<int>(kSpatial); beside != 1 && beside != 2)
+    return convertToKernel(call, "it has another rank");
   if (std::string_view why = poolProblem(call, kSpatial, done); !why.empty()) return convertToKernel(call, why);
   if (done) return;
   const Dims out = call.spec().sizes;

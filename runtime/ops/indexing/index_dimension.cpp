@@ -47,7 +47,11 @@ Tensor indexOffsets(const KernelCall& call, const Tensor& self, int64_t dim, boo
   return out;
 }
 // Whether there is nothing to write, so that no index is looked at: another dimension than this one is empty.
-bool isEmptyBeside(const Tensor& t, int64_t dim) { return t.numel() == 0 && t.size(static_cast<int>(dim)) != 0; }
+bool isEmptyBeside(const Tensor& t, int64_t dim) {
+  for (int d = 0; d < t.rank(); ++d)
+    if (d != dim && t.size(d) == 0) return true;
+  return false;
+}
 IndexedView indexedAlong(const Tensor& t, int64_t dim) {
   return IndexedView(t, static_cast<int>(dim), t.rank() ? 1 : 0);
 }

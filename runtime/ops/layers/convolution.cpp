@@ -232,6 +232,9 @@ void inferConvolution(InferCall& call, const Layout& at) {
   }
   call.require(w.sizes[0] != 0 && (w.sizes[1] != 0 || channels == 0),
                "expected a weight with elements, but got one of size {}", dimsText(w.sizes));
+  const bool mayBeWithout = !isKnownSize(c.input[0]) || !isKnownSize(channels) || c.input[0] == 0 || channels == 0;
+  call.require(mayBeWithout || std::ranges::find(c.input, 0) == c.input.end(),
+               "Only zero batch or zero channel inputs are supported, but got input shape: {}", dimsText(c.input));
   int64_t outputs = c.transposed ? elementCount(Dims{w.sizes[1], groups}).size() : w.sizes[0];
   if (!call.isNone(at.bias)) {
     TensorInfo bias = call.rankedTensor(at.bias);

@@ -437,47 +437,37 @@ void layerNormKernel(KernelCall& call) {
   out.store();
 }
 
-// x / sqrt(mean(x * x) + eps), rounded to the dtype of x, times the weight.
+// x / sqrt(mean(x * x) + eps) times the weight, rounded to the dtype of x, whatever that of the weight is.
 void inferRmsNorm(InferCall& call) {
   TensorInfo x = call.rankedTensor(0);
   Dims shape = call.sizes(1);
   outerRank(call, x, shape);
-  DType dtype = x.dtype;
-  if (!call.isNone(2)) {
-    TensorInfo w = call.tensor(2);
-    requireNormalizedShape(call, w, shape, "weight");
-    if (dtype != DType::Undefined && w.dtype != DType::Undefined) dtype = promoteTypes(dtype, w.dtype);
-  }
-  call.result(x, dtype);
+  if (!call.isNone(2)) requireNormalizedShape(call, call.tensor(2), shape, "weight");
+  call.result(x);
 }
 
 void rmsNormKernel(KernelCall& call) {
-  Tensor input = call.tensor(0), x = denseTensor(input), weight = call.tensor(2);
-  Tensor normal = Tensor::empty(input.dtype(), input.sizes());
-  DenseResult aside(normal);
-  Dims shape = call.integers(1);
+  Tensor x = denseTensor(call.tensor(0)), weight = call.tensor(2);
+  DenseResult out(call.out());
   int64_t n = 1;
-  for (int64_t s : shape) n *= s;
+  for (int64_t s : call.integers(1)) n *= s;
   withFloating(x.dtype(), [&](auto sample) {
     using T = decltype(sample);
     double eps = call.isNone(3) ? static_cast<double>(std::numeric_limits<T>::epsilon()) : call.number(3);
-    for (int64_t at = 0; at < x.numel(); at += n) {
-      double squares = blockSum(x.data<T>() + at, n, [](const auto& v) { return v.square(); });
-      Row<T>(aside.data<T>() + at, n) =
-          ConstRow<T>(x.data<T>() + at, n) * static_cast<T>(1 / std::sqrt(squares / static_cast<double>(n) + eps));
-      call.context().checkInterrupt(n);
-    }
-    aside.store();
-    if (!weight.defined()) return call.setResult(normal);
-    DenseResult out(call.out());
-    withFloating(out.tensor().dtype(), [&](auto wide) {
+    withFloating(weight.defined() ? promoteTypes(kDTypeOf<T>, weight.dtype()) : kDTypeOf<T>, [&](auto wide) {
       using W = decltype(wide);
-      Tensor v = denseTensor(normal, kDTypeOf<W>), w = denseTensor(weight, kDTypeOf<W>);
-      for (int64_t at = 0; at < v.numel(); at += n)
-        Row<W>(out.data<W>() + at, n) = ConstRow<W>(v.data<W>() + at, n) * ConstRow<W>(w.data<W>(), n);
+      Tensor w = denseTensor(weight, kDTypeOf<W>);
+      for (int64_t at = 0; at < x.numel(); at += n) {
+        ConstRow<T> row(x.data<T>() + at, n);
+        Row<T> y(out.data<T>() + at, n);
+        double squares = blockSum(x.data<T>() + at, n, [](const auto& v) { return v.square(); });
+        y = row * static_cast<T>(1 / std::sqrt(squares / static_cast<double>(n) + eps));
+        if (w.defined()) y = (y.template cast<W>() * ConstRow<W>(w.data<W>(), n)).template cast<T>();
+        call.context().checkInterrupt(n);
+      }
     });
-    out.store();
   });
+  out.store();
 }
 
 // ---- group_norm ----

@@ -181,11 +181,20 @@ void averagePoolKernel(KernelCall& call) {
 
 // ---- as many windows as asked for ----
 
+// Whether PyTorch computes an adaptive average by `mean`.
+bool takesMean(const InferCall& call, const Dims& out) {
+  const std::string_view name = call.op().kind().name();
+  return (name == "adaptive_avg_pool2d" || name == "adaptive_avg_pool3d") &&
+         std::ranges::all_of(out, [](int64_t o) { return o == 1; });
+}
+
 template <size_t kSpatial>
 void inferAdaptivePool(InferCall& call) {
   TensorInfo x = call.rankedTensor(0);
-  spatialSizes(call, x, kSpatial, std::max(x.rank(), kSpatial) - kSpatial);
   Dims out = call.sizes(1);
+  // One mean of all is a mean, which takes any rank and no elements as well.
+  if (takesMean(call, out) && x.rank() >= kSpatial) return call.result(x.dtype, withSpatial(x, out));
+  spatialSizes(call, x, kSpatial, std::max(x.rank(), kSpatial) - kSpatial);
   call.require(out.size() == kSpatial, "output_size must be {}", kSpatial);
   for (int64_t o : out)
     call.require(o >= 0 || !call.isRun(), "elements of output_size must be greater than or equal to 0, but got {}",
@@ -212,6 +221,7 @@ void adaptiveMaxKernel(KernelCall& call) {
 }
 template <size_t kSpatial>
 void adaptiveAverageKernel(KernelCall& call) {
+  if (call.tensor(0).numel() == 0) fillTensor(call.out(), std::numeric_limits<double>::quiet_NaN());
   poolAverage(call, adaptiveGrid(call, kSpatial), 0);
 }
 

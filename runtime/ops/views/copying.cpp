@@ -35,8 +35,8 @@ void checkBroadcast(const KernelCall& call, const Tensor& t, const Tensor& from)
 
 // Whether two tensors are the same elements.
 bool isSame(const Tensor& a, const Tensor& b) {
-  return a.storage() == b.storage() && a.offset() == b.offset() && a.dtype() == b.dtype() &&
-         std::ranges::equal(a.sizes(), b.sizes()) && std::ranges::equal(a.strides(), b.strides());
+  return a.raw() == b.raw() && a.dtype() == b.dtype() && std::ranges::equal(a.sizes(), b.sizes()) &&
+         std::ranges::equal(a.strides(), b.strides());
 }
 
 // Writes `from` over a tensor that it can be broadcast to.

@@ -217,8 +217,8 @@ void broadcastTensorsKernel(KernelCall& call) {
 void inferSumToSize(InferCall& call) {
   TensorInfo t = call.tensor(0);
   Dims sizes = call.sizes(1);
-  const bool summed =
-      !t.hasRank || sizes.size() != t.rank() || !std::equal(sizes.begin(), sizes.end(), t.sizes.begin());
+  const bool summed = sizes.empty() || !t.hasRank || sizes.size() != t.rank() ||
+                      !std::equal(sizes.begin(), sizes.end(), t.sizes.begin());
   if (summed && !call.isRun() && !(t.hasRank && allKnown(t.sizes) && allKnown(sizes))) return call.resultUnknown();
   call.result(summed && isIntegral(t.dtype, true) ? DType::Int64 : t.dtype, sizes);
 }

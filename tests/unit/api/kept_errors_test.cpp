@@ -123,6 +123,27 @@ TEST(KeptErrors, IntegersStandForFloats) {
   EXPECT_EQ((*out)[0].toTensor().data<float>()[1], 6);
 }
 
+// What a caller hands over twice is one tensor, though each has a storage of its own.
+TEST(KeptErrors, InputsShareMemory) {
+  const Module module = moduleIn(
+      "graph(%x : Tensor, %y : Tensor):\n"
+      "  %one : int = prim::Constant[value=1]()\n"
+      "  %z : Tensor = aten::addmm_(%x, %y, %y, %one, %one)\n"
+      "  return (%z)\n");
+  Diagnostics diagnostics;
+  CompileSpec spec;
+  spec.minBlockSize = 1;
+  Result<Module> compiled = module.compiled(spec, diagnostics);
+  ASSERT_TRUE(compiled.ok()) << renderDiagnostics(diagnostics, "test");
+  for (const Module* m : {&module, static_cast<const Module*>(&*compiled)}) {
+    float elements[] = {1, 2, 3, 4};
+    const Outcome got = outcome(
+        *m, {Tensor::borrow(DType::Float32, {2, 2}, elements), Tensor::borrow(DType::Float32, {2, 2}, elements)});
+    EXPECT_EQ(got.value, "2x2:f32=[8 12; 18 26]");
+    EXPECT_EQ(elements[3], 26);
+  }
+}
+
 // A view of what is made of an input is the reshape of it only where the input lies in order.
 TEST(KeptErrors, InputsLieInAnyOrder) {
   const Module module = moduleIn(
