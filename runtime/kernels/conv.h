@@ -24,6 +24,7 @@ struct ConvFrames {
 
 // Positions of a window from `at` on, `dilation` apart, that lie inside of [0, size).
 inline Piece windowInside(int64_t at, int64_t kernel, int64_t dilation, int64_t size) {
+  if (at >= 0 && at + (kernel - 1) * dilation < size) return {0, kernel};  // most are, and divisions take time
   int64_t begin = at >= 0 ? 0 : std::min(kernel, (-at + dilation - 1) / dilation);
   int64_t end = at >= size ? 0 : std::min(kernel, (size - at + dilation - 1) / dilation);
   return {begin, std::max(begin, end)};

@@ -14,7 +14,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "runtime/kernels/layout.cpp"
 #include <hwy/foreach_target.h>
-#include <hwy/highway.h>
+#include "runtime/kernels/transpose-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
@@ -24,19 +24,7 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 using Run = hn::CappedTag<float, 16>;
-using RunVector = hn::Vec<Run>;
 inline constexpr int64_t kRun = hn::MaxLanes(Run()), kFour = 4;
-
-// Rows of 4 x 4 floats, side by side in blocks of vectors, become columns.
-HWY_INLINE void transposeFours(RunVector (&v)[kFour]) {
-  const Run d;
-  const RunVector evenLow = hn::InterleaveLower(d, v[0], v[2]), oddLow = hn::InterleaveLower(d, v[1], v[3]);
-  const RunVector evenHigh = hn::InterleaveUpper(d, v[0], v[2]), oddHigh = hn::InterleaveUpper(d, v[1], v[3]);
-  v[0] = hn::InterleaveLower(d, evenLow, oddLow);
-  v[1] = hn::InterleaveUpper(d, evenLow, oddLow);
-  v[2] = hn::InterleaveLower(d, evenHigh, oddHigh);
-  v[3] = hn::InterleaveUpper(d, evenHigh, oddHigh);
-}
 
 // Four floats of a vector at each of some places, kFour blocked pixels apart.
 template <class D>
@@ -69,11 +57,9 @@ void toBlockedChunk(const float* plain, int64_t channels, int64_t area, int64_t 
   const Run d;
   overRuns(begin, end, [&](int64_t at) HWY_ATTR {
     for (int64_t first = 0; first < kBlock; first += kFour) {
-      RunVector v[kFour];
-      for (int64_t c = 0; c < kFour; ++c)
-        v[c] = first + c < channels ? hn::LoadU(d, plain + (first + c) * area + at) : hn::Zero(d);
-      transposeFours(v);
-      for (int64_t i = 0; i < kFour; ++i) storeFours(d, v[i], blocked + (at + i) * kBlock + first);
+      auto row = [&](int64_t c) HWY_ATTR { return c < channels ? hn::LoadU(d, plain + c * area + at) : hn::Zero(d); };
+      transposedBlocks(d, row(first), row(first + 1), row(first + 2), row(first + 3),
+                       [&](int64_t i, auto v) HWY_ATTR { storeFours(d, v, blocked + (at + i) * kBlock + first); });
     }
   });
   for (int64_t at = begin; at < end && end - begin < kRun; ++at) {
@@ -86,11 +72,10 @@ void fromBlockedChunk(const float* blocked, int64_t channels, int64_t area, int6
   const Run d;
   overRuns(begin, end, [&](int64_t at) HWY_ATTR {
     for (int64_t first = 0; first < channels; first += kFour) {
-      RunVector v[kFour];
-      for (int64_t i = 0; i < kFour; ++i) v[i] = loadFours(d, blocked + (at + i) * kBlock + first);
-      transposeFours(v);
-      for (int64_t c = 0; c < std::min(kFour, channels - first); ++c)
-        hn::StoreU(v[c], d, plain + (first + c) * area + at);
+      auto pixels = [&](int64_t i) HWY_ATTR { return loadFours(d, blocked + (at + i) * kBlock + first); };
+      transposedBlocks(d, pixels(0), pixels(1), pixels(2), pixels(3), [&](int64_t c, auto v) HWY_ATTR {
+        if (first + c < channels) hn::StoreU(v, d, plain + (first + c) * area + at);
+      });
     }
   });
   for (int64_t at = begin; at < end && end - begin < kRun; ++at)

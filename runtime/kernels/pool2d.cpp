@@ -19,9 +19,10 @@ HWY_BEFORE_NAMESPACE();
 namespace tscompile {
 namespace HWY_NAMESPACE {
 
+// The first of equal ones, the first NaN: of a NaN and another, Max gives the second.
 template <class V, class D>
 HWY_INLINE V maxKeepingNan(D, V best, V value) {
-  return hn::IfThenElse(hn::Or(hn::Gt(value, best), hn::IsNaN(value)), value, best);
+  return hn::IfThenElse(hn::IsNaN(value), value, hn::Max(value, best));
 }
 
 // Windows of one block of channels that lie inside of their rows, so many at a time.
