@@ -66,7 +66,8 @@ std::optional<Refusal> tryPlan(const Engine& engine, const Samples& samples) {
   RunContext context(run);
   RunScope scope(context);
   engine.planFor(samples, context, &refusal);
-  return refusal;
+  const bool isOutOfRoom = refusal && !refusal->node && !refusal->isFailure;
+  return isOutOfRoom ? std::nullopt : refusal;
 }
 
 // Makes the engine of a segment, and plans it for what the types say; where that is open, for the usual sizes, and for

@@ -4,6 +4,7 @@
 #include "ir/analysis/node_form.h"
 #include "ir/analysis/size_arithmetic.h"
 #include "ir/values/aten.h"
+#include "ir/values/carried_types.h"
 
 #include <algorithm>
 #include <charconv>
@@ -558,7 +559,7 @@ class ShapeWalker {
     if (kind == "prim::dtype" && dtypeOf(a[0]) != DType::Undefined)
       return answer({static_cast<int64_t>(dtypeOf(a[0]))});
     if (n->kind() == aten::is_floating_point && dtypeOf(a[0]) != DType::Undefined)
-      return decide(n, isFloating(dtypeOf(a[0])));
+      return decide(n, isFloating(dtypeOf(a[0])) || isSmallFloat(dtypeOf(a[0])));
     // Parts and sums of lists of sizes.
     if (kind == "aten::slice" && a.size() == 4 && a[0].type->isListOf(TypeKind::Int) && a[0].integers)
       return slicedList(n, a);
