@@ -121,6 +121,7 @@ int runVerb(const Options& options, std::istream& in, std::ostream& out, std::os
   setHandlerForm(session.common.jsonErrors);
   for (const std::string& text : misspeltVariables()) session.note(text);
   checkOutputIsNoInput(options);
+  if (!checkOutputPlaces(options, session.diagnostics)) return session.finish();
   LimitScope limits(session.runLimits().memoryLimit, session.common.timeLimit);
   Plugins plugins(options, session);
   if (!plugins.load(session) || !loadExtensions(session)) return session.finish();

@@ -9,4 +9,7 @@ namespace tscompile {
 // what refit replaces is its own.
 void checkOutputIsNoInput(const Options& options);
 
+// Whether files and folders that take long to make can be written where they are to go; false after a report.
+bool checkOutputPlaces(const Options& options, Diagnostics& diagnostics);
+
 }  // namespace tscompile
