@@ -277,7 +277,9 @@ std::string Weights::adviceFor(std::string_view name) const {
   for (const auto& [inner, entry] : tensors_) {
     if (!inner.ends_with(end)) continue;
     const std::string outer = inner.substr(0, inner.size() - end.size());
-    if (entry.file.empty()) return fmt::format("the weights have '{}'", inner);
+    if (entry.file.empty())
+      return fmt::format("the weights have '{}': without '{}.' in front their names are those of the model", inner,
+                         outer);
     return fmt::format("{0} has '{1}': {0}#{2} reads what is below '{2}'", entry.file, inner, outer);
   }
   return "";

@@ -56,7 +56,9 @@ void tensorsOf(const IValue& v, const std::string& name, std::vector<std::pair<s
     for (const IValue& i : v.toTuple().items) tensorsOf(i, name + "." + std::to_string(at++), out, depth + 1);
   if (v.isDict())
     v.toDict().forEach([&](const IValue& key, const IValue& value) {
-      tensorsOf(value, name + "." + abbreviate(valueText(key, LiteralStyle::Plain), 60), out, depth + 1);
+      // As --expect NAME=@FILE takes it.
+      const std::string word = key.isString() ? key.toString() : valueText(key, LiteralStyle::Plain);
+      tensorsOf(value, name + "." + abbreviate(word, 60), out, depth + 1);
     });
 }
 

@@ -290,7 +290,8 @@ bool InputReader::one(const std::string& text) {
       std::ranges::any_of(constants_, [&](const ExportedConstant& c) { return saysConstant(text, c); }))
     return true;
   size_t i = isNamed ? named(text.substr(0, equal)) : onlyRequired(text);
-  if (given_[i]) throw UsageError{"input %" + wanted_[i].name + " was given twice"};
+  const std::string where = isOfFile_ ? files_[0] + ": " : "";
+  if (given_[i]) throw UsageError{where + "input %" + wanted_[i].name + " was given twice"};
   Diagnostics& diagnostics = session_.diagnostics;
   size_t before = diagnostics.list().size();
   const std::string_view written = std::string_view(text).substr(isNamed ? equal + 1 : 0);
@@ -300,9 +301,9 @@ bool InputReader::one(const std::string& text) {
     if (value->isString() && wanted_[i].type->is(TypeKind::Device))
       if (std::optional<Device> device = deviceFromText(value->toString())) *value = *device;
     if (TypePtr t = withoutRefinement(wanted_[i].type); !isInstance(*value, t))
-      throw UsageError{"input %" + wanted_[i].name + " takes " + typeText(t) + ", not " +
+      throw UsageError{where + "input %" + wanted_[i].name + " takes " + typeText(t) + ", not " +
                            typeText(withoutRefinement(dynamicType(*value))),
-                       {"such as " + exampleOf(wanted_[i])}};
+                       {"such as " + (isOfFile_ ? lineOf(wanted_[i]) : exampleOf(wanted_[i]))}};
     given_[i] = std::move(*value);
     return true;
   }

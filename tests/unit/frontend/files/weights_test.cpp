@@ -11,6 +11,14 @@ using test::TemporaryFolder;
 
 using Names = std::vector<std::string>;
 
+TEST(Weights, TellOfNamesThatAModuleAroundHasMade) {
+  Weights w;
+  ASSERT_TRUE(w.add("module.head.weight", Tensor::zeros(DType::Float32, Dims{1})));
+  EXPECT_EQ(w.adviceFor("head.weight"),
+            "the weights have 'module.head.weight': without 'module.' in front their names are those of the model");
+  EXPECT_EQ(w.adviceFor("head.bias"), "");
+}
+
 TEST(Weights, RememberWhatWasAskedFor) {
   Diagnostics d;
   Weights w;
