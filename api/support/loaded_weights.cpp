@@ -14,6 +14,7 @@
 #include <cstring>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 namespace tscompile {
 namespace {
@@ -27,6 +28,7 @@ class WeightsLoader {
     const size_t before = diagnostics_.errorCount();
     wrapper_ = wrapperPart(stored, given_.names());
     if (!wrapper_.empty()) diagnostics_.remark({}, wrapperText(wrapper_));
+    findWrapped(stored);
     try {
       for (const std::string& name : given_.names()) take(std::string(given_.shortest(name)));
     } catch (const ExecutionError& e) {
@@ -60,9 +62,38 @@ class WeightsLoader {
     return at && at->isTensor() ? at->toTensor() : Tensor();
   }
 
+  // What torch.compile and others put around a part of a model stands within the names of weights:
+  // "body._orig_mod.weight".
+  void findWrapped(const std::vector<std::string>& stored) {
+    std::unordered_set<std::string_view> parts;
+    for (const std::string& name : stored)
+      for (std::string_view part : split(name, '.')) parts.insert(part);
+    std::unordered_map<std::string, int> counts;
+    for (const std::string& full : given_.names()) {
+      const std::string name(given_.shortest(full));
+      std::string inside;
+      for (std::string_view part : split(name, '.'))
+        if (!part.starts_with('_') || parts.contains(part))
+          inside += (inside.empty() ? "" : ".") + std::string(part);
+        else if (wrappedBy_.empty())
+          wrappedBy_ = part;
+      if (inside.size() == name.size() || given_.peek(inside)) continue;
+      ++counts[inside];
+      unwrapped_.emplace(name, std::move(inside));
+    }
+    std::erase_if(unwrapped_, [&](const auto& entry) { return counts[entry.second] > 1; });
+  }
+
   // Of several programs, all that have a tensor of the name and the sizes take it.
   void take(const std::string& name) {
     if (const Tensor to = find(wrapper_ + name); to.defined()) return put(to, name);
+    if (const auto inside = unwrapped_.find(name); inside != unwrapped_.end())
+      if (const Tensor to = find(inside->second); to.defined()) {
+        if (!std::exchange(toldWrapped_, true))
+          diagnostics_.remark({}, fmt::format("parts such as '{}' in the names of the weights are left out",
+                                              abbreviate(wrappedBy_, 80)));
+        return put(to, name);
+      }
     std::vector<Tensor> places;
     for (const std::string& program : model_.programs)
       if (Tensor to = find(program + "." + wrapper_ + name); to.defined()) places.push_back(std::move(to));
@@ -162,7 +193,10 @@ class WeightsLoader {
   const std::string& path_;
   Diagnostics& diagnostics_;
   Weights& given_;
-  std::string wrapper_;                                      // in front of the names that are given
+  std::string wrapper_;                                     // in front of the names that are given
+  std::unordered_map<std::string, std::string> unwrapped_;  // names without what wraps parts of the model
+  std::string wrappedBy_;
+  bool toldWrapped_ = false;
   std::unordered_map<const Storage*, Ref<Storage>> copies_;  // of memory of the model that is written
   std::unordered_set<const RefCounted*> seen_;
   std::vector<IValue> todo_;

@@ -11,14 +11,18 @@
 namespace tscompile {
 namespace {
 
-// The names of inputs and constants in the order of the call.
+// The names of the arguments of a call, in their order: of inputs, constants, and containers of these.
 std::vector<std::string> namesInCall(std::span<const ValueInfo> inputs, const ExportedInputs& exported) {
   std::vector<std::string> out;
+  auto add = [&](const std::string& name) {
+    const auto part = std::ranges::find(exported.parts, name, &ExportedPart::name);
+    const std::string& whole = part == exported.parts.end() ? name : part->argument;
+    if (out.empty() || out.back() != whole) out.push_back(whole);
+  };
   auto constant = exported.constants.begin();
   for (size_t i = 0; i <= inputs.size(); ++i) {
-    for (; constant != exported.constants.end() && constant->inputsBefore <= i; ++constant)
-      out.push_back(constant->name);
-    if (i < inputs.size()) out.push_back(inputs[i].name);
+    for (; constant != exported.constants.end() && constant->inputsBefore <= i; ++constant) add(constant->name);
+    if (i < inputs.size()) add(inputs[i].name);
   }
   return out;
 }
@@ -52,6 +56,12 @@ bool forEachOutside(std::string_view text, const std::function<void(size_t)>& f)
     if (kOpening.find(c) != std::string_view::npos) ++depth;
   }
   return depth == 0 && !isQuoted;
+}
+
+// Whether a text may be of this input: a tensor is a file or begins with its sizes.
+bool mayBe(const ValueInfo& input, std::string_view text) {
+  text = trim(text);
+  return !input.type->isTensor() || text.starts_with('@') || text.find(':') < text.find_first_of("[({\"");
 }
 
 // A value in a container, and the way to it: indices and keys.
@@ -103,15 +113,18 @@ bool addLeaves(std::string_view text, const std::vector<std::string>& path, std:
 
 std::vector<std::string> ofInputs(std::vector<std::string> texts, std::span<const ValueInfo> inputs,
                                   const ExportedInputs& exported) {
-  const bool countsConstants = !exported.constants.empty() && std::ranges::any_of(texts, [&](const std::string& text) {
-    const std::string_view name = nameIn(text);
-    return isPosition(name) && findInput(inputs, name) == kNoInput;
-  });
-  const std::vector<std::string> names = countsConstants ? namesInCall(inputs, exported) : std::vector<std::string>();
+  const bool differs = !exported.constants.empty() || !exported.parts.empty();
+  const bool isByCall = differs && std::ranges::any_of(texts, [&](const std::string& text) {
+                          const std::string_view name = nameIn(text);
+                          const size_t at = isPosition(name) ? findInput(inputs, name) : 0;
+                          return isPosition(name) &&
+                                 (at == kNoInput || !mayBe(inputs[at], std::string_view(text).substr(name.size() + 1)));
+                        });
+  const std::vector<std::string> names = isByCall ? namesInCall(inputs, exported) : std::vector<std::string>();
   std::vector<std::string> out;
   for (std::string& text : texts) {
     std::string_view name = nameIn(text);
-    if (countsConstants && isPosition(name))
+    if (isByCall && isPosition(name))
       if (const size_t at = std::stoul(std::string(name)); at < names.size()) {
         text.replace(0, name.size(), names[at]);
         name = nameIn(text);

@@ -10,9 +10,10 @@
 
 namespace tscompile {
 
-// Texts such as "2=@x.npy": where a position is beyond the inputs, positions count the constants among the arguments as
-// well. Containers that are no input by themselves, such as "opts={"a": @x.npy, "k": 3}", become texts of their parts.
-// Throws UsageError for parts that the program does not have.
+// Texts such as "2=@x.npy": where a position is beyond the inputs, or its text cannot be of the input there, positions
+// are those of the call, with constants and whole containers among the arguments. Containers that are no input by
+// themselves, such as "opts={"a": @x.npy, "k": 3}", become texts of their parts. Throws UsageError for parts that the
+// program does not have.
 std::vector<std::string> ofInputs(std::vector<std::string> texts, std::span<const ValueInfo> inputs,
                                   const ExportedInputs& exported);
 

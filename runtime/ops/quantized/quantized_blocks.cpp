@@ -162,6 +162,39 @@ void dequantizeBlocks(Call& call) {
   call.setResult(0, m.to(m.reshape(made, sizesOf(call.tensor(0))), dtype));
 }
 
+// ---- int8 or uint8 x int8 -> int32 ----
+
+void inferIntegerProduct(InferCall& call) {
+  const TensorInfo a = call.tensor(0), b = call.tensor(1);
+  call.require(a.dtype == DType::Undefined || a.dtype == DType::Int8 || a.dtype == DType::UInt8,
+               "expected an int8 or uint8 matrix, not {}", pythonName(a.dtype));
+  call.require(b.dtype == DType::Undefined || b.dtype == DType::Int8, "expected an int8 matrix, not {}",
+               pythonName(b.dtype));
+  if (!a.hasRank || !b.hasRank) return call.resultOfUnknownRank(DType::Int32);
+  call.require(a.rank() == 2 && b.rank() == 2, "expected two matrices, not {} and {} dimensions", a.rank(), b.rank());
+  call.require(!isKnownSize(a.sizes[1]) || !isKnownSize(b.sizes[0]) || a.sizes[1] == b.sizes[0],
+               "self.size(1) needs to match mat2.size(0), got {} and {}", a.sizes[1], b.sizes[0]);
+  call.result(DType::Int32, Dims{a.sizes[0], b.sizes[1]});
+}
+
+// Sums of so many products are exact in float32.
+template <class Call>
+void multiplyIntegers(Call& call) {
+  Math m(call);
+  const Tensor a = call.tensor(0), b = call.tensor(1);
+  const int64_t row = a.size(1), exact = a.dtype() == DType::Int8 ? 1024 : 512;
+  const IValue left = m.to(a, DType::Float32), right = m.to(b, DType::Float32);
+  auto part = [&](int64_t from, int64_t count) {
+    auto cut = [&](const IValue& x, int64_t dim) {
+      return count == row ? x : m("aten::narrow", {x, dim, from, count});
+    };
+    return m.to(m("aten::mm", {cut(left, 1), cut(right, 0)}), DType::Int32);
+  };
+  IValue sum = part(0, std::min(row, exact));
+  for (int64_t from = exact; from < row; from += exact) sum = m.add(sum, part(from, std::min(row - from, exact)));
+  call.setResult(0, sum);
+}
+
 template <size_t kDType>
 void inferBlocks(InferCall& call) {
   call.result(call.tensor(0), call.dtypeOr(kDType, DType::Undefined));
@@ -183,6 +216,7 @@ void registerQuantizedBlocksOps(OpRegistry& ops) {
   add("torchao::dequantize_affine(Tensor input, int[] block_size, Tensor scale, Tensor? zero_point, ScalarType "
       "input_dtype, Scalar? quant_min=None, Scalar? quant_max=None, ScalarType output_dtype=6) -> Tensor",
       inferBlocks<7>, dequantizeBlocks<KernelCall>, dequantizeBlocks<ConvertCall>);
+  add("aten::_int_mm", inferIntegerProduct, multiplyIntegers<KernelCall>, multiplyIntegers<ConvertCall>);
 }
 
 }  // namespace tscompile

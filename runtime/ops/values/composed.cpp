@@ -83,15 +83,6 @@ void safeSoftmax(KernelCall& call) {
   call.setResult(invoke(call, "aten::masked_fill.Scalar", {probabilities, hidden, int64_t{0}}));
 }
 
-// int8 or uint8 x int8 -> int32.
-void intProduct(KernelCall& call) {
-  Tensor a = call.tensor(0), b = call.tensor(1);
-  call.require((a.dtype() == DType::Int8 || a.dtype() == DType::UInt8) && b.dtype() == DType::Int8,
-               "expected an int8 or uint8 matrix and an int8 one, not {} and {}", pythonName(a.dtype()),
-               pythonName(b.dtype()));
-  call.setResult(invoke(call, "aten::mm", {convertTensor(a, DType::Int32), convertTensor(b, DType::Int32)}));
-}
-
 // x times the transpose of int8 weights, which have a scale for each row.
 void int8Product(KernelCall& call) {
   Tensor x = call.tensor(0), weight = call.tensor(1);
@@ -357,7 +348,6 @@ void registerComposedOps(OpRegistry& ops) {
   add("aten::_unsafe_index.Tensor", asOperator<kIndex>);
   add("aten::_unsafe_index_put", asOperator<kIndexPut>, inferSameAsSelf);
   add("aten::_safe_softmax", safeSoftmax);
-  add("aten::_int_mm", intProduct);
   add("aten::_weight_int8pack_mm", int8Product);
   ops.add({.schema = "aten::_convert_weight_to_int4pack_for_cpu",
            .infer = inferPack,
