@@ -283,7 +283,9 @@ bool ProgramReader::addArgument(const Tree& tree, std::string_view name) {
 void ProgramReader::nameArgument(std::string_view name) {
   Leaf& leaf = bound_.back();
   const bool isTaken = bool(graph_.find("tensor_values").find(name));
-  if (name.empty() || isTaken || !isNumberedLeaf(leaf.value->name())) return;
+  // "kw_scale" is "scale" of **kw, before PyTorch 2.6.
+  const bool isGathered = endsWith(leaf.value->name(), "_" + std::string(name));
+  if (name.empty() || isTaken || !(isNumberedLeaf(leaf.value->name()) || isGathered)) return;
   ExportBuilder::name(leaf.value, name);
   leaf.source.input = leaf.value->name();
 }

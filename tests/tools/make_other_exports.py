@@ -40,9 +40,9 @@ class Slopes(nn.Module):
 
 
 class Containers(nn.Module):
-    def forward(self, batch, pair):
+    def forward(self, batch, pair, **more):
         a, (b, c) = pair
-        return batch["image"] + a, batch["label"] * b - c
+        return batch["image"] + a, batch["label"] * b - c * more["scale"]
 
 
 class Counted(nn.Module):
@@ -112,7 +112,8 @@ def main():
         write("old_indices", Chosen(), (x, torch.tensor([1, 1, 0])))
         write("old_slopes", Slopes(), (x.reshape(2, 3, 2),), {"scale": torch.tensor(3.0)})
     elif version == ["2", "5"]:
-        write("old_containers", Containers(), ({"image": x, "label": x[0]}, (x * 2, [x[1], x[2]])))
+        write("old_containers", Containers(), ({"image": x, "label": x[0]}, (x * 2, [x[1], x[2]])),
+              {"scale": torch.tensor(3.0)})
     else:
         write("torchao", quantized(), (x.reshape(3, 4),))
 
