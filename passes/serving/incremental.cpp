@@ -81,17 +81,16 @@ class Incremental {
     }
     if (tooLarge_) return fail(tooLarge_, "this is computed by too many nodes that have no rows of tokens"), false;
     const Way& last = ways_.at({logits, wanted});
-    if (last.kind == Way::Kind::Cut || (wanted == kAllRows && dependsOnAll(logits, last)))
+    if (last.kind == Way::Kind::Cut || (wanted == kAllRows && needsAll(regionsOf_.at(logits), last.forms)))
       return fail(logits->node(), "its logits depend on all tokens at once"), false;
     for (const Value* v : order)
       if (asked_.count(v)) order_.push_back(v);
     return true;
   }
 
-  bool dependsOnAll(const Value* v, const Way& way) const {
-    const std::vector<const Value*>& rows = regionsOf_.at(v).rows;
-    for (size_t i = 0; i < rows.size(); ++i)
-      if (way.forms[i] == kAllRows && rows[i]->node() && regions_.isData(rows[i])) return true;
+  bool needsAll(const TextRegion& region, const std::vector<int>& forms) const {
+    for (size_t i = 0; i < forms.size(); ++i)
+      if (forms[i] == kAllRows && region.rows[i]->node() && regions_.isData(region.rows[i])) return true;
     return false;
   }
 
@@ -134,17 +133,19 @@ class Incremental {
   }
 
   Way wayTo(const TextRegion& region, int dim) {
-    if (std::optional<std::vector<int>> forms = formsThatGive(region, dim)) return {.forms = *forms};
+    const std::optional<std::vector<int>> forms = formsThatGive(region, dim);
+    // What the last tokens alone are given of, as a last hidden state, is looked for before all of a text is computed.
+    if (forms && (dim >= 0 || !needsAll(region, *forms))) return {.forms = *forms};
     std::vector<int> pieces;
     for (const Value* v : region.rows)
       if (regions_.dims(v).size() == 1) pieces.push_back(regions_.dims(v)[0]);
-    const bool arePieces = pieces.size() == region.rows.size() && dim >= 0;
-    if (arePieces) {
-      if (pieces.size() == 1 && regions_.isScan(region, pieces, dim))
+    if (!pieces.empty() && pieces.size() == region.rows.size()) {
+      const bool hasRows = dim >= 0;
+      if (hasRows && pieces.size() == 1 && regions_.isScan(region, pieces, dim))
         return {.kind = Way::Kind::Scan, .forms = pieces, .dim = dim};
       std::vector<CarriedInput> carried = regions_.carriedInputs(region, pieces, dim);
       if (!carried.empty()) return {.kind = Way::Kind::Carry, .forms = pieces, .dim = dim, .carried = carried};
-      if (int64_t before = tokensBefore(region, pieces, dim))
+      if (int64_t before = hasRows ? tokensBefore(region, pieces, dim) : 0)
         return {.kind = Way::Kind::After, .forms = pieces, .before = before, .dim = dim};
     }
     if (dim == kAllRows) return {.forms = std::vector<int>(region.rows.size(), kAllRows)};

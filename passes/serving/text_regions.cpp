@@ -475,7 +475,7 @@ std::vector<CarriedInput> TextRegions::carriedInputs(const TextRegion& region, c
     if (!left) return false;
     left->erase(left->begin());
     std::optional<std::vector<IValue>> got = compute(region, after, carried, &*left);
-    return got && (*got)[0].isTensor() && agree(rowsOf(p.result, dim, p.begin, p.end), (*got)[0].toTensor());
+    return got && (*got)[0].isTensor() && agree(inForm(p.result, dim, p.begin, p.end), (*got)[0].toTensor());
   });
   return carries ? carried : std::vector<CarriedInput>();
 }

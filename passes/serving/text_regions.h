@@ -65,7 +65,8 @@ class TextRegions {
   bool givesRowsAfter(const TextRegion& region, const std::vector<int>& forms, int64_t before, int dim) const;
   // The same if the value's last row before is put in front of the only rows that it is computed from.
   bool isScan(const TextRegion& region, const std::vector<int>& forms, int dim) const;
-  // The inputs that make it so if they take what the tokens before left; none: there are no such.
+  // The inputs that make it so, or with kAllRows give a value that has no rows, if they take what the tokens before
+  // left; none: there are no such.
   std::vector<CarriedInput> carriedInputs(const TextRegion& region, const std::vector<int>& forms, int dim) const;
 
  private:

@@ -81,12 +81,21 @@ class StateSearch {
         prime = nextPrime(prime);
       }
     }
+    if (!mayFit()) return false;
     while (repair())
       if (const std::optional<bool> changed = takeReturned(); !changed)
         return false;
       else if (!*changed)
         return settleRest();
     return false;
+  }
+
+  // Whether the model runs with states of these ranks, whatever their sizes.
+  bool mayFit() {
+    std::vector<GivenState> unsized = states_;
+    for (GivenState& s : unsized) std::ranges::fill(s.sizes, kUnknownSize);
+    ++propagations_;
+    return !attemptOf(ShapePropagation(graph_, registry_, withStates(graph_, others_, unsized))).node;
   }
 
   static int64_t nextPrime(int64_t after) {
