@@ -35,17 +35,48 @@ class Returned {
     replaceReturned(given, b.call(aten::log, {bounded}, given->type()));
   }
 
-  bool run(std::string& choice) {
+  bool run(std::string& choice, const OpRegistry& registry) {
     const bool isMoved = moveForward();
     Value* first = logitsOf(graph_);
     Node* n = first ? chooserOf(first) : nullptr;
-    if (!n) return isMoved;
+    if (!n) return (first && turnWords(first, registry)) || isMoved;
     choice = n->kind().text();
     replaceReturned(first, n->input(0));
     return true;
   }
 
  private:
+  // Logits [batch, words, tokens], as losses want them, become [batch, tokens, words].
+  bool turnWords(Value* logits, const OpRegistry& registry) {
+    constexpr int64_t kTexts = 2, kFew = 5, kMore = 7;
+    const std::optional<Dims> few = sizesOf(logits, kTexts, kFew, registry),
+                              more = sizesOf(logits, kTexts, kMore, registry);
+    const bool isOther = few && more && few->size() == 3 && more->size() == 3 && (*few)[2] == kFew &&
+                         (*more)[2] == kMore && (*few)[1] == (*more)[1] && (*few)[0] == kTexts;
+    if (!isOther || !logits->node()) return false;
+    Builder b = builderAfter(logits);
+    replaceReturned(logits, b.call(aten::transpose, {logits, b.constant(IValue(1)), b.constant(IValue(2))}));
+    return true;
+  }
+
+  // Nothing if some are not known.
+  std::optional<Dims> sizesOf(const Value* v, int64_t texts, int64_t tokens, const OpRegistry& registry) const {
+    ShapeOptions options;
+    for (const Value* input : graph_.inputs()) {
+      std::optional<SymbolicValue>& known = options.inputs.emplace_back();
+      if (input->type()->isTensor()) known = symbolicTensor(DType::Int64, Dims{texts, tokens});
+    }
+    options.known = [](const Value* a) -> std::optional<SymbolicValue> {
+      const bool isAttribute = a->node() && a->node()->kind() == sym::GetAttr && a->type()->isTensor();
+      if (!isAttribute || !a->type()->tensor().hasRank) return std::nullopt;
+      return symbolicTensor(a->type()->tensor().dtype, a->type()->tensor().sizes);
+    };
+    const ShapePropagation shapes(graph_, registry, options);
+    const SymbolicValue* known = shapes.conflicts().empty() ? shapes.find(v) : nullptr;
+    if (!known || !known->type->isTensor() || !known->type->tensor().hasAllSizes()) return std::nullopt;
+    return known->type->tensor().sizes;
+  }
+
   // Ids that do not tell how many dimensions they have are taken for texts in the meantime.
   static std::pair<Value*, TypePtr> withRank(const Graph& graph) {
     for (const Node* n : graph.block()->nodes()) {
@@ -197,7 +228,7 @@ class Returned {
 }  // namespace
 
 bool returnLogits(Graph& graph, const OpRegistry& registry, std::string& choice) {
-  return Returned(graph, registry).run(choice);
+  return Returned(graph, registry).run(choice, registry);
 }
 
 void returnLogarithms(Graph& graph, const OpRegistry& registry) { Returned(graph, registry).takeLogarithm(); }

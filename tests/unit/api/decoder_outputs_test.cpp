@@ -57,6 +57,26 @@ TEST_F(DecoderOutputs, LogitsAreWhatHasANumberForEachWord) {
                 "  %r : (Tensor, (Tensor, Tensor)) = prim::TupleConstruct(%loss, %pair)\n  return (%r)\n"));
 }
 
+TEST_F(DecoderOutputs, WordsMayComeBeforeTokens) {
+  expectLogits(returning("  %turned : Tensor = aten::transpose(%logits, %1, %2)\n  return (%turned)\n"));
+}
+
+// The last hidden state of a recurrent layer is what all tokens left: no rows of tokens lead to logits.
+TEST_F(DecoderOutputs, LogitsMayFollowFromWhatALayerLeaves) {
+  Decoder d;
+  d.inputs = "%input_ids : Tensor";
+  d.positions = weight("w.ih", 32, 8, 0.7) + weight("w.hh", 32, 8, 1.9);
+  d.mixing =
+      "  %state.s : int[] = prim::ListConstruct(%1, %b, %8)\n"
+      "  %h : Tensor = aten::zeros(%state.s, %6, %none, %none, %none)\n"
+      "  %hc : Tensor[] = prim::ListConstruct(%h, %h)\n  %flat : Tensor[] = prim::ListConstruct(%w.ih, %w.hh)\n"
+      "  %x : Tensor, %hn : Tensor, %cn : Tensor = aten::lstm(%x.ids, %hc, %flat, %no, %1, %drop, %no, %no, %yes)\n";
+  d.returned =
+      "  %last : Tensor = aten::select(%hn, %0, %m1)\n  %left : Tensor = aten::linear(%last, %words, %none)\n"
+      "  return (%left)\n";
+  expectServedByState(d, "i", 2);
+}
+
 TEST_F(DecoderOutputs, TokensThatTheModelChoosesAreLeftToThoseWhoGenerate) {
   const std::string last = "  %last : Tensor = aten::select(%logits, %1, %m1)\n";
   for (const char* returned :
