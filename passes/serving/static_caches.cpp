@@ -20,8 +20,6 @@
 namespace tscompile {
 namespace {
 
-const Symbol kNumberOf = Symbol::of("aten::Int"), kZeros = Symbol::of("aten::zeros");
-
 const TensorFacts* factsOf(const Value* v) { return v->type()->isTensor() ? &v->type()->tensor() : nullptr; }
 
 bool hasKnownSizes(const Value* v) {
@@ -167,7 +165,7 @@ class WholeTexts {
 
   // An int, or a tensor of one that is used as such.
   static bool isNumber(const Value* v) {
-    static const KindSet kNumbers{kNumberOf, Symbol::of("aten::item"), Symbol::of("aten::IntImplicit")};
+    static const KindSet kNumbers{aten::Int, aten::IntImplicit, Symbol::of("aten::item")};
     if (!v->type()->isTensor()) return v->type()->is(TypeKind::Int);
     const TensorFacts* f = factsOf(v);
     if (f->hasRank) return f->sizes.empty();
@@ -477,7 +475,7 @@ class WholeTexts {
     std::vector<Value*> all;
     for (int64_t s : sizes) all.push_back(isOfTexts(s) ? count : number(b, s));
     Value *list = b.list(all, types().integer), *dtype = number(b, static_cast<int64_t>(f.dtype));
-    Value* zeros = b.call(kZeros, {list, dtype, none(b), none(b), none(b)}, types().tensor);
+    Value* zeros = b.call(aten::zeros, {list, dtype, none(b), none(b), none(b)}, types().tensor);
     for (const Value* v : {count, list, zeros}) begins_.insert(v->node());
     return zeros;
   }
@@ -528,7 +526,7 @@ class WholeTexts {
         (rank == 2 && ((f.sizes[0] < 0 && f.sizes.back() >= 0) || (isFloating(f.dtype) && isAdded(mask, facts))));
     Value* own = isOfRows ? b.call(aten::unsqueeze, {places, number(b, 1)}, types().tensor)
                           : b.call(aten::select, {places, number(b, 0), number(b, -1)}, types().tensor);
-    Value* count = f.sizes.back() < 0 ? sum(b.call(kNumberOf, {places}, types().integer), number(b, 1), b)
+    Value* count = f.sizes.back() < 0 ? sum(b.call(aten::Int, {places}, types().integer), number(b, 1), b)
                                       : number(b, f.sizes.back());
     Value* all = b.call(aten::arange, {count, number(b, static_cast<int64_t>(DType::Int64)), none(b), none(b), none(b)},
                         types().tensor);
@@ -589,7 +587,7 @@ class WholeTexts {
     for (Value* start : starts_)
       values[start] = start->type()->isTensor()
                           ? b.call(aten::select, {place, number(b, 0), number(b, 0)}, types().tensor)
-                          : b.call(kNumberOf, {place}, types().integer);
+                          : b.call(aten::Int, {place}, types().integer);
     std::vector<Value*> left;
     for (const Kept& cache : kept_) {
       Value* own = turn->addParameter(types().tensor);
