@@ -11,6 +11,8 @@
 #include "passes/rewrite/rewrite.h"
 
 #include <algorithm>
+#include <unordered_map>
+#include <vector>
 
 namespace tscompile {
 namespace {
@@ -23,23 +25,6 @@ Node* constructOf(const Value* v, TypePtr tuple) {
 }
 
 bool isUninitialized(const Value* v) { return v->node() && v->node()->kind() == sym::Uninitialized; }
-
-// Whether it is there whenever it is handed on: what branches and loops give may be left out where nobody reads it.
-bool isThere(const Value* v, const Graph& graph) {
-  const Node* n = v->node();
-  if (!n) return v->block() == graph.block();
-  if (n->kind() != sym::If) return !n->hasBlocks() && !isUninitialized(v);
-  const auto at = static_cast<size_t>(std::ranges::find(n->outputs(), v) - n->outputs().begin());
-  return std::ranges::all_of(n->blocks(), [&](const Block* b) { return isThere(b->result(at), graph); });
-}
-
-// Whether `v` may be taken apart into elements of just these types.
-bool mayUnpack(const Value* v, TypePtr tuple, const Graph& graph) {
-  const TypePtr own = v->type();
-  if (!tuple->is(TypeKind::Tuple) || !own->is(TypeKind::Tuple)) return false;
-  return own->elements().size() == tuple->elements().size() && isSubtype(own, tuple) &&
-         (isUninitialized(v) || isThere(v, graph));
-}
 
 bool fits(const Value* v, TypePtr wanted) { return isSubtype(v->type(), withoutRefinement(wanted)); }
 
@@ -66,16 +51,52 @@ class Lowering {
  private:
   // A tuple of new values in place of another value.
   void rebuild(Builder b, Value* old, std::span<Value* const> items) {
+    there_.erase(old);
     Value* made = b.tuple(items);
     made->setType(old->type());
     replaceValue(old, made);
   }
 
+  // A result of its branches of which it is not known whether it is there; null: of all it is.
+  const Value* openResult(const Value* v) const {
+    if (!isOfBranches(v)) return nullptr;
+    for (const Block* b : v->node()->blocks())
+      if (const Value* given = b->result(v->index()); !there_.contains(given)) return given;
+    return nullptr;
+  }
+  static bool isOfBranches(const Value* v) { return v->node() && v->node()->kind() == sym::If; }
+
+  // Whether it is there whenever it is handed on: what branches and loops give may be left out where nobody reads it.
+  bool isThere(const Value* v) {
+    std::vector<const Value*> todo{v};
+    while (!todo.empty()) {
+      const Value* asked = todo.back();
+      if (const Value* open = openResult(asked)) {
+        todo.push_back(open);
+        continue;
+      }
+      todo.pop_back();
+      const Node* n = asked->node();
+      auto isGiven = [&](const Block* b) { return there_.at(b->result(asked->index())); };
+      there_[asked] = isOfBranches(asked) ? std::ranges::all_of(n->blocks(), isGiven)
+                      : n                 ? !n->hasBlocks() && !isUninitialized(asked)
+                                          : asked->block() == graph_.block();
+    }
+    return there_.at(v);
+  }
+
+  // Whether `v` may be taken apart into elements of just these types.
+  bool mayUnpack(const Value* v, TypePtr tuple) {
+    const TypePtr own = v->type();
+    if (!tuple->is(TypeKind::Tuple) || !own->is(TypeKind::Tuple)) return false;
+    return own->elements().size() == tuple->elements().size() && isSubtype(own, tuple) &&
+           (isUninitialized(v) || isThere(v));
+  }
+
   // Whether one of two values is a tuple that is made, and the other one too, or may be taken apart.
-  bool isMadeInOne(const Value* a, const Value* b, TypePtr tuple) const {
+  bool isMadeInOne(const Value* a, const Value* b, TypePtr tuple) {
     const bool isMade = constructOf(a, tuple), isOtherMade = constructOf(b, tuple);
-    return (isMade || isOtherMade) && (isMade || mayUnpack(a, tuple, graph_)) &&
-           (isOtherMade || mayUnpack(b, tuple, graph_));
+    return (isMade || isOtherMade) && (isMade || mayUnpack(a, tuple)) && (isOtherMade || mayUnpack(b, tuple));
   }
 
   // Of a tuple that is made or may be unpacked, in front of `before`, for a node.
@@ -190,6 +211,7 @@ class Lowering {
 
   Graph& graph_;
   RewriteContext& context_;
+  std::unordered_map<const Value*, bool> there_;
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "ir/graph/printer.h"
 #include "tests/support/pass_checks.h"
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 namespace tscompile::test {
@@ -333,6 +334,24 @@ TEST(LowerTuples, WhatOneBranchMakesIsTakenApartInTheOther) {
   %t : (Tensor, int) = prim::TupleConstruct(%13, %15)
   return (%t)
 )");
+}
+
+// Each branch asks what both of the one before give.
+TEST(LowerTuples, LongChainsOfBranchesTakeNoLongerThanTheyAre) {
+  std::string text = "graph(%t0 : (Tensor, int), %x : Tensor, %c : bool, %n : int):\n";
+  constexpr int kBranches = 2000;
+  for (int i = 1; i <= kBranches; ++i)
+    text += fmt::format(
+        "  %t{0} : (Tensor, int) = prim::If(%c)\n    block0():\n      -> (%t{1})\n"
+        "    block1():\n      -> (%t{1})\n",
+        i, i - 1);
+  text += fmt::format(
+      "  %u : (Tensor, int) = prim::If(%c)\n    block0():\n      -> (%t{})\n    block1():\n"
+      "      %d : (Tensor, int) = prim::TupleConstruct(%x, %n)\n      -> (%d)\n"
+      "  %a : Tensor, %b : int = prim::TupleUnpack(%u)\n  return (%a)\n",
+      kBranches);
+  const std::string lowered = afterPass(pass("lower_tuples"), text.c_str());
+  EXPECT_NE(lowered.find("%a : Tensor, %b : int = prim::If(%c)"), std::string::npos);
 }
 
 TEST(LowerTuples, WhatIsNotMadeHereStays) {
