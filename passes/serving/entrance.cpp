@@ -27,23 +27,25 @@ bool isCollection(const Node* n) {
   return n && (n->kind() == sym::TupleConstruct || n->kind() == sym::ListConstruct || n->kind() == sym::DictConstruct);
 }
 
+bool mayBeNone(const Value* v) {
+  return v->type()->is(TypeKind::Optional) || v->type()->is(TypeKind::None) || GraphFacts::isNone(v);
+}
+
 // The first one that is not left out, as a loss may be.
 Value* firstGiven(std::span<const Use> values) {
-  const auto given = std::ranges::find_if_not(values, [](const Use& u) {
-    return u.value->type()->is(TypeKind::Optional) || u.value->type()->is(TypeKind::None) ||
-           GraphFacts::isNone(u.value);
-  });
+  const auto given = std::ranges::find_if_not(values, [](const Use& u) { return mayBeNone(u.value); });
   return given == values.end() ? nullptr : given->value;
 }
 
 Value* elementWithLogits(const Node* n) {
   if (n->kind() != sym::DictConstruct) return firstGiven(n->inputs());
-  if (n->inputCount() == 0) return nullptr;
+  Value* first = nullptr;
   for (size_t i = 0; i + 1 < n->inputCount(); i += 2) {
     const IValue* key = GraphFacts::constant(n->input(i));
     if (key && key->isString() && key->toString() == kLogits) return n->input(i + 1);
+    if (!first && !mayBeNone(n->input(i + 1))) first = n->input(i + 1);
   }
-  return n->inputCount() > 1 ? n->input(1) : nullptr;
+  return first;
 }
 
 class Opening {
@@ -375,19 +377,14 @@ std::vector<IValue> inputsOfText(const Entrance& entrance, std::span<const int32
 }
 
 Tensor logitsOf(const std::vector<IValue>& outputs) {
-  auto firstOf = [](std::span<const IValue> items) -> std::optional<IValue> {
-    const auto given = std::ranges::find_if_not(items, [](const IValue& v) { return v.isNone(); });
-    return given == items.end() ? std::nullopt : std::optional(*given);
-  };
-  std::optional<IValue> first = firstOf(outputs);
-  if (!first) return {};
-  IValue v = *first;
+  if (outputs.empty()) return {};
+  IValue v = outputs[0];
   while (!v.isTensor()) {
     std::optional<IValue> next;
-    if (v.isTuple())
-      next = firstOf(v.toTuple().items);
-    else if (v.isList())
-      next = firstOf(v.toList().items);
+    if (v.isTuple() && !v.toTuple().items.empty())
+      next = v.toTuple().items[0];
+    else if (v.isList() && !v.toList().items.empty())
+      next = v.toList().items[0];
     else if (v.isDict()) {
       v.toDict().forEach([&](const IValue& key, const IValue& value) {
         if (!next || (key.isString() && key.toString() == kLogits)) next = value;

@@ -18,9 +18,43 @@ namespace {
 
 constexpr int kMostSteps = 8;  // behind a value
 
+// Among what is returned, outermost first: a node, and the input of it.
+struct Step {
+  Node* node;
+  size_t input;
+};
+using Path = std::vector<Step>;
+
+bool isDict(const Node* n) { return n->kind() == sym::DictConstruct; }
+bool isCollection(const Node* n) {
+  return n && (n->kind() == sym::TupleConstruct || n->kind() == sym::ListConstruct || isDict(n));
+}
+
+void collect(Node* n, Path& path, std::vector<Path>& out) {
+  for (size_t i = isDict(n) ? 1 : 0; i < n->inputCount(); i += isDict(n) ? 2 : 1) {
+    path.push_back({n, i});
+    Value* v = n->input(i);
+    if (v->type()->isTensor())
+      out.push_back(path);
+    else if (isCollection(v->node()))
+      collect(v->node(), path, out);
+    path.pop_back();
+  }
+}
+
+// The ways to all tensors that are returned.
+std::vector<Path> returnedPaths(Graph& graph) {
+  std::vector<Path> all;
+  Path path;
+  collect(graph.returnNode(), path, all);
+  return all;
+}
+Value* valueAt(const Path& path) { return path.back().node->input(path.back().input); }
+
 class Returned {
  public:
-  Returned(Graph& graph, const OpRegistry& registry) : ids_(withRank(graph)), graph_(graph), facts_(graph, registry) {}
+  Returned(Graph& graph, const OpRegistry& registry)
+      : ids_(withRank(graph)), graph_(graph), registry_(registry), facts_(graph, registry) {}
   ~Returned() {
     if (ids_.first) ids_.first->setType(ids_.second);
   }
@@ -32,35 +66,35 @@ class Returned {
     Builder b = builderAfter(given);
     constexpr double kLeast = 1.17549435e-38;  // the least normal float32: no logarithm is infinite
     Value* bounded = b.call(aten::add, {given, b.constant(IValue(kLeast)), b.constant(IValue(1))}, given->type());
-    replaceReturned(given, b.call(aten::log, {bounded}, given->type()));
+    replaceReturned(graph_, given, b.call(aten::log, {bounded}, given->type()));
   }
 
-  bool run(std::string& choice, const OpRegistry& registry) {
-    const bool isMoved = moveForward();
+  bool run(std::string& choice) {
+    bool isMoved = moveForward();
     Value* first = logitsOf(graph_);
+    if (first) isMoved |= passOthers(first);
     Node* n = first ? chooserOf(first) : nullptr;
-    if (!n) return (first && turnWords(first, registry)) || isMoved;
+    if (!n) return (first && turnWords(first)) || isMoved;
     choice = n->kind().text();
-    replaceReturned(first, n->input(0));
+    replaceReturned(graph_, first, n->input(0));
     return true;
   }
 
  private:
   // Logits [batch, words, tokens], as losses want them, become [batch, tokens, words].
-  bool turnWords(Value* logits, const OpRegistry& registry) {
+  bool turnWords(Value* logits) {
     constexpr int64_t kTexts = 2, kFew = 5, kMore = 7;
-    const std::optional<Dims> few = sizesOf(logits, kTexts, kFew, registry),
-                              more = sizesOf(logits, kTexts, kMore, registry);
+    const std::optional<Dims> few = sizesOf(logits, kTexts, kFew), more = sizesOf(logits, kTexts, kMore);
     const bool isOther = few && more && few->size() == 3 && more->size() == 3 && (*few)[2] == kFew &&
                          (*more)[2] == kMore && (*few)[1] == (*more)[1] && (*few)[0] == kTexts;
     if (!isOther || !logits->node()) return false;
     Builder b = builderAfter(logits);
-    replaceReturned(logits, b.call(aten::transpose, {logits, b.constant(IValue(1)), b.constant(IValue(2))}));
+    replaceReturned(graph_, logits, b.call(aten::transpose, {logits, b.constant(IValue(1)), b.constant(IValue(2))}));
     return true;
   }
 
   // Nothing if some are not known.
-  std::optional<Dims> sizesOf(const Value* v, int64_t texts, int64_t tokens, const OpRegistry& registry) const {
+  std::optional<Dims> sizesOf(const Value* v, int64_t texts, int64_t tokens) const {
     ShapeOptions options;
     for (const Value* input : graph_.inputs()) {
       std::optional<SymbolicValue>& known = options.inputs.emplace_back();
@@ -71,7 +105,7 @@ class Returned {
       if (!isAttribute || !a->type()->tensor().hasRank) return std::nullopt;
       return symbolicTensor(a->type()->tensor().dtype, a->type()->tensor().sizes);
     };
-    const ShapePropagation shapes(graph_, registry, options);
+    const ShapePropagation shapes(graph_, registry_, options);
     const SymbolicValue* known = shapes.conflicts().empty() ? shapes.find(v) : nullptr;
     if (!known || !known->type->isTensor() || !known->type->tensor().hasAllSizes()) return std::nullopt;
     return known->type->tensor().sizes;
@@ -89,37 +123,24 @@ class Returned {
     return {nullptr, nullptr};
   }
 
-  // Among what is returned, outermost first: a node, and the input of it.
-  struct Step {
-    Node* node;
-    size_t input;
-  };
-  using Path = std::vector<Step>;
-
-  static bool isCollection(const Node* n) {
-    return n && (n->kind() == sym::TupleConstruct || n->kind() == sym::ListConstruct || isDict(n));
-  }
-  static bool isDict(const Node* n) { return n->kind() == sym::DictConstruct; }
-
-  void collect(Node* n, Path& path, std::vector<Path>& out) const {
-    for (size_t i = isDict(n) ? 1 : 0; i < n->inputCount(); i += isDict(n) ? 2 : 1) {
-      path.push_back({n, i});
-      Value* v = n->input(i);
-      if (v->type()->isTensor())
-        out.push_back(path);
-      else if (isCollection(v->node()))
-        collect(v->node(), path, out);
-      path.pop_back();
+  // What may be left out, as a loss, stands behind logits then, whether it is there in a run or not.
+  bool passOthers(const Value* logits) {
+    bool isMoved = false;
+    const std::vector<Path> all = returnedPaths(graph_);
+    const auto path = std::ranges::find(all, logits, valueAt);
+    if (path == all.end()) return false;
+    for (const Step& s : *path) {
+      if (s.input == (isDict(s.node) ? 1 : 0)) continue;
+      putFirst(s);
+      isMoved = true;
     }
+    return isMoved;
   }
 
   bool moveForward() {
-    std::vector<Path> all;
-    Path path;
-    collect(graph_.returnNode(), path, all);
+    const std::vector<Path> all = returnedPaths(graph_);
     const int64_t words = rowsForIds();
     Value* first = logitsOf(graph_);
-    auto valueAt = [](const Path& p) { return p.back().node->input(p.back().input); };
     auto isWide = [&](const Path& p) { return widthOf(valueAt(p)) == words; };
     if (words == 0 || all.size() < 2 || (first && (widthOf(first) == words || first != valueAt(all.front()))))
       return false;
@@ -207,28 +228,22 @@ class Returned {
     return b;
   }
 
-  // In the first place of what is returned.
-  void replaceReturned(const Value* given, Value* logits) {
-    std::vector<Path> all;
-    Path path;
-    collect(graph_.returnNode(), path, all);
-    for (const Path& p : all) {
-      const Step& last = p.back();
-      if (last.node->input(last.input) != given) continue;
-      last.node->replaceInput(last.input, logits);
-      return;
-    }
-  }
-
   std::pair<Value*, TypePtr> ids_;  // with its own type
   Graph& graph_;
+  const OpRegistry& registry_;
   GraphFacts facts_;
 };
 
 }  // namespace
 
+void replaceReturned(Graph& graph, const Value* given, Value* made) {
+  const std::vector<Path> all = returnedPaths(graph);
+  const auto path = std::ranges::find(all, given, valueAt);
+  if (path != all.end()) path->back().node->replaceInput(path->back().input, made);
+}
+
 bool returnLogits(Graph& graph, const OpRegistry& registry, std::string& choice) {
-  return Returned(graph, registry).run(choice, registry);
+  return Returned(graph, registry).run(choice);
 }
 
 void returnLogarithms(Graph& graph, const OpRegistry& registry) { Returned(graph, registry).takeLogarithm(); }

@@ -3,6 +3,7 @@
 #include "ir/graph/builder.h"
 #include "ir/values/aten.h"
 #include "passes/serving/entrance.h"
+#include "passes/serving/forms/returned_logits.h"
 #include "passes/serving/input_roles.h"
 
 #include <algorithm>
@@ -58,8 +59,7 @@ bool addTextDimension(Graph& graph) {
   if (texts.hasRank) texts.sizes.insert(0, 1);
   texts.strides = {};
   Value* all = b.call(aten::unsqueeze, {logits, zero}, tensorType(texts));
-  logits->replaceAllUsesWith(all);
-  all->node()->replaceInput(0, logits);
+  replaceReturned(graph, logits, all);
   return true;
 }
 

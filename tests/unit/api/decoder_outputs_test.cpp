@@ -50,6 +50,15 @@ TEST_F(DecoderOutputs, LogitsAreWhatHasANumberForEachWord) {
                 "  %key.l : str = prim::Constant[value=\"logits\"]()\n"
                 "  %r : Dict(str, Tensor) = prim::DictConstruct()\n   = aten::_set_item(%r, %key.y, %y)\n"
                 "   = aten::_set_item(%r, %key.l, %logits)\n  return (%r)\n"));
+  // Also where a run gives what may be left out.
+  const std::string aux =
+      "  %isGiven : bool = aten::gt(%b, %0)\n  %aux : Tensor? = prim::If(%isGiven)\n    block0():\n      -> (%y)\n    "
+      "block1():\n      -> (%none)\n";
+  expectLogits(returning(aux + "  %r : (Tensor?, Tensor) = prim::TupleConstruct(%aux, %logits)\n  return (%r)\n"));
+  expectLogits(returning(aux + "  %key.y : str = prim::Constant[value=\"aux\"]()\n"
+                               "  %key.l : str = prim::Constant[value=\"out\"]()\n"
+                               "  %r : Dict(str, Tensor?) = prim::DictConstruct(%key.y, %aux, %key.l, %logits)\n"
+                               "  return (%r)\n"));
   // A loss is one number.
   expectLogits(
       returning("  %loss : Tensor = aten::mean(%logits, %none)\n"
