@@ -192,10 +192,10 @@ template <size_t kSpatial>
 void inferAdaptivePool(InferCall& call) {
   TensorInfo x = call.rankedTensor(0);
   Dims out = call.sizes(1);
+  call.require(out.size() == kSpatial, "output_size must be {}", kSpatial);
   // One mean of all is a mean, which takes any rank and no elements as well.
   if (takesMean(call, out) && x.rank() >= kSpatial) return call.result(x.dtype, withSpatial(x, out));
   spatialSizes(call, x, kSpatial, std::max(x.rank(), kSpatial) - kSpatial);
-  call.require(out.size() == kSpatial, "output_size must be {}", kSpatial);
   for (int64_t o : out)
     call.require(o >= 0 || !call.isRun(), "elements of output_size must be greater than or equal to 0, but got {}",
                  dimsText(out));
