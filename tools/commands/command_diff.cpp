@@ -642,7 +642,8 @@ static int runDiff(const Options& given, Session& session) {
     tensors[i] = std::move(*read);
   }
   const Comparer comparer(*x, *y, options.own.of<DiffCommand>().ignoreNames, comparesWeights);
-  const std::vector<TensorChange> weights = changedTensors(tensors[0], tensors[1]);
+  const std::vector<TensorChange> weights =
+      areEngines ? changedConstants(tensors[0], tensors[1]) : changedTensors(tensors[0], tensors[1]);
   session.progress.end();
   if (!comparesWeights && (readsWeights(*x) || readsWeights(*y)))
     session.note("weights were not compared: those of graph text are in other files, which diff takes as well");

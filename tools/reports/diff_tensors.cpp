@@ -41,8 +41,13 @@ void dropSame(std::map<std::string, Tensor>& first, std::map<std::string, Tensor
 
 }  // namespace
 
-std::vector<TensorChange> changedTensors(std::map<std::string, Tensor> first, std::map<std::string, Tensor> second) {
+std::vector<TensorChange> changedConstants(std::map<std::string, Tensor> first, std::map<std::string, Tensor> second) {
   dropSame(first, second);
+  return changedTensors(first, second);
+}
+
+std::vector<TensorChange> changedTensors(const std::map<std::string, Tensor>& first,
+                                         const std::map<std::string, Tensor>& second) {
   std::map<std::string, std::pair<const Tensor*, const Tensor*>> all;
   for (const auto& [name, tensor] : first) all[name].first = &tensor;
   for (const auto& [name, tensor] : second) all[name].second = &tensor;

@@ -19,8 +19,11 @@ struct TensorChange {
   }
 };
 
-// In the order of the names. Tensors are compared bit by bit; of those that have a number for a name, which says
-// nothing, the ones that are in both are left out.
-std::vector<TensorChange> changedTensors(std::map<std::string, Tensor> first, std::map<std::string, Tensor> second);
+// In the order of the names. Tensors are compared bit by bit.
+std::vector<TensorChange> changedTensors(const std::map<std::string, Tensor>& first,
+                                         const std::map<std::string, Tensor>& second);
+// The same of engine files, whose constants without a name have a number that says nothing: of these, what is in both
+// is left out.
+std::vector<TensorChange> changedConstants(std::map<std::string, Tensor> first, std::map<std::string, Tensor> second);
 
 }  // namespace tscompile

@@ -11,14 +11,20 @@ std::string textOf(const std::vector<TensorChange>& changes) {
   return out;
 }
 
-TEST(DiffTensors, NumbersAreNoNames) {
+TEST(DiffTensors, NumbersAreNoNamesOfConstants) {
   const Tensor small = Tensor::of({2}, std::vector<float>{1, 2}), large = Tensor::of({3}, std::vector<float>{1, 2, 3});
   const Tensor other = Tensor::of({2}, std::vector<float>{1, 5});
   // As constants are numbered in files that were compiled for other sizes.
-  EXPECT_EQ(textOf(changedTensors({{"229.0", small}, {"230", large}}, {{"767", large}, {"229.0", small}})), "");
-  EXPECT_EQ(textOf(changedTensors({{"1", small}, {"2", large}}, {{"1", large}, {"2", other}})),
+  EXPECT_EQ(textOf(changedConstants({{"229.0", small}, {"230", large}}, {{"767", large}, {"229.0", small}})), "");
+  EXPECT_EQ(textOf(changedConstants({{"1", small}, {"2", large}}, {{"1", large}, {"2", other}})),
             "1: f32 [2], only in the first\n2: f32 [2], only in the second\n");
-  EXPECT_EQ(textOf(changedTensors({{"1", small}, {"2", small}}, {{"3", small}})), "2: f32 [2], only in the first\n");
+  EXPECT_EQ(textOf(changedConstants({{"1", small}, {"2", small}}, {{"3", small}})), "2: f32 [2], only in the first\n");
+}
+
+TEST(DiffTensors, NumbersAreNamesOfWeights) {
+  const Tensor one = Tensor::of({2}, std::vector<float>{1, 2}), other = Tensor::of({2}, std::vector<float>{1, 5});
+  EXPECT_EQ(textOf(changedTensors({{"0", one}, {"1", other}}, {{"0", other}, {"1", one}})),
+            "0: the elements differ by 3 at most\n1: the elements differ by 3 at most\n");
 }
 
 TEST(DiffTensors, NamesAre) {
