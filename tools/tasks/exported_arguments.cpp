@@ -38,7 +38,7 @@ std::string_view nameIn(std::string_view text) {
                                                                                   : text.substr(0, equal);
 }
 
-constexpr std::string_view kOpening = "([{";
+constexpr std::string_view kOpening = "([{", kClosing = ")]}";
 
 // Calls f(position) for what is neither in quotes nor inside of brackets; false if these do not fit each other.
 bool forEachOutside(std::string_view text, const std::function<void(size_t)>& f) {
@@ -51,7 +51,7 @@ bool forEachOutside(std::string_view text, const std::function<void(size_t)>& f)
     else if (c == '"')
       isQuoted = !isQuoted;
     if (isQuoted) continue;
-    if (std::string_view(")]}").find(c) != std::string_view::npos && --depth < 0) return false;
+    if (kClosing.find(c) != std::string_view::npos && --depth < 0) return false;
     if (depth == 0) f(i);
     if (kOpening.find(c) != std::string_view::npos) ++depth;
   }
@@ -80,7 +80,7 @@ bool addLeaves(std::string_view text, const std::vector<std::string>& path, std:
     return true;
   }
   const bool isDict = text[0] == '{';
-  if (text.size() < 2) return false;
+  if (text.size() < 2 || text.back() != kClosing[kOpening.find(text[0])]) return false;
   const std::string_view inside = text.substr(1, text.size() - 2);
   std::vector<size_t> ends;
   if (!forEachOutside(inside, [&](size_t i) {
