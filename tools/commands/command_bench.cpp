@@ -239,16 +239,21 @@ class Bench {
   Options optionsAt(const std::string& sizes) const {
     Options out = options_;
     if (sizes.empty()) return out;
-    std::vector<InputRange>& shapes = out.partition.spec.shapes;
+    std::vector<InputRange> said;
     for (std::string_view one : split(sizes, ';')) {
       const bool isNamed = one.find('=') != std::string_view::npos;
-      const std::string text = isNamed ? std::string(one) : unnamedSizes(shapes) + "=" + std::string(one);
+      const std::string text = isNamed ? std::string(one) : unnamedSizes(said) + "=" + std::string(one);
       std::optional<InputRange> range = parseInputRange(text);
-      if (!range || range->least != range->most)
+      if (!range || isUnnamed(one) || range->least != range->most)
         throw UsageError{"--sizes takes NAME=SIZES;NAME=SIZES, such as x=8x3x224x224, not '" + abbreviate(sizes, 80) +
                          "'"};
-      shapes.push_back(std::move(*range));
+      said.push_back(std::move(*range));
     }
+    // They take the place of those of --shape.
+    std::vector<InputRange>& shapes = out.partition.spec.shapes;
+    std::erase_if(
+        shapes, [&](const InputRange& r) { return std::ranges::find(said, r.name, &InputRange::name) != said.end(); });
+    shapes.insert(shapes.end(), said.begin(), said.end());
     return out;
   }
 

@@ -13,9 +13,13 @@
 namespace tscompile {
 namespace {
 
-constexpr char kNext = '#';  // no input is called so
+constexpr char kNext = '#';
 
-bool isNext(const InputRange& r) { return !r.name.empty() && r.name[0] == kNext; }
+// Of sizes without a name, how many there are before them; "0" are the first.
+std::optional<size_t> placeOf(const InputRange& r) {
+  if (r.name == "0") return 0;
+  return isUnnamed(r.name) ? std::optional(std::stoul(r.name.substr(1))) : std::nullopt;
+}
 
 // The sizes that an input is known to have, where each is a number or a symbol; null: that is not known.
 const Dims* sizesOf(const ValueInfo& input) {
@@ -64,20 +68,23 @@ std::optional<int64_t> symbolOf(std::span<const ValueInfo> inputs, const std::st
 
 }  // namespace
 
-std::string unnamedSizes(const std::vector<InputRange>& said) {
-  const auto count = std::ranges::count_if(said, [](const InputRange& r) { return r.name == "0" || isNext(r); });
+bool isUnnamed(std::string_view name) { return name.starts_with(kNext); }
+
+std::string unnamedSizes(std::span<const InputRange> said) {
+  const auto count = std::ranges::count_if(said, [](const InputRange& r) { return placeOf(r).has_value(); });
   return count == 0 ? "0" : kNext + std::to_string(count);
 }
 
 void nameUnnamedSizes(std::vector<InputRange>& ranges, std::span<const ValueInfo> inputs) {
-  if (std::ranges::none_of(ranges, isNext)) return;
+  if (std::ranges::none_of(ranges, [](const InputRange& r) { return isUnnamed(r.name); })) return;
   std::vector<std::string> tensors, all;
   for (const ValueInfo& input : inputs) {
     if (input.type->isTensor()) tensors.push_back(input.name);
     if (sizedType(input.type)) all.push_back(input.name);
   }
-  const auto count = static_cast<size_t>(
-      std::ranges::count_if(ranges, [](const InputRange& r) { return r.name == "0" || isNext(r); }));
+  size_t count = 0;
+  for (const InputRange& r : ranges)
+    if (const std::optional<size_t> place = placeOf(r)) count = std::max(count, *place + 1);
   const std::vector<std::string>& names = count > tensors.size() ? all : tensors;
   if (count > names.size())
     throw UsageError{
@@ -86,9 +93,8 @@ void nameUnnamedSizes(std::vector<InputRange>& ranges, std::span<const ValueInfo
         {"it takes " + join(inputs, ", ", [](const ValueInfo& v) {
            return "%" + v.name + " : " + typeText(withoutRefinement(v.type));
          })}};
-  size_t next = 0;
   for (InputRange& r : ranges)
-    if (r.name == "0" || isNext(r)) r.name = names[next++];
+    if (const std::optional<size_t> place = placeOf(r)) r.name = names[*place];
 }
 
 void spreadSymbols(std::vector<InputRange>& ranges, std::span<const ValueInfo> inputs) {

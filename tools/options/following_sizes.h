@@ -7,13 +7,16 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tscompile {
 
 // The name of the sizes that are given without one when `before` were: of the first input, else of the next of the
 // tensors.
-std::string unnamedSizes(const std::vector<InputRange>& said);
+std::string unnamedSizes(std::span<const InputRange> said);
+// Whether it is such a name, of all but the first; none that users may give.
+bool isUnnamed(std::string_view name);
 // Gives these the names of inputs. Throws UsageError if there are not so many.
 void nameUnnamedSizes(std::vector<InputRange>& ranges, std::span<const ValueInfo> inputs);
 

@@ -238,7 +238,8 @@ OptionSpec settingOption(std::string_view name, const std::string& aliases) {
             const PartitionSpec& spec = o.partition.spec;
             const std::string name =
                 unnamed ? unnamedSizes(option == "--shape" ? spec.shapes : spec.usualShapes) + "=" : "";
-            if (s.set(o.partition.spec, name + v)) return;
+            const bool isOfUsers = !option.ends_with("shape") || !isUnnamed(v);
+            if (isOfUsers && s.set(o.partition.spec, name + v)) return;
             UsageError error{option + " takes " + std::string(s.takes) + ", not '" + abbreviate(v, 80) + "'"};
             if (option.ends_with("shape"))
               if (std::string fault = sizesFault(v); !fault.empty()) error.notes.push_back(std::move(fault));
