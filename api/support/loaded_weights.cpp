@@ -62,6 +62,10 @@ class WeightsLoader {
     return at && at->isTensor() ? at->toTensor() : Tensor();
   }
 
+  // The name of a weight without what wraps parts of the model, and the first of these.
+  struct Unwrapped {
+    std::string name, wrapper;
+  };
   // What torch.compile and others put around a part of a model stands within the names of weights:
   // "body._orig_mod.weight".
   void findWrapped(const std::vector<std::string>& stored) {
@@ -71,27 +75,28 @@ class WeightsLoader {
     std::unordered_map<std::string, int> counts;
     for (const std::string& full : given_.names()) {
       const std::string name(given_.shortest(full));
-      std::string inside;
-      for (std::string_view part : split(name, '.'))
-        if (!part.starts_with('_') || parts.contains(part))
-          inside += (inside.empty() ? "" : ".") + std::string(part);
-        else if (wrappedBy_.empty())
-          wrappedBy_ = part;
-      if (inside.size() == name.size() || given_.peek(inside)) continue;
-      ++counts[inside];
+      const std::vector<std::string_view> all = split(name, '.');
+      Unwrapped inside;
+      for (size_t i = 0; i < all.size(); ++i)  // the last one is the weight itself
+        if (i + 1 == all.size() || !all[i].starts_with('_') || parts.contains(all[i]))
+          inside.name += (inside.name.empty() ? "" : ".") + std::string(all[i]);
+        else if (inside.wrapper.empty())
+          inside.wrapper = all[i];
+      if (inside.wrapper.empty() || given_.peek(inside.name)) continue;
+      ++counts[inside.name];
       unwrapped_.emplace(name, std::move(inside));
     }
-    std::erase_if(unwrapped_, [&](const auto& entry) { return counts[entry.second] > 1; });
+    std::erase_if(unwrapped_, [&](const auto& entry) { return counts[entry.second.name] > 1; });
   }
 
   // Of several programs, all that have a tensor of the name and the sizes take it.
   void take(const std::string& name) {
     if (const Tensor to = find(wrapper_ + name); to.defined()) return put(to, name);
     if (const auto inside = unwrapped_.find(name); inside != unwrapped_.end())
-      if (const Tensor to = find(inside->second); to.defined()) {
+      if (const Tensor to = find(inside->second.name); to.defined()) {
         if (!std::exchange(toldWrapped_, true))
           diagnostics_.remark({}, fmt::format("parts such as '{}' in the names of the weights are left out",
-                                              abbreviate(wrappedBy_, 80)));
+                                              abbreviate(inside->second.wrapper, 80)));
         return put(to, name);
       }
     std::vector<Tensor> places;
@@ -193,9 +198,8 @@ class WeightsLoader {
   const std::string& path_;
   Diagnostics& diagnostics_;
   Weights& given_;
-  std::string wrapper_;                                     // in front of the names that are given
-  std::unordered_map<std::string, std::string> unwrapped_;  // names without what wraps parts of the model
-  std::string wrappedBy_;
+  std::string wrapper_;                                   // in front of the names that are given
+  std::unordered_map<std::string, Unwrapped> unwrapped_;  // by their names
   bool toldWrapped_ = false;
   std::unordered_map<const Storage*, Ref<Storage>> copies_;  // of memory of the model that is written
   std::unordered_set<const RefCounted*> seen_;
