@@ -226,12 +226,14 @@ void tellOfPrecision(const Module& module, const CompileSpec& spec, const Verify
 // Outputs that any model would return.
 void tellOfNothing(const Difference& outputs, Session& session) {
   if (outputs.notNumbers > 0) {
-    const std::string count = outputs.numbers == 0 ? "all numbers" : counted(outputs.notNumbers, "number");
-    session.note(count +
-                 " that it returns are NaN, in the interpreter as well: they tell nothing of what was computed");
+    const std::string count = outputs.numbers == 0 ? "all floats" : counted(outputs.notNumbers, "number");
+    session.note(
+        fmt::format("{} that it returns {} NaN, in the interpreter as well, which tells nothing of what was "
+                    "computed",
+                    count, outputs.notNumbers == 1 && outputs.numbers > 0 ? "is" : "are"));
     session.tellOfInputs();
   } else if (outputs.numbers > 1 && outputs.signal == 0) {
-    session.note("all numbers that it returns are 0: they tell nothing of what was computed");
+    session.note("all numbers that it returns are 0, which tells nothing of what was computed");
   }
 }
 
