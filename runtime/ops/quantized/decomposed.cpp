@@ -53,23 +53,23 @@ void inferSame(InferCall& call) { call.result(call.tensor(0)); }
 template <class Call>
 IValue numberAt(const Call& call, size_t i) {
   const IValue& v = call.argument(i);
-  return v.isTensor() ? Math(call).reshape(v, Dims{}) : v;
+  return v.isTensor() ? MathOfCall(call).reshape(v, Dims{}) : v;
 }
 template <class Call>
 IValue inverseOf(const Call& call, const IValue& scale) {
-  Math m(call);
+  MathOfCall m(call);
   if (!scale.isTensor()) return 1.0 / scale.toDouble();
   return m.to(m.one("aten::reciprocal", m.to(scale, DType::Float64)), DType::Float32);
 }
 template <class Call>
 IValue inFloat(const Call& call, const IValue& number) {
-  return number.isTensor() ? Math(call).to(number, DType::Float32) : number;
+  return number.isTensor() ? MathOfCall(call).to(number, DType::Float32) : number;
 }
 
 // (input, scale, zero point, least, most, dtype)
 template <class Call>
 void quantizeByGrid(Call& call) {
-  Math m(call);
+  MathOfCall m(call);
   IValue x = m.to(call.argument(0), DType::Float32);
   IValue steps = m.one("aten::round", m.mul(x, inverseOf(call, numberAt(call, 1))));
   IValue moved = m.add(steps, inFloat(call, numberAt(call, 2)));
@@ -82,7 +82,7 @@ void quantizeByGrid(Call& call) {
 // (input, scale, zero point, least, most, dtype, dtype of the result)
 template <class Call>
 void dequantizeByGrid(Call& call) {
-  Math m(call);
+  MathOfCall m(call);
   IValue x = m.to(call.argument(0), call.isNone(6) ? IValue(static_cast<int64_t>(DType::Float32)) : call.argument(6));
   IValue steps = m.sub(x, inFloat(call, numberAt(call, 2)));
   IValue made = m.mul(steps, inFloat(call, numberAt(call, 1)));
@@ -92,7 +92,7 @@ void dequantizeByGrid(Call& call) {
 // (input, least, most, eps, dtype)
 template <bool kSymmetric, class Call>
 void chooseGridKernel(Call& call) {
-  Math m(call);
+  MathOfCall m(call);
   const double range = static_cast<double>(call.integer(2)) - static_cast<double>(call.integer(1));
   const IValue zero = Tensor::zeros(call.tensor(0).dtype(), Dims{});
   IValue least = m("aten::minimum", {m.one("aten::min", call.argument(0)), zero});
@@ -126,13 +126,13 @@ IValue alongAxis(const Call& call, size_t i) {
   if (axis < 0) axis += x.rank();
   Dims sizes(static_cast<size_t>(x.rank()), 1);
   if (axis >= 0 && axis < x.rank()) sizes[static_cast<size_t>(axis)] = values.numel();
-  return Math(call).reshape(values, sizes);
+  return MathOfCall(call).reshape(values, sizes);
 }
 
 // (input, scales, zero points, axis, least, most, dtype)
 template <class Call>
 void quantizeChannels(Call& call) {
-  Math m(call);
+  MathOfCall m(call);
   IValue inverse = m.one("aten::reciprocal", alongAxis(call, 1));
   IValue steps = m.one("aten::round", m.mul(m.to(call.argument(0), DType::Float32), inverse));
   IValue moved = m.clamped(m.add(steps, alongAxis(call, 2)), call.argument(4), call.argument(5));
@@ -141,7 +141,7 @@ void quantizeChannels(Call& call) {
 // (input, scales, zero points, axis, least, most, dtype, dtype of the result)
 template <class Call>
 void dequantizeChannels(Call& call) {
-  Math m(call);
+  MathOfCall m(call);
   IValue steps = call.isNone(2) ? call.argument(0) : m.sub(call.argument(0), alongAxis(call, 2));
   IValue made = m.mul(steps, alongAxis(call, 1));
   call.setResult(0, m.to(made, call.isNone(7) ? IValue(static_cast<int64_t>(DType::Float32)) : call.argument(7)));
@@ -149,7 +149,7 @@ void dequantizeChannels(Call& call) {
 // (input, scales, zero points, axis, least, most)
 template <class Call>
 void fakeQuantizeChannels(Call& call) {
-  Math m(call);
+  MathOfCall m(call);
   IValue scale = m.to(alongAxis(call, 1), DType::Float32), zero = m.to(alongAxis(call, 2), DType::Int32);
   IValue steps = m.one("aten::round", m.mul(call.argument(0), m.one("aten::reciprocal", scale)));
   IValue held = m.clamped(m.add(steps, zero), call.argument(4), call.argument(5));
@@ -163,7 +163,7 @@ constexpr double kLeastTokenScale = 1e-5;
 // (input, dtype)
 template <class Call>
 void chooseTokenGrid(Call& call) {
-  Math m(call);
+  MathOfCall m(call);
   IValue most = m("aten::amax", {m.one("aten::abs", call.argument(0)), intList(Dims{-1}), true});
   if (call.tensor(0).dtype() == DType::Float16) most = m.to(most, DType::Float32);
   IValue scales = m("aten::div.Scalar", {m.clamped(most, kLeastTokenScale, IValue()), 127});
@@ -172,7 +172,7 @@ void chooseTokenGrid(Call& call) {
 }
 template <class Call>
 void chooseTokenGridWithZero(Call& call) {
-  Math m(call);
+  MathOfCall m(call);
   constexpr double kFrom = -128, kTo = 127, kEpsilon = 0x1p-23;
   const IValue zero = Tensor::zeros(call.tensor(0).dtype(), Dims{}), dims = intList(Dims{-1});
   IValue least = m("aten::minimum", {m("aten::amin", {call.argument(0), dims, true}), zero});
@@ -188,7 +188,7 @@ void chooseTokenGridWithZero(Call& call) {
 
 template <class Call>
 IValue quantizedRows(const Call& call, const IValue& x, const IValue& scales, const IValue& zeros, size_t least) {
-  Math m(call);
+  MathOfCall m(call);
   IValue steps = m.add(m.mul(x, m.one("aten::reciprocal", scales)), zeros);
   IValue held = m.clamped(m.one("aten::round", steps), call.argument(least), call.argument(least + 1));
   return m.to(held, call.argument(least + 2));
@@ -201,7 +201,7 @@ void quantizeTokens(Call& call) {
 // (input, scales, zero points, least, most, dtype, dtype of the result)
 template <class Call>
 void dequantizeTokens(Call& call) {
-  Math m(call);
+  MathOfCall m(call);
   call.setResult(0, m.to(m.mul(m.sub(call.argument(0), call.argument(2)), call.argument(1)), call.argument(6)));
 }
 
@@ -216,20 +216,20 @@ Dims groupsOf(const Call& call) {
 }
 template <class Call>
 void quantizeGroups(Call& call) {
-  Math m(call);
+  MathOfCall m(call);
   const Dims column{-1, 1};
   IValue made = quantizedRows(call, m.reshape(call.argument(0), groupsOf(call)), m.reshape(call.argument(1), column),
                               m.reshape(call.argument(2), column), 3);
-  call.setResult(0, m.reshape(made, sizesOf(call.tensor(0))));
+  call.setResult(0, m.reshape(made, Dims(call.tensor(0).sizes())));
 }
 template <class Call>
 void dequantizeGroups(Call& call) {
-  Math m(call);
+  MathOfCall m(call);
   const Dims column{-1, 1};
   IValue steps = m.reshape(call.argument(0), groupsOf(call));
   if (!call.isNone(2)) steps = m.sub(steps, m.reshape(call.argument(2), column));
   IValue made = m.mul(steps, m.reshape(call.argument(1), column));
-  call.setResult(0, m.to(m.reshape(made, sizesOf(call.tensor(0))), call.argument(7)));
+  call.setResult(0, m.to(m.reshape(made, Dims(call.tensor(0).sizes())), call.argument(7)));
 }
 void inferGroups(InferCall& call, DType dtype) {
   const TensorInfo x = call.tensor(0);
@@ -245,7 +245,7 @@ void inferDequantizeGroups(InferCall& call) { inferGroups(call, call.dtypeOr(7, 
 
 template <class Call>
 void convertElements(Call& call) {
-  call.setResult(0, Math(call).to(call.argument(0), call.argument(1)));
+  call.setResult(0, MathOfCall(call).to(call.argument(0), call.argument(1)));
 }
 
 }  // namespace

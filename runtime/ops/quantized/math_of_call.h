@@ -14,9 +14,9 @@ namespace tscompile {
 
 // Other operators on values of a call.
 template <class Call>
-class Math {
+class MathOfCall {
  public:
-  explicit Math(const Call& call) : call_(call) {}
+  explicit MathOfCall(const Call& call) : call_(call) {}
 
   IValue operator()(std::string_view op, std::vector<IValue> arguments) const {
     if constexpr (std::is_same_v<Call, KernelCall>)
@@ -44,7 +44,5 @@ class Math {
   }
   const Call& call_;
 };
-
-inline Dims sizesOf(const Tensor& t) { return Dims(t.sizes()); }
 
 }  // namespace tscompile

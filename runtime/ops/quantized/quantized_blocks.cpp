@@ -60,12 +60,14 @@ IValue boundAt(const Call& call, size_t i, DType dtype, bool isLeast) {
   }
 }
 
-double leastNormal(DType dtype) { return dtype == DType::Float16 ? 0x1p-14 : 0x1p-126; }
+double leastNormal(DType dtype) {
+  return dtype == DType::Float16 ? 0x1p-14 : dtype == DType::Float64 ? 0x1p-1022 : 0x1p-126;
+}
 
 // (input, mapping, block sizes, dtype, least, most, eps, dtype of scales, dtype of zero points, keeps dimensions)
 template <class Call>
 void chooseGrids(Call& call) {
-  Math m(call);
+  MathOfCall m(call);
   const Tensor x = call.tensor(0);
   const std::string& mapping = call.argument(1).toString();
   const DType target = dtypeFromNumber(call.integer(3)).value_or(DType::Undefined);
@@ -140,26 +142,26 @@ void inferGrids(InferCall& call) {
 // (input, block sizes, scales, zero points, dtype, least, most)
 template <class Call>
 void quantizeBlocks(Call& call) {
-  Math m(call);
+  MathOfCall m(call);
   const DType dtype = dtypeFromNumber(call.integer(4)).value_or(DType::Undefined);
   const Blocks blocks = blocksOf(call, 1);
   const IValue scale = m.reshape(call.argument(2), blocks.grid), zero = m.reshape(call.argument(3), blocks.grid);
   const IValue steps =
       m.one("aten::round", m.mul(m.reshape(call.argument(0), blocks.split), m.one("aten::reciprocal", scale)));
   const IValue held = m.clamped(m.add(steps, zero), boundAt(call, 5, dtype, true), boundAt(call, 6, dtype, false));
-  call.setResult(0, m.to(m.reshape(held, sizesOf(call.tensor(0))), dtype));
+  call.setResult(0, m.to(m.reshape(held, Dims(call.tensor(0).sizes())), dtype));
 }
 
 // (input, block sizes, scales, zero points, dtype, least, most, dtype of the result)
 template <class Call>
 void dequantizeBlocks(Call& call) {
-  Math m(call);
+  MathOfCall m(call);
   const Blocks blocks = blocksOf(call, 1);
   const IValue dtype = call.argument(7);
   IValue steps = m.to(m.reshape(call.argument(0), blocks.split), dtype);
   if (!call.isNone(3)) steps = m.sub(steps, m.to(m.reshape(call.argument(3), blocks.grid), dtype));
   const IValue made = m.mul(steps, m.reshape(call.argument(2), blocks.grid));
-  call.setResult(0, m.to(m.reshape(made, sizesOf(call.tensor(0))), dtype));
+  call.setResult(0, m.to(m.reshape(made, Dims(call.tensor(0).sizes())), dtype));
 }
 
 // ---- int8 or uint8 x int8 -> int32 ----
@@ -180,7 +182,7 @@ void inferIntegerProduct(InferCall& call) {
 // Sums of so many products are exact in float32.
 template <class Call>
 void multiplyIntegers(Call& call) {
-  Math m(call);
+  MathOfCall m(call);
   const Tensor a = call.tensor(0), b = call.tensor(1);
   const int64_t row = a.size(1), exact = a.dtype() == DType::Int8 ? 1024 : 512;
   const IValue left = m.to(a, DType::Float32), right = m.to(b, DType::Float32);
