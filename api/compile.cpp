@@ -34,8 +34,6 @@
 namespace tscompile {
 namespace {
 
-std::string fileName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
-
 constexpr size_t kMostOfBound = 200;  // characters
 
 std::shared_ptr<EngineInfo> describe(const ModuleState& source, const Graph* entry, const CompileSpec& spec) {
@@ -43,12 +41,12 @@ std::shared_ptr<EngineInfo> describe(const ModuleState& source, const Graph* ent
   info->version = libraryVersion();
   const ModuleState& origin = source.origin ? *source.origin : source;
   if (origin.source) {
-    info->source = fileName(origin.source->path());
+    info->source = fileNameOf(origin.source->path());
     info->sourceHash = fmt::format("{:016x}", checksumOf(origin.source->text()));
   } else {
-    info->source = fileName(origin.archive);
+    info->source = fileNameOf(origin.archive);
   }
-  for (const std::string& path : origin.weightFiles) info->weights.push_back(fileName(path));
+  for (const std::string& path : origin.weightFiles) info->weights.push_back(fileNameOf(path));
   info->options = settingTexts(spec);
   if (source.extensions)
     for (const std::string& file : source.extensions->ruleFiles()) info->options.push_back("rules=" + file);
@@ -103,11 +101,11 @@ std::shared_ptr<const RefitSource> refitSourceOf(const ModuleState& source, bool
                                                  ExportedInputs exported) {
   const ModuleState& origin = source.origin ? *source.origin : source;
   auto out = std::make_shared<RefitSource>();
-  out->name = fileName(origin.source->path());
+  out->name = fileNameOf(origin.source->path());
   out->text = origin.source->text();
   out->isLanguageModel = isLanguageModel;
   out->exported = std::move(exported);
-  for (const std::string& path : origin.weightFiles) out->files.push_back(fileName(path));
+  for (const std::string& path : origin.weightFiles) out->files.push_back(fileNameOf(path));
   out->unread = origin.weights.unused();
   for (const std::string& name : origin.weights.names())
     if (!std::binary_search(out->unread.begin(), out->unread.end(), name))
@@ -137,7 +135,7 @@ std::shared_ptr<const RefitSource> refitSourceOfArchive(const LowerArchive& lowe
   for (const auto& [key, value] : parts->metadata) constants.push_back(key);
   writeDefaults(*inlined, parts->metadata);
   takeMetadata(parts->metadata, *out);
-  out->name = fileName(inlined->origin->archive);
+  out->name = fileNameOf(inlined->origin->archive);
   out->isLanguageModel = true;
   std::vector<std::string> paths;
   if (self) TensorPaths(paths).visit(self->toObject(), "");

@@ -59,15 +59,15 @@ std::optional<Samples> samplesOf(std::span<const Value* const> inputs, const Sha
 // Why an engine cannot be planned for such inputs, if it cannot.
 std::optional<Refusal> tryPlan(const Engine& engine, const Samples& samples) {
   std::optional<Refusal> refusal;
-  // Tensors that are made of nothing are made for the trial too. What needs more is told by the run, which has a limit.
+  // Tensors that are made of nothing are made for the trial too. What has no room for them may be planned all the same:
+  // the run tells, which has a limit of its own.
   constexpr uint64_t kMostTrialBytes = uint64_t{256} << 20;
   RunOptions run;
   run.memoryLimit = kMostTrialBytes;
   RunContext context(run);
   RunScope scope(context);
   engine.planFor(samples, context, &refusal);
-  const bool isOutOfRoom = refusal && !refusal->node && !refusal->isFailure;
-  return isOutOfRoom ? std::nullopt : refusal;
+  return refusal && refusal->isOutOfRoom ? std::nullopt : refusal;
 }
 
 // Makes the engine of a segment, and plans it for what the types say; where that is open, for the usual sizes, and for

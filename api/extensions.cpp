@@ -177,9 +177,10 @@ bool Extensions::addRules(SourcePtr text, Diagnostics& diagnostics) {
     r.options.tags.insert("default");  // whoever adds them wants them
     ruleNames_.push_back(r.name);
   }
-  ruleFiles_.push_back(path.substr(path.rfind('/') + 1));
   if (!lowering_) lowering_ = std::make_shared<RewriteDatabase>(loweringDatabase());
-  return tscompile::addRules(*lowering_, std::move(*rules), diagnostics).ok();
+  if (!tscompile::addRules(*lowering_, std::move(*rules), diagnostics).ok()) return false;
+  ruleFiles_.push_back(fileNameOf(path));
+  return true;
 }
 
 const RewriteDatabase& Extensions::lowering() const { return lowering_ ? *lowering_ : loweringDatabase(); }

@@ -503,15 +503,10 @@ bool forEachHalf(std::span<const IValue> inputs, Diagnostics& diagnostics, Visit
   }
 }
 
-bool isSame(const Tensor& a, const Tensor& b) {
-  return a.raw() == b.raw() && a.dtype() == b.dtype() && std::ranges::equal(a.sizes(), b.sizes()) &&
-         std::ranges::equal(a.strides(), b.strides());
-}
-
 // Inputs as f32; a tensor that is given twice is one.
 bool widen(std::span<const IValue> inputs, std::vector<IValue>& wide, Diagnostics& diagnostics) {
   return forEachHalf(inputs, diagnostics, [&](size_t i, const Tensor& t) {
-    auto isGiven = [&](const IValue& other) { return isHalf(other) && isSame(other.toTensor(), t); };
+    auto isGiven = [&](const IValue& other) { return isHalf(other) && sameElements(other.toTensor(), t); };
     const auto first = static_cast<size_t>(std::ranges::find_if(inputs.first(i), isGiven) - inputs.begin());
     wide[i] = first < i ? wide[first] : IValue(inFloat32(t));
   });

@@ -10,6 +10,7 @@
 #include "ir/support/text.h"
 #include "ir/values/error.h"
 #include "ir/values/literal.h"
+#include "passes/serving/input_roles.h"
 #include "runtime/reference/loops/copy.h"
 
 #include <fmt/core.h>
@@ -475,7 +476,7 @@ bool bindDefaults(Graph& graph, const std::map<std::string, IValue>& defaults) {
   bool changed = false;
   std::map<std::string, IValue> all = defaults;
   for (const Value* v : graph.inputs())
-    if (v->type()->is(TypeKind::Optional)) all.emplace(v->givenName(), IValue());
+    if (v->type()->is(TypeKind::Optional) && roleByName(v) != ServingInput::Ids) all.emplace(v->givenName(), IValue());
   for (const auto& [name, value] : all) {
     const Value* input = inputNamed(graph, name);
     if (!input || input->type()->isTensor()) continue;

@@ -70,17 +70,12 @@ class MatchCheck {
   }
   void missingOperator(const std::string& name) {
     NearestName nearest(name);
-    std::string whole;  // of which it is the end
-    const auto consider = [&](const Node* n) {
-      nearest.consider(n->kind().text());
-      if (n->kind().text().ends_with("::" + name)) whole = n->kind().text();
-    };
+    const auto consider = [&](const Node* n) { nearest.consider(n->kind().text()); };
     forEachNode(entry_, consider);
     for (size_t i = 0; dump_ && i < dump_->modules.size(); ++i)
       for (const DumpedMethod& m : dump_->modules[i].methods)
         if (m.graph) forEachNode(*m.graph, consider);
-    out_.push_back({"no node of the graph is '" + abbreviate(name, 80) + "'",
-                    whole.empty() ? hint(nearest) : "did you mean '" + whole + "'?"});
+    out_.push_back({"no node of the graph is '" + abbreviate(name, 80) + "'", hint(nearest)});
   }
   void missingModule(const std::string& name) {
     if (!hasModules(dump_, entry_))

@@ -177,7 +177,7 @@ class NewWeights {
   // Where the weights come from, as far as they are known to.
   void nameFiles() {
     for (const std::string& path : options_.weights) {
-      std::string name = path.substr(path.rfind('/') + 1);
+      std::string name = fileNameOf(path);
       if (std::find(out_.files.begin(), out_.files.end(), name) == out_.files.end()) out_.files.push_back(name);
     }
   }

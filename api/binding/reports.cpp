@@ -27,12 +27,10 @@ std::optional<std::unordered_set<const Node*>> nodesOf(const Graph& graph, std::
       inputs.emplace_back(name);
     return out;
   }
-  std::string whole;  // of which it is the end
   forEachNode(graph, [&](const Node* n) {
     const std::string_view kind = n->kind().text();
     if (!isValue && kind == asked) out.insert(n);
     if (!isValue) nearest.consider(kind);
-    if (!isValue && kind.ends_with("::" + std::string(asked))) whole = kind;
     // Numbers of values without a name change when a graph is lowered, so those that are printed count.
     for (const Value* v : n->outputs())
       if (isValue && out.empty() && !v->isNamed() && v->name() == name) out.insert(n);
@@ -42,10 +40,7 @@ std::optional<std::unordered_set<const Node*>> nodesOf(const Graph& graph, std::
   Diagnostic& d = diagnostics.error(
       (isValue ? "the graph has no value '" : "no node of the graph is '") + abbreviate(asked, 80) + "'",
       ErrorKind::Input);
-  if (!whole.empty())
-    d.note("did you mean '" + whole + "'?");
-  else if (nearest.found())
-    d.note(fmt::format("did you mean '{}{}'?", isValue ? "%" : "", nearest.name()));
+  if (nearest.found()) d.note(fmt::format("did you mean '{}{}'?", isValue ? "%" : "", nearest.name()));
   return std::nullopt;
 }
 

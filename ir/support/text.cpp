@@ -68,12 +68,15 @@ void NearestName::consider(std::string_view candidate) {
   const size_t less = std::min(wanted_.size(), candidate.size()), more = std::max(wanted_.size(), candidate.size());
   if (less >= 6 && 4 * less >= 3 * more && wanted_.compare(0, less, candidate.substr(0, less)) == 0)
     distance = std::min<size_t>(distance, 2);
+  if (candidate.ends_with("::" + wanted_)) distance = 0;  // "relu" for aten::relu
   if (isSomeWordsOf(wanted_, candidate)) distance = std::min<size_t>(distance, 2);
   if (distance < bestDistance_) {
     bestDistance_ = distance;
     best_ = candidate;
   }
 }
+
+std::string fileNameOf(std::string_view path) { return std::string(path.substr(path.rfind('/') + 1)); }
 
 size_t displayWidth(std::string_view text) {
   return static_cast<size_t>(

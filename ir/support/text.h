@@ -56,6 +56,9 @@ std::string counted(uint64_t count, std::string_view noun);
 // At most `limit` bytes of the text, with "..." where it was cut.
 std::string abbreviate(std::string_view text, size_t limit);
 
+// What is behind the last slash.
+std::string fileNameOf(std::string_view path);
+
 bool startsWith(std::string_view text, std::string_view prefix);
 bool endsWith(std::string_view text, std::string_view suffix);
 std::string_view trim(std::string_view text);

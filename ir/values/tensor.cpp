@@ -397,6 +397,11 @@ std::pair<intptr_t, intptr_t> bounds(const Tensor& t) {
 
 }  // namespace
 
+bool sameElements(const Tensor& a, const Tensor& b) {
+  return a.raw() == b.raw() && a.dtype() == b.dtype() && std::ranges::equal(a.sizes(), b.sizes()) &&
+         std::ranges::equal(a.strides(), b.strides());
+}
+
 bool boundsOverlap(const Tensor& a, const Tensor& b) {
   if (a.numel() == 0 || b.numel() == 0) return false;
   auto [a0, a1] = bounds(a);

@@ -229,6 +229,8 @@ bool isNonOverlappingAndDense(DimSpan sizes, DimSpan strides);
 // "[2, 3]"
 std::string dimsText(DimSpan dims);
 
+// Whether two tensors are the same elements.
+bool sameElements(const Tensor& a, const Tensor& b);
 // Whether the bytes between which the elements of two tensors lie have some in common.
 bool boundsOverlap(const Tensor& a, const Tensor& b);
 // Whether two tensors refer to the same bytes, as far as PyTorch finds out: it lets pass all that are not dense.

@@ -357,7 +357,7 @@ class WholeTexts {
       if (n->kind() == aten::size) continue;
       const IValue* along = n->kind() == aten::select ? GraphFacts::constant(n->input(1)) : nullptr;
       const IValue* at = along ? GraphFacts::constant(n->input(2)) : nullptr;
-      if (!at || !at->isInt() || at->toInt() < 0 || along->toInt() < 0 ||
+      if (!at || !at->isInt() || !along->isInt() || at->toInt() < 0 || along->toInt() < 0 ||
           along->toInt() != dim.value_or(along->toInt()))
         return false;
       dim = along->toInt();

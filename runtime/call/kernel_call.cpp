@@ -150,10 +150,7 @@ void requireWritable(const Tensor& t) {
 }
 
 void requireNoPartialOverlap(const Tensor& to, const Tensor& from) {
-  bool same = from.raw() == to.raw() && from.dtype() == to.dtype() &&
-              std::equal(to.strides().begin(), to.strides().end(), from.strides().begin(), from.strides().end()) &&
-              std::equal(to.sizes().begin(), to.sizes().end(), from.sizes().begin(), from.sizes().end());
-  if (!same && memoryOverlaps(to, from))
+  if (!sameElements(to, from) && memoryOverlaps(to, from))
     throw ExecutionError(ErrorKind::Model,
                          "unsupported operation: some elements of the input tensor and the written-to tensor refer to "
                          "a single memory location. Please clone() the tensor before performing the operation.");

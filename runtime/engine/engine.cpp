@@ -93,7 +93,10 @@ namespace {
 // Of a run that has failed: nothing is to be cut out for it.
 Refusal failureOf(const ExecutionError& e) {
   const bool isOfOthers = dynamic_cast<const SessionFailure*>(&e) != nullptr;
-  return {.node = nullptr, .verdict = {Reason::Limit, e.message(), {}}, .isFailure = isOfOthers};
+  return {.node = nullptr,
+          .verdict = {Reason::Limit, e.message(), {}},
+          .isFailure = isOfOthers,
+          .isOutOfRoom = !isOfOthers && e.kind() == ErrorKind::Limit};
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ HWY_BEFORE_NAMESPACE();
 namespace tscompile {
 namespace HWY_NAMESPACE {
 
-// The first of equal ones, the first NaN: of a NaN and another, Max gives the second.
+// The first of equal ones, the first NaN: of a NaN and another, Max gives the second on x86.
 template <class V, class D>
 HWY_INLINE V maxKeepingNan(D, V best, V value) {
   return hn::IfThenElse(hn::IsNaN(value), value, hn::Max(value, best));

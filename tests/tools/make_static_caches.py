@@ -147,7 +147,7 @@ class Rooms(Decoder):
         return self.logits(x, q, k, v, self.seen[start_pos:end, :end])
 
 
-class Stacked(Decoder):
+class Joined(Decoder):
     """Keeps all in one tensor, and is given the place of the first token in another."""
 
     def __init__(self):
@@ -346,7 +346,7 @@ def main():
     with torch.no_grad():
         torch.jit.save(torch.jit.script(made(Buffers)), os.path.join(folder, "static_buffers.pt"))
         torch.jit.save(torch.jit.script(made(Rooms)), os.path.join(folder, "static_rooms.pt"))
-        torch.jit.save(torch.jit.script(made(Stacked)), os.path.join(folder, "static_stacked.pt"))
+        torch.jit.save(torch.jit.script(made(Joined)), os.path.join(folder, "static_stacked.pt"))
         tokens = Dim("tokens", max=LONGEST - 1)
         export("static_buffers.pt2", made(Buffers), (three, torch.arange(3)), ({1: tokens}, {0: tokens}))
         export("static_one.pt2", made(Counting), (one,))

@@ -235,8 +235,7 @@ class Inspector {
                        counted(static_cast<uint64_t>(s.heads), "head"), s.headSize, s.kvHeads, s.vocabulary));
     else
       line("model", fmt::format("{} tokens", s.vocabulary));
-    line("engine",
-         fmt::format("{}, {}", built->engine.substr(built->engine.rfind('/') + 1), sizeText(built->engineBytes)));
+    line("engine", fmt::format("{}, {}", fileNameOf(built->engine), sizeText(built->engineBytes)));
     for (const std::string& plugin : built->plugins) line("plugin", plugin);
     if (!built->states.empty())
       line("cache", join(built->states, ", ", stateText));

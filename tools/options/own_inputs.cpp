@@ -77,7 +77,7 @@ std::string folderFault(const std::filesystem::path& folder) {
 std::string fileFault(const std::string& path) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) return std::strerror(EISDIR);
-  if (std::filesystem::exists(path, ignored)) return "";
+  if (std::filesystem::exists(path, ignored)) return access(path.c_str(), W_OK) == 0 ? "" : std::strerror(errno);
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   return folderFault(folder.empty() ? "." : folder);
 }

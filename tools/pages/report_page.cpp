@@ -103,7 +103,7 @@ class Page {
   static constexpr size_t kChunk = 20, kMostTableRows = 200;
 
   void head() {
-    const std::string title = escaped(report_.path.substr(report_.path.rfind('/') + 1), 120);
+    const std::string title = escaped(fileNameOf(report_.path), 120);
     out_ += fmt::format(
         "<!DOCTYPE html>\n<html lang=en class=noscript><head><meta charset=utf-8>"
         "<meta name=viewport content=\"width=device-width,initial-scale=1\">"

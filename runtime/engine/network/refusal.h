@@ -9,8 +9,9 @@ namespace tscompile {
 struct Refusal {
   const Node* node;
   Verdict verdict;
-  bool isMistake = false;  // of the converter: nothing is to be compiled with it
-  bool isFailure = false;  // code of others failed, rather than refusing
+  bool isMistake = false;    // of the converter: nothing is to be compiled with it
+  bool isFailure = false;    // code of others failed, rather than refusing
+  bool isOutOfRoom = false;  // a limit of the run was reached, which says nothing of the node
 };
 
 }  // namespace tscompile

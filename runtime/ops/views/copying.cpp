@@ -33,16 +33,10 @@ void checkBroadcast(const KernelCall& call, const Tensor& t, const Tensor& from)
                dimsText(t.sizes()), dimsText(sizes));
 }
 
-// Whether two tensors are the same elements.
-bool isSame(const Tensor& a, const Tensor& b) {
-  return a.raw() == b.raw() && a.dtype() == b.dtype() && std::ranges::equal(a.sizes(), b.sizes()) &&
-         std::ranges::equal(a.strides(), b.strides());
-}
-
 // Writes `from` over a tensor that it can be broadcast to.
 void overwrite(const KernelCall& call, const Tensor& t, const Tensor& from) {
   checkBroadcast(call, t, from);
-  if (isSame(t, from)) return;
+  if (sameElements(t, from)) return;
   requireWritable(t);
   requireNoPartialOverlap(t, from);
   copyTensor(t, from);
