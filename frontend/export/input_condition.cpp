@@ -356,6 +356,10 @@ std::string InputCondition::text() const {
   return out;
 }
 
+bool InputCondition::asksForStrides() const {
+  return std::ranges::find(sources_, Source::Kind::Stride, &Source::kind) != sources_.end();
+}
+
 std::optional<InputCondition> InputCondition::knowing(
     const std::function<std::optional<Number>(const Source&)>& known) const {
   std::string out;

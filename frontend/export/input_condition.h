@@ -42,6 +42,7 @@ class InputCondition {
   // The same for people: "%tokens.size(1) / 16 <= 1.0".
   std::string words() const;
   std::span<const Source> sources() const { return sources_; }
+  bool asksForStrides() const;
   // Whether it holds for these values of the sources; nothing if one is not there, or where Python would raise.
   std::optional<bool> holds(std::span<const std::optional<Number>> values) const;
 

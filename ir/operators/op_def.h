@@ -46,7 +46,7 @@ enum class Trait : uint8_t {
   ReadsSizes,         // asks for sizes of a tensor, and for nothing else: aten::size, aten::dim
   ReadsGeometry,      // looks at sizes, strides and dtypes of tensors only, never at elements, and gives no tensor that
                       // is not an argument or an item of one: aten::size, prim::dtype, aten::append of tensors
-  ReadsStrides,       // what it gives depends on strides: aten::is_contiguous
+  ReadsStrides,       // what it gives depends on strides: aten::is_contiguous, aten::as_strided
   DependsOnElements,  // sizes of its results, or numbers that it gives, depend on elements: aten::nonzero, aten::item
   NumberIsElement,    // the first number among its arguments is each element of its result: aten::full
   NumberIsIndex,      // its last argument is a place along the dimension before it: aten::select

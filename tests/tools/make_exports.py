@@ -42,6 +42,17 @@ class Net(nn.Module):
         return self.head(torch.relu(self.norm(self.conv(x))).mean((2, 3)))
 
 
+class Sliced(nn.Module):
+    """Its values are the same however inputs lie; a guard says that those of the example were a slice."""
+    def forward(self, x):
+        return x * 2 + x.sum(1, keepdim=True)
+
+
+class Lying(nn.Module):
+    def forward(self, x):
+        return torch.as_strided(x, (x.shape[0], 2), (x.stride(0), 1)) * 2
+
+
 class Trees(nn.Module):
     def forward(self, x, pair, parts, *, scale):
         a, b = pair
@@ -384,6 +395,8 @@ SCENES = {
                      {"scale": torch.tensor(2.0), "other": torch.ones(6)},
                      dynamic={"x": {0: Dim.DYNAMIC, 1: Dim.DYNAMIC}, "n": Dim.DYNAMIC, "pair": Pair({0: Dim.DYNAMIC}, None),
                               "rest": (None, {0: Dim.DYNAMIC}), "scale": None, "more": {"other": {0: Dim.DYNAMIC}}}),
+    "sliced": scene(Sliced, (x43[:, :-1],), dynamic=({0: Dim.DYNAMIC, 1: Dim.DYNAMIC},)),
+    "lying": scene(Lying, (x43[:, :-1],), dynamic=({0: Dim.DYNAMIC, 1: Dim.DYNAMIC},)),
     "stretched": scene(Stretched, (torch.tensor([[1, 2, 3, 4, 5]]),), dynamic=({1: Dim.DYNAMIC},)),
     "seen": scene(Seen, (torch.sin(torch.arange(12.0)).reshape(2, 3, 2),)),
     "moved": scene(Moved, (x43, x22)),

@@ -148,7 +148,8 @@ struct Query {
 };
 constexpr TraitSet kReads{Trait::ReadsGeometry}, kOptions{Trait::ReadsGeometry, Trait::ReadsOptions},
     kSizes{Trait::ReadsSizes, Trait::ReadsGeometry}, kStrides{Trait::ReadsGeometry, Trait::ReadsStrides},
-    kMaySelf{Trait::MayShare}, kTakesOver{Trait::TakesOverMemory, Trait::ChangesGeometry, Trait::MindsStrides},
+    kMaySelf{Trait::MayShare},
+    kTakesOver{Trait::TakesOverMemory, Trait::ChangesGeometry, Trait::MindsStrides, Trait::ReadsStrides},
     kMarks{Trait::SideEffects};  // of gradients
 constexpr Query kQueries[] = {
     {"aten::size", size, kSizes},
@@ -174,7 +175,7 @@ constexpr Query kQueries[] = {
     {"prim::itemsize", elementSize, kReads},
     {"prim::nbytes", byteCount, kReads},
     {"aten::is_same_size", isSameSize, kReads},
-    {"aten::is_set_to", isSetTo, {Trait::MindsStrides}},
+    {"aten::is_set_to", isSetTo, {Trait::MindsStrides, Trait::ReadsStrides}},
     {"aten::_has_same_storage_numel", hasSameStorageNumel},
     {"prim::device", deviceOf, kOptions},
     {"prim::dtype", dtypeOf, kOptions},

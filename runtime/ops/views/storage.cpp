@@ -173,19 +173,20 @@ void registerStorageOps(OpRegistry& ops) {
   auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel, TraitSet traits = {}) {
     ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kMovedTypes, .traits = traits});
   };
-  constexpr TraitSet kInPlace{Trait::ChangesGeometry, Trait::MindsStrides};  // keeps elements as they lie
-  add("aten::as_strided", inferStrided, asStridedKernel, {Trait::MindsStrides});
+  constexpr TraitSet kByMemory{Trait::MindsStrides, Trait::ReadsStrides};  // elements by where they lie
+  constexpr TraitSet kInPlace{Trait::ChangesGeometry, Trait::MindsStrides, Trait::ReadsStrides};
+  add("aten::as_strided", inferStrided, asStridedKernel, kByMemory);
   add("aten::as_strided_", nullptr, asStridedInPlaceKernel, kInPlace);
   // Engines keep several tensors in one storage, where places mean nothing.
   ops.add({.schema = "aten::as_strided_scatter",
            .infer = inferAsStridedScatter,
            .kernel = asStridedScatterKernel,
            .dtypes = kMovedTypes,
-           .traits = {Trait::OwnStrides, Trait::MindsStrides},
+           .traits = {Trait::OwnStrides, Trait::MindsStrides, Trait::ReadsStrides},
            .inEngines = false});
   add("aten::resize_", nullptr, resizeKernel, kInPlace);
   add("aten::resize_as_", nullptr, resizeAsKernel, kInPlace);
-  add("aten::_reshape_alias", inferStrided, reshapeAliasKernel, {Trait::MindsStrides});
+  add("aten::_reshape_alias", inferStrided, reshapeAliasKernel, kByMemory);
   add("aten::view.dtype", inferViewDType, viewDTypeKernel, {Trait::MindsStrides});
 }
 

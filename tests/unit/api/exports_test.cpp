@@ -65,7 +65,8 @@ INSTANTIATE_TEST_SUITE_P(Files, Exports,
                                          "truths", "shared", "seen", "moved", "heads", "quantized", "old_layout",
                                          "old_signature", "old_indices", "old_containers", "old_slopes", "torchao",
                                          "sums", "sums_fixed", "grouped_decomposed", "leaky_decomposed", "containers",
-                                         "derived", "regrouped", "compared", "guarded", "stretched"),
+                                         "derived", "regrouped", "compared", "guarded", "sliced",
+                                         "stretched"),
                          [](const auto& info) { return std::string(info.param); });
 
 std::string failure(const Module& m, std::initializer_list<const char*> inputs) {
@@ -140,6 +141,16 @@ TEST(ExportedConditions, AreHeldTo) {
     EXPECT_EQ(failure(*each, {"4x9:f32:ones", "4", pair, first, "3:f32:ones", scale, "6:f32:ones"}),
               "dimension 1 of input %x is 9, but the program was exported for 0..8");
   }
+}
+
+// "sliced.pt2" has such a guard as well, but nothing in it asks for strides.
+TEST(ExportedConditions, OfStridesAreHeldToWhereTheProgramAsksForThem) {
+  Diagnostics d;
+  Result<Module> m = Module::load(exportFile("lying.pt2"), {}, d);
+  ASSERT_TRUE(m.ok()) << shown(d);
+  EXPECT_EQ(failure(*m, {"4x2:f32:ones"}),
+            "%x.stride(0) is 2, %x.size(1) is 2, but the program was exported for inputs where %x.stride(0) != "
+            "%x.size(1)");
 }
 
 TEST(ExportedPrograms, OfOneFileAreMethods) {
