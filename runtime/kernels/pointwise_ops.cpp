@@ -427,6 +427,52 @@ void loadBytes(const void* from, int64_t count, float* to) {
     hn::StoreU(hn::ConvertTo(d, hn::PromoteTo(d32, hn::LoadU(d8, bytes + i))), d, to + i);
   for (; i < count; ++i) to[i] = bytes[i];
 }
+template <class T>
+void loadIntegers(const void* from, int64_t count, float* to) {
+  const hn::ScalableTag<float> d;
+  const hn::RebindToSigned<decltype(d)> d32;
+  const hn::Rebind<T, decltype(d)> dT;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto* values = static_cast<const T*>(from);
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes)
+    if constexpr (sizeof(T) == 4)
+      hn::StoreU(hn::ConvertTo(d, hn::LoadU(d32, values + i)), d, to + i);
+    else
+      hn::StoreU(hn::ConvertTo(d, hn::PromoteTo(d32, hn::LoadU(dT, values + i))), d, to + i);
+  for (; i < count; ++i) to[i] = static_cast<float>(values[i]);
+}
+// As convertElement: by way of 32 bits, of which narrower ones have the last.
+template <class T>
+void storeIntegers(const float* from, int64_t count, void* to) {
+  const hn::ScalableTag<float> d;
+  const hn::RebindToSigned<decltype(d)> d32;
+  const hn::RebindToUnsigned<decltype(d)> u32;
+  const hn::Rebind<hwy::MakeUnsigned<T>, decltype(d)> dT;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  auto* values = static_cast<hwy::MakeUnsigned<T>*>(to);
+  const auto least = hn::Set(d, -0x1p31f), above = hn::Set(d, 0x1p31f);
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    const auto v = hn::LoadU(d, from + i);
+    const auto fits = hn::And(hn::Ge(v, least), hn::Lt(v, above));
+    const auto whole = hn::BitCast(u32, hn::ConvertTo(d32, hn::IfThenElse(fits, v, least)));
+    if constexpr (sizeof(T) == 4)
+      hn::StoreU(whole, u32, values + i);
+    else
+      hn::StoreU(hn::TruncateTo(dT, whole), dT, values + i);
+  }
+  for (; i < count; ++i) {
+    const bool fits = from[i] >= -0x1p31f && from[i] < 0x1p31f;
+    values[i] = static_cast<hwy::MakeUnsigned<T>>(fits ? static_cast<int32_t>(from[i]) : INT32_MIN);
+  }
+}
+void loadInt8(const void* from, int64_t count, float* to) { loadIntegers<int8_t>(from, count, to); }
+void loadInt16(const void* from, int64_t count, float* to) { loadIntegers<int16_t>(from, count, to); }
+void loadInt32(const void* from, int64_t count, float* to) { loadIntegers<int32_t>(from, count, to); }
+void storeInt8(const float* from, int64_t count, void* to) { storeIntegers<int8_t>(from, count, to); }
+void storeInt16(const float* from, int64_t count, void* to) { storeIntegers<int16_t>(from, count, to); }
+void storeInt32(const float* from, int64_t count, void* to) { storeIntegers<int32_t>(from, count, to); }
 // The nearest; of a NaN 0.
 void storeBytes(const float* from, int64_t count, void* to) {
   const hn::ScalableTag<float> d;
@@ -499,6 +545,12 @@ void loadPointwise(DType type, const void* from, int64_t count, float* to) {
       return TS_SIMD(loadHalf)(from, count, to);
     case DType::UInt8:
       return TS_SIMD(loadBytes)(from, count, to);
+    case DType::Int8:
+      return TS_SIMD(loadInt8)(from, count, to);
+    case DType::Int16:
+      return TS_SIMD(loadInt16)(from, count, to);
+    case DType::Int32:
+      return TS_SIMD(loadInt32)(from, count, to);
     case DType::BFloat16:
       for (int64_t i = 0; i < count; ++i) to[i] = static_cast<float>(static_cast<const BFloat16*>(from)[i]);
       return;
@@ -519,6 +571,12 @@ void storePointwise(DType type, const float* from, int64_t count, void* to) {
       return TS_SIMD(storeHalf)(from, count, to);
     case DType::UInt8:
       return TS_SIMD(storeBytes)(from, count, to);
+    case DType::Int8:
+      return TS_SIMD(storeInt8)(from, count, to);
+    case DType::Int16:
+      return TS_SIMD(storeInt16)(from, count, to);
+    case DType::Int32:
+      return TS_SIMD(storeInt32)(from, count, to);
     case DType::BFloat16:
       for (int64_t i = 0; i < count; ++i) static_cast<BFloat16*>(to)[i] = BFloat16(from[i]);
       return;

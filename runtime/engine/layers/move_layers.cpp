@@ -1,10 +1,11 @@
 #include "runtime/engine/layers/move_layers.h"
 
+#include "ir/values/carried_types.h"
 #include "runtime/call/thread_pool.h"
+#include "runtime/reference/loops/convert_element.h"
 
 #include <algorithm>
 #include <cstring>
-#include <type_traits>
 
 namespace tscompile {
 namespace {
@@ -85,21 +86,33 @@ template <class From, class To>
 void convertItems(const std::byte* from, std::byte* to, int64_t count) {
   const auto* source = reinterpret_cast<const From*>(from);
   auto* target = reinterpret_cast<To*>(to);
-  for (int64_t i = 0; i < count; ++i) target[i] = static_cast<To>(source[i]);
+  for (int64_t i = 0; i < count; ++i) target[i] = convertElement<To>(source[i]);
 }
 
-// Floats become integers of 64 bits only: of what smaller ones do not hold the reference knows what is left.
-template <class From>
-ConvertLayer::Function convertsFrom(DType to) {
-  switch (to) {
-    case DType::Float32:
-      return convertItems<From, float>;
+// Calls f with an element of the dtype; nothing for complex numbers and what is quantized or packed.
+template <class F>
+ConvertLayer::Function withElement(DType dtype, F&& f) {
+  switch (dtype) {
     case DType::Float64:
-      return convertItems<From, double>;
+      return f(double{});
+    case DType::Float32:
+      return f(float{});
+    case DType::Float16:
+      return f(Half{});
+    case DType::BFloat16:
+      return f(BFloat16{});
     case DType::Int64:
-      return convertItems<From, int64_t>;
+      return f(int64_t{});
     case DType::Int32:
-      return std::is_integral_v<From> ? convertItems<From, int32_t> : nullptr;
+      return f(int32_t{});
+    case DType::Int16:
+      return f(int16_t{});
+    case DType::Int8:
+      return f(int8_t{});
+    case DType::UInt8:
+      return f(uint8_t{});
+    case DType::Bool:
+      return f(bool{});
     default:
       return nullptr;
   }
@@ -108,25 +121,9 @@ ConvertLayer::Function convertsFrom(DType to) {
 }  // namespace
 
 ConvertLayer::Function ConvertLayer::functionFor(DType from, DType to) {
-  switch (from) {
-    case DType::Float32:
-      return convertsFrom<float>(to);
-    case DType::Float64:
-      return convertsFrom<double>(to);
-    case DType::Int64:
-      return convertsFrom<int64_t>(to);
-    case DType::Int32:
-      return convertsFrom<int32_t>(to);
-    case DType::Int16:
-      return convertsFrom<int16_t>(to);
-    case DType::Int8:
-      return convertsFrom<int8_t>(to);
-    case DType::UInt8:
-    case DType::Bool:
-      return convertsFrom<uint8_t>(to);
-    default:
-      return nullptr;
-  }
+  return withElement(from, [&]<class From>(From) {
+    return withElement(to, []<class To>(To) -> Function { return convertItems<From, To>; });
+  });
 }
 
 ConvertLayer::ConvertLayer(const Node* node, Function convert, TensorId self, TensorId out)

@@ -48,7 +48,8 @@ void convertCopy(ConvertCall& call) {
   Tensor x = call.tensor(0);
   const TensorSpec& spec = call.spec();
   const bool changes = x.dtype() != spec.dtype;
-  const bool isLoop = isLoaded(x.dtype()) && isLoaded(spec.dtype);
+  const bool isLoop = isLoaded(x.dtype()) ? isLoaded(spec.dtype) || isLoadedInteger(spec.dtype)
+                                          : isLoadedInteger(x.dtype()) && isLoaded(spec.dtype);
   const ConvertLayer::Function convert =
       changes && !isLoop ? ConvertLayer::functionFor(x.dtype(), spec.dtype) : nullptr;
   if (changes && !isLoop && !convert) return convertToKernel(call, "no layer converts between these dtypes");

@@ -63,7 +63,11 @@ int appendProgram(PointwiseProgram& to, const PointwiseProgram& from, std::span<
 
 // Whether they can load and store elements of this dtype, which are floats in between.
 inline bool isLoaded(DType dtype) { return isPointwise(dtype) || dtype == DType::Float16 || dtype == DType::BFloat16; }
-// to = from, between two such dtypes.
+// The same of integers: bytes are what quantised activations are stored as, which are rounded and not cut off.
+inline bool isLoadedInteger(DType dtype) {
+  return dtype == DType::Int8 || dtype == DType::Int16 || dtype == DType::Int32;
+}
+// to = from, between two such dtypes, of which one is no integer.
 void addConversion(Network& network, const Node* node, TensorId from, TensorId to);
 // A contiguous copy of a tensor.
 TensorId addCopy(ConvertCall& call, TensorId from);

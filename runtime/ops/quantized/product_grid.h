@@ -3,6 +3,7 @@
 
 #include "runtime/call/kernel_call.h"
 #include "runtime/engine/layers/integer_weights.h"
+#include "runtime/kernels/requantize.h"
 #include "runtime/ops/quantized/packed_params.h"
 
 #include <vector>
@@ -43,6 +44,9 @@ class DynamicProduct {
 
 // In which arithmetic sums of products of such float32 and a weight of these steps are exact, whatever the grid is.
 ExactArithmetic dynamicArithmetic(const PackedWeight& w, const Tensor& steps);
+// The product of rows of integers in this range, which floats of the network hold, and a known matrix of int8,
+// [in][out], as int32. Undefined if float32 cannot have its sums without rounding.
+Tensor addIntegerProduct(const ConvertCall& call, const Tensor& x, StepRange range, const Tensor& weight);
 
 // Sums of integers as a float32 product, rounded to the grid: (x, weight, ..., scale at `scaleAt`, zero point).
 template <size_t kScaleAt, bool kRelu>

@@ -155,6 +155,25 @@ bool areSame(const std::vector<float>& factors) {
 
 }  // namespace
 
+Tensor addIntegerProduct(const ConvertCall& call, const Tensor& x, StepRange range, const Tensor& weight) {
+  const Tensor columns = weight.withGeometry(Dims{weight.size(1), weight.size(0)},
+                                             Dims{weight.stride(1), weight.stride(0)}, weight.offset());
+  const PackedWeight w{.weight = columns};
+  const Factor rows{x, range, {}};
+  const std::vector<int64_t> none(static_cast<size_t>(columns.size(0)), 0);
+  const Tensor steps = convertTensor(columns, DType::Float32);
+  auto product = [&](const Tensor& part, std::string_view name) {
+    const ExactArithmetic exact = exactArithmetic(w, part, rows, none);
+    if (!exact.floats) return IValue();
+    return call.compute("aten::to.dtype", {addProduct(call, w, rows, part, none, name, exact),
+                                           static_cast<int64_t>(DType::Int32), false, false, IValue()});
+  };
+  if (IValue whole = product(steps, ", of integers"); !whole.isNone()) return whole.toTensor();
+  const Halves halves = split(steps);
+  const IValue low = product(halves.low, ", of low halves"), high = product(halves.high, ", of high halves");
+  return low.isNone() || high.isNone() ? Tensor() : call.compute("aten::add.Tensor", {low, high, 16}).toTensor();
+}
+
 ExactArithmetic dynamicArithmetic(const PackedWeight& w, const Tensor& steps) {
   const std::vector<int64_t> noBias(static_cast<size_t>(channelsOf(w)), 0);
   ExactArithmetic exact = exactArithmetic(w, steps, {{}, kAnyGrid, {}}, noBias);

@@ -2,6 +2,7 @@
 // for each dimension. Each is computed as others, here and in engines.
 #include "runtime/ops/ops.h"
 #include "runtime/ops/quantized/math_of_call.h"
+#include "runtime/ops/quantized/product_grid.h"
 
 #include <cmath>
 #include <limits>
@@ -197,6 +198,16 @@ void multiplyIntegers(Call& call) {
   call.setResult(0, sum);
 }
 
+void convertIntegerProduct(ConvertCall& call) {
+  const Tensor a = call.tensor(0), b = call.tensor(1);
+  Tensor sums;
+  if (!call.isNetworkTensor(1) && a.numel() > 0 && b.numel() > 0) {
+    const StepRange range = a.dtype() == DType::Int8 ? StepRange{-128, 127} : StepRange{0, 255};
+    sums = addIntegerProduct(call, MathOfCall(call).to(a, DType::Float32).toTensor(), range, b);
+  }
+  sums.defined() ? call.setResult(0, sums) : multiplyIntegers(call);
+}
+
 template <size_t kDType>
 void inferBlocks(InferCall& call) {
   call.result(call.tensor(0), call.dtypeOr(kDType, DType::Undefined));
@@ -218,7 +229,7 @@ void registerQuantizedBlocksOps(OpRegistry& ops) {
   add("torchao::dequantize_affine(Tensor input, int[] block_size, Tensor scale, Tensor? zero_point, ScalarType "
       "input_dtype, Scalar? quant_min=None, Scalar? quant_max=None, ScalarType output_dtype=6) -> Tensor",
       inferBlocks<7>, dequantizeBlocks<KernelCall>, dequantizeBlocks<ConvertCall>);
-  add("aten::_int_mm", inferIntegerProduct, multiplyIntegers<KernelCall>, multiplyIntegers<ConvertCall>);
+  add("aten::_int_mm", inferIntegerProduct, multiplyIntegers<KernelCall>, convertIntegerProduct);
 }
 
 }  // namespace tscompile

@@ -1,9 +1,8 @@
 #include "runtime/reference/loops/tiles.h"
 
 #include "ir/support/check.h"
-#include "ir/values/carried_types.h"
+#include "runtime/reference/loops/convert_element.h"
 
-#include <cmath>
 #include <cstring>
 #include <type_traits>
 
@@ -11,51 +10,6 @@ namespace tscompile {
 namespace {
 
 using C128 = std::complex<double>;
-
-template <class T>
-inline constexpr bool kIsComplex = std::is_same_v<T, std::complex<float>> || std::is_same_v<T, C128>;
-template <class T>
-inline constexpr bool kIsHalf = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16> || kIsSmallFloat<T>;
-
-// What x86-64's conversion instructions give: the least integer for what does not fit. Signed types of up to 32 bits
-// come by way of 32 bits, the others of 64; unsigned ones of 64 bits have their upper half besides.
-template <class To, class From>
-inline To truncated(From v) {
-  if constexpr (std::is_same_v<To, int8_t> || std::is_same_v<To, int16_t> || std::is_same_v<To, int32_t>)
-    return static_cast<To>(v >= From(-0x1p31) && v < From(0x1p31) ? static_cast<int32_t>(v) : INT32_MIN);
-  else if constexpr (std::is_same_v<To, uint64_t>)
-    return v >= From(0x1p63) && v < From(0x1p64) ? static_cast<uint64_t>(v) : truncated<int64_t>(v);
-  else
-    return static_cast<To>(v >= From(-0x1p63) && v < From(0x1p63) ? static_cast<int64_t>(v) : INT64_MIN);
-}
-
-template <class To, class From>
-inline To convert(From v) {
-  if constexpr (std::is_same_v<From, To>) {
-    return v;
-  } else if constexpr (kIsHalf<From>) {
-    return convert<To>(static_cast<float>(v));
-  } else if constexpr (kIsHalf<To>) {
-    if constexpr (kIsComplex<From>)
-      return To(static_cast<float>(v.real()));
-    else
-      return To(static_cast<float>(v));
-  } else if constexpr (kIsComplex<To>) {
-    using Part = typename To::value_type;
-    if constexpr (kIsComplex<From>)
-      return To(static_cast<Part>(v.real()), static_cast<Part>(v.imag()));
-    else
-      return To(static_cast<Part>(v), 0);
-  } else if constexpr (std::is_same_v<To, bool>) {
-    return v != From(0);
-  } else if constexpr (kIsComplex<From>) {
-    return convert<To>(v.real());
-  } else if constexpr (std::is_integral_v<To> && std::is_floating_point_v<From>) {
-    return truncated<To>(v);
-  } else {
-    return static_cast<To>(v);
-  }
-}
 
 template <class From, class To>
 void load(const std::byte* from, int64_t stride, void* to, int64_t n) {
@@ -65,12 +19,12 @@ void load(const std::byte* from, int64_t stride, void* to, int64_t n) {
     if constexpr (std::is_same_v<From, To>)
       std::memcpy(static_cast<void*>(out), in, static_cast<size_t>(n) * sizeof(To));
     else
-      for (int64_t i = 0; i < n; ++i) out[i] = convert<To>(in[i]);
+      for (int64_t i = 0; i < n; ++i) out[i] = convertElement<To>(in[i]);
   } else if (stride == 0) {
-    To v = convert<To>(*reinterpret_cast<const From*>(from));
+    To v = convertElement<To>(*reinterpret_cast<const From*>(from));
     for (int64_t i = 0; i < n; ++i) out[i] = v;
   } else {
-    for (int64_t i = 0; i < n; ++i) out[i] = convert<To>(*reinterpret_cast<const From*>(from + i * stride));
+    for (int64_t i = 0; i < n; ++i) out[i] = convertElement<To>(*reinterpret_cast<const From*>(from + i * stride));
   }
 }
 
@@ -82,9 +36,9 @@ void store(const void* from, std::byte* to, int64_t stride, int64_t n) {
     if constexpr (std::is_same_v<From, To>)
       std::memcpy(static_cast<void*>(out), in, static_cast<size_t>(n) * sizeof(To));
     else
-      for (int64_t i = 0; i < n; ++i) out[i] = convert<To>(in[i]);
+      for (int64_t i = 0; i < n; ++i) out[i] = convertElement<To>(in[i]);
   } else {
-    for (int64_t i = 0; i < n; ++i) *reinterpret_cast<To*>(to + i * stride) = convert<To>(in[i]);
+    for (int64_t i = 0; i < n; ++i) *reinterpret_cast<To*>(to + i * stride) = convertElement<To>(in[i]);
   }
 }
 
