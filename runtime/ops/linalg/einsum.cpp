@@ -389,8 +389,9 @@ void tensordotKernel(KernelCall& call) {
 // A permuted matrix product.
 void convertTensordot(ConvertCall& call) {
   Tensor a = call.tensor(0), b = call.tensor(1);
-  if (a.dtype() != DType::Float32 || b.dtype() != DType::Float32)
-    return convertToKernel(call, "an argument is not float32");
+  if (a.dtype() != b.dtype() ||
+      (a.dtype() != DType::Float32 && a.dtype() != DType::Float64 && a.dtype() != DType::Complex64))
+    return convertToKernel(call, "the arguments are neither float32, float64 nor complex64");
   if (a.numel() == 0 || b.numel() == 0) return convertToKernel(call, "a tensor has no elements");
   const Dims x = call.dims(2, a.rank(), false), y = call.dims(3, b.rank(), false);
   for (size_t i = 0; i < x.size(); ++i)
@@ -408,7 +409,10 @@ void convertTensordot(ConvertCall& call) {
     const Dims sizes = summedLast ? Dims{-1, depth} : Dims{depth, -1};
     return call.compute("aten::reshape", {call.compute("aten::permute", {t, intList(order)}), intList(sizes)});
   };
-  const IValue product = call.compute("aten::matmul", {matrix(a, x, true), matrix(b, y, false)});
+  const Tensor left = matrix(a, x, true).toTensor(), right = matrix(b, y, false).toTensor();
+  const IValue product = a.dtype() == DType::Complex64
+                             ? call.compute("aten::einsum", {"ij,jk->ik", tensorList({left, right}), IValue()})
+                             : call.compute("aten::matmul", {left, right});
   call.setResult(0, call.compute("aten::reshape", {product, intList(call.spec().sizes)}));
 }
 

@@ -293,14 +293,17 @@ void convertPlain(ConvertCall& call) {
 // ---- shifts ----
 
 // Rolls the element of frequency 0 to the middle, or back.
-template <bool kInverse>
-void shiftKernel(KernelCall& call) {
-  Tensor t = call.tensor(0);
+template <class Call, bool kInverse>
+void shift(Call& call) {
+  const Tensor t = call.tensor(0);
   Dims dims = call.dims(1, t.rank(), call.isNone(1));
   call.require(!dims.empty() && t.rank() > 0, "no dimension to shift");
   Dims shifts;
   for (int64_t d : dims) shifts.push_back((t.size(static_cast<int>(d)) + kInverse) / 2);
-  call.setResult(invoke(call, "aten::roll", {t, intList(shifts), intList(dims)}));
+  if constexpr (std::is_same_v<Call, KernelCall>)
+    call.setResult(invoke(call, "aten::roll", {t, intList(shifts), intList(dims)}));
+  else
+    call.setResult(0, call.compute("aten::roll", {t, intList(shifts), intList(dims)}));
 }
 
 }  // namespace
@@ -347,10 +350,11 @@ void registerFftOps(OpRegistry& ops) {
            .convert = convertPlain<Kind::Hermitian>,
            .dtypes = kAny,
            .traits = kOwn});
-  ops.add(
-      {.schema = "aten::fft_fftshift", .infer = inferSameAsSelf, .kernel = shiftKernel<false>, .dtypes = kAllTypes});
-  ops.add(
-      {.schema = "aten::fft_ifftshift", .infer = inferSameAsSelf, .kernel = shiftKernel<true>, .dtypes = kAllTypes});
+  auto addShift = [&](std::string_view schema, KernelFunction kernel, ConvertFunction convert) {
+    ops.add({.schema = schema, .infer = inferSameAsSelf, .kernel = kernel, .convert = convert, .dtypes = kAllTypes});
+  };
+  addShift("aten::fft_fftshift", shift<KernelCall, false>, shift<ConvertCall, false>);
+  addShift("aten::fft_ifftshift", shift<KernelCall, true>, shift<ConvertCall, true>);
 }
 
 }  // namespace tscompile
