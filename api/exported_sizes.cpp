@@ -25,7 +25,7 @@ constexpr const char* kFixed = "torch.export takes dynamic_shapes= for dimension
 // The first dimension that had a symbol.
 struct Known {
   int64_t size;
-  const std::string* input;
+  const ExportedInput* input;
   int dim;
 };
 
@@ -70,7 +70,7 @@ class SizeChecker {
     for (const Expression& e : expressions_)
       if (auto value = symbols.valueOf(e.told); value && *value != e.size)
         good = fail(fmt::format("dimension {} of input %{} is {}, but the program was exported for {}", e.dim,
-                                e.input->name, e.size, e.told.text()));
+                                partName(e.input->name, e.input->path), e.size, e.told.text()));
     return good;
   }
 
@@ -88,11 +88,12 @@ class SizeChecker {
                   s.least == s.most);
     if (s.symbol.empty()) return true;
     if (!isName(s.symbol)) return checkLater(input, d, size, s.symbol);
-    auto [at, isNew] = symbols_.try_emplace(s.symbol, Known{size, &input.name, d});
+    auto [at, isNew] = symbols_.try_emplace(s.symbol, Known{size, &input, d});
     if (isNew || at->second.size == size) return true;
     return fail(
         fmt::format("dimension {} of input %{} is {}, but dimension {} of input %{}, which must be the same, is {}", d,
-                    input.name, size, at->second.dim, *at->second.input, at->second.size));
+                    partName(input.name, input.path), size, at->second.dim,
+                    partName(at->second.input->name, at->second.input->path), at->second.size));
   }
 
   static bool isName(std::string_view text) {
@@ -299,6 +300,9 @@ std::string exportedInputJson(const ExportedInput& input) {
   }
   nlohmann::ordered_json out;
   out["name"] = input.name, out["path"] = input.path, out["sizes"] = std::move(sizes);
+  const auto isOpen = [](const ExportedSize& s) { return s.least < s.most && s.example >= 0; };
+  if (std::ranges::any_of(input.sizes, isOpen))
+    for (const ExportedSize& s : input.sizes) out["example"].push_back(s.example);
   return boundedJsonText(out);
 }
 
@@ -323,6 +327,9 @@ std::optional<ExportedInput> parseExportedInput(std::string_view json) {
     out.sizes.push_back({size[0].get<int64_t>(), size[1].get<int64_t>(),
                          size.size() == 3 ? size[2].get<std::string>() : std::string()});
   }
+  const auto* example = list("example");
+  for (size_t d = 0; example && example->size() == out.sizes.size() && d < out.sizes.size(); ++d)
+    if ((*example)[d].is_number_integer()) out.sizes[d].example = (*example)[d].get<int64_t>();
   return out;
 }
 

@@ -13,7 +13,8 @@ namespace tscompile {
 // are the same for all.
 struct ExportedSize {
   int64_t least = 0, most = 0;
-  std::string symbol;  // SizeExpression::text(), or empty
+  std::string symbol;    // SizeExpression::text(), or empty
+  int64_t example = -1;  // of the call that was exported; -1: not known
 };
 struct ExportedInput {
   std::string name;               // of the input of the graph, without "%"

@@ -427,8 +427,8 @@ void ProgramReader::nameSizes(Value* input, const std::vector<ExportedSize>& siz
 
 ExportedSize ProgramReader::sizeOf(Json size) {
   int64_t known = exported::sizeOf(size);
-  if (known != kUnknownSize) return {known, known, {}};
-  ExportedSize out{0, std::numeric_limits<int64_t>::max(), {}};
+  if (known != kUnknownSize) return {known, known, {}, known};
+  ExportedSize out{0, std::numeric_limits<int64_t>::max(), {}, hintOf(size)};
   const auto told = SizeExpression::parse(expressionOf(size), [&](std::string_view name) { return symbolNamed(name); });
   if (!told) return out;
   out.least = std::max<int64_t>(told->range().least, 0);
@@ -506,7 +506,7 @@ bool ProgramReader::readOldOutputs(Json written, std::span<const Json> outputs) 
 // The new value of a buffer or input. A result that is this value is the tensor that was written.
 bool ProgramReader::write(Json spec, Json name, Value* value) {
   Value* target = b_.find(name);
-  if (!target) return b_.fail(spec, "what is written is not there");
+  if (!target) return false;
   if (target == value) return true;
   Value* copied = b_.call("aten::copy_", {target, value, b_.constant(IValue(false))}, spec);
   if (!copied) return false;

@@ -118,6 +118,8 @@ std::string_view expressionOf(Json size) {
   return textOf(expression.find("expr_str"));
 }
 
+int64_t hintOf(Json size) { return sizeOf(alternative(size).find("hint")); }
+
 Json metaOf(Json tensor) {
   Json inner = tensor.find("meta");
   return inner.is(JsonTree::Kind::Object) ? inner : tensor;

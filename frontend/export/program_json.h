@@ -36,6 +36,8 @@ std::optional<Device> deviceOf(Json device);
 int64_t sizeOf(Json size);
 // The expression of symbols that a size is, as the file has it; empty for numbers.
 std::string_view expressionOf(Json size);
+// What an open size was when the program was exported; kUnknownSize where the file does not say it.
+int64_t hintOf(Json size);
 // What a file says of a tensor: PyTorch 2.1 has it one step deeper.
 Json metaOf(Json tensor);
 // dtype and sizes of a `tensor_meta`; what it does not say stays unknown.

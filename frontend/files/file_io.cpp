@@ -36,6 +36,12 @@ struct File {
   const bool owned;
 };
 
+// Of a file.
+std::string folderOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+}
+
 std::string kindText(mode_t mode) { return S_ISDIR(mode) ? errorText(EISDIR) : "Not a regular file"; }
 
 void cannotRead(const std::string& path, const std::string& why, Diagnostics& diagnostics,
@@ -180,11 +186,11 @@ FileWriter::FileWriter(std::string path, Diagnostics& diagnostics) : path_(std::
     fail(kindText(info.st_mode));
     return;
   }
-  removeLeftFiles(folder());
+  removeLeftFiles(folderOf(path_));
   // The name differs between processes and threads; O_EXCL catches what a killed process left.
   static std::atomic<uint64_t> counter{0};
   do {
-    temporary_ = fmt::format("{}/{}{}-{}{}", folder(), kPrefix, ::getpid(), counter++, kSuffix);
+    temporary_ = fmt::format("{}/{}{}-{}{}", folderOf(path_), kPrefix, ::getpid(), counter++, kSuffix);
     file_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (file_ >= 0 && !claim(file_)) ::close(std::exchange(file_, -1));
   } while (file_ < 0 && (errno == EEXIST || errno == EINTR));
@@ -201,16 +207,28 @@ FileWriter::FileWriter(std::string path, Diagnostics& diagnostics) : path_(std::
   }
 }
 
+std::string folderFault(const std::string& folder) {
+  struct stat info;
+  if (::stat(folder.c_str(), &info) != 0) return errorText(errno);
+  if (!S_ISDIR(info.st_mode)) return errorText(ENOTDIR);
+  return ::access(folder.c_str(), W_OK) == 0 ? "" : errorText(errno);
+}
+
+// A file is replaced by a new one, which its folder has to take; files that nobody is to write are left as they are.
+std::string fileFault(const std::string& path) {
+  struct stat info;
+  if (::stat(path.c_str(), &info) == 0) {
+    if (!S_ISREG(info.st_mode)) return kindText(info.st_mode);
+    if (::access(path.c_str(), W_OK) != 0) return errorText(errno);
+  }
+  return folderFault(folderOf(path));
+}
+
 FileWriter::~FileWriter() {
   if (file_ >= 0) ::close(file_);
   if (temporary_.empty()) return;
   ::unlink(temporary_.c_str());
   forgetTemporary();
-}
-
-std::string FileWriter::folder() const {
-  size_t slash = path_.rfind('/');
-  return slash == std::string::npos ? "." : slash == 0 ? "/" : path_.substr(0, slash);
 }
 
 bool FileWriter::fail(const std::string& why) {
@@ -247,7 +265,7 @@ bool FileWriter::commit() {
   // All is written, and an interrupted close has closed.
   ::close(std::exchange(file_, -1));
   // The rename lasts through a power failure once the folder is written; not every file system can be asked for that.
-  if (int dir = ::open(folder().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); dir >= 0) {
+  if (int dir = ::open(folderOf(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); dir >= 0) {
     ::fsync(dir);
     ::close(dir);
   }

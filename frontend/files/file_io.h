@@ -39,13 +39,17 @@ class FileWriter {
  private:
   bool fail(const std::string& why);
   void forgetTemporary();
-  std::string folder() const;
 
   std::string path_, temporary_;
   Diagnostics& diagnostics_;
   int file_ = -1;
   bool finished_ = false;
 };
+
+// Why a FileWriter could not write there, as far as that can be told before; empty: nothing is known.
+std::string fileFault(const std::string& path);
+// The same of files in a folder.
+std::string folderFault(const std::string& folder);
 
 // Removes what FileWriters of this process have not committed. For signal handlers that end the process.
 void removeUnfinishedFiles();

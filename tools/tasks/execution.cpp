@@ -261,8 +261,8 @@ std::map<std::string, IValue> exportedInputs(const std::string& path, const std:
 
 namespace {
 
-// Sizes that an exported program takes: what is open is 8, or as near to it as it may be. Nothing where sizes are
-// computed of others.
+// Sizes that an exported program takes: what is open is as it was exported, else 8, or as near to it as it may be.
+// Nothing where sizes are computed of others and no example tells them.
 std::vector<InputRange> sizesOfExport(const Module& module, const std::string& method) {
   std::vector<InputRange> out;
   const Graph* graph = module.graph(method);
@@ -271,8 +271,9 @@ std::vector<InputRange> sizesOfExport(const Module& module, const std::string& m
     InputRange& range = out.emplace_back();
     range.name = partName(input.name, input.path);
     for (const ExportedSize& s : input.sizes) {
-      if (s.symbol.find_first_of("+-*/( ") != std::string::npos) return {};
-      range.most.push_back(std::clamp<int64_t>(8, s.least, std::max(s.least, s.most)));
+      const bool isTold = s.example >= s.least && s.example <= s.most;
+      if (!isTold && s.symbol.find_first_of("+-*/( ") != std::string::npos) return {};
+      range.most.push_back(isTold ? s.example : std::clamp<int64_t>(8, s.least, std::max(s.least, s.most)));
     }
     range.least = range.most;
   }
@@ -342,13 +343,14 @@ Result<std::vector<IValue>> readInputs(const Executable& given, const Options& o
     *texts = ofInputs(std::move(*texts), given.method.inputs(), given.module.exportedInputs(*entry));
   std::map<std::string, IValue> defaults = given.defaults;
   const std::string& path = options.arguments[0];
-  if (texts->empty() && options.partition.spec.shapes.empty()) {
-    std::map<std::string, IValue> samples =
-        exportedInputs(path, options.run.method, given.method.inputs(), session.common.limits);
-    if (!samples.empty()) session.note("the inputs are those that the program was exported with");
-    defaults.merge(samples);
-  }
   InputReader reader(given.method.inputs(), session, defaults);
+  if (texts->size() < given.method.inputs().size())
+    reader.setExamples(exportedInputs(path, options.run.method, given.method.inputs(), session.common.limits),
+                       [&](std::span<const IValue> values) {
+                         Diagnostics unheard;
+                         return !entry || checkExportedInputs(given.module.exportedInputs(*entry),
+                                                              given.method.inputs(), values, unheard);
+                       });
   reader.setFiles(options.run.inputFiles);
   reader.setLikely([&](const ValueInfo& input) { return sizesHint(given.module, options.run.method, input); });
   if (const EngineInfo* info = given.module.engineInfo())
@@ -361,26 +363,68 @@ Result<std::vector<IValue>> readInputs(const Executable& given, const Options& o
   addFollowingSizes(spec.shapes, given.method.inputs());
   if (given.module.engineInfo())
     for (InputRange& r : sizesOfEngines(given.module, options.run.method)) spec.shapes.push_back(std::move(r));
-  const std::vector<std::string> integers = randomIntegers(given.method.inputs(), *texts, defaults, spec);
+  std::vector<std::string> integers = randomIntegers(given.method.inputs(), *texts, defaults, spec);
+  Result<std::vector<IValue>> values =
+      reader.readOrMake(inputTexts(std::move(*texts), spec, given.method.inputs()), options.run.seed);
+  std::erase_if(integers, [&](const std::string& name) {
+    return std::ranges::find(reader.ofExamples(), name) != reader.ofExamples().end();
+  });
   if (!integers.empty())
     session.noteIfModelFails(fmt::format("the elements of %{} are 0 and 1 at random; --input {}=@FILE.npy says others",
                                          fmt::join(integers, ", %"), integers.front()));
   if (random) *random = integers;
-  return reader.readOrMake(inputTexts(std::move(*texts), spec, given.method.inputs()), options.run.seed);
+  return values;
 }
 
-std::vector<std::string> givenTexts(std::span<const ValueInfo> infos, std::span<const IValue> values) {
-  std::vector<std::string> out;
-  for (size_t i = 0; i < std::min(infos.size(), values.size()); ++i) {
-    const IValue& v = values[i];
-    if (!v.isTensor() || !v.tensorImpl()) {
-      out.push_back(infos[i].name + "=" + abbreviate(valueText(v, LiteralStyle::Plain), 200));
-      continue;
+namespace {
+
+// Tensors in containers with their way to them, "row.cat=4x3:int64", as --sizes takes them. Containers of containers
+// are not looked into for ever.
+class GivenTexts {
+ public:
+  void add(const std::string& name, const IValue& v, int depth = 0) {
+    if (v.isTensor() && v.tensorImpl()) {
+      const Dims sizes(v.toTensor().sizes().begin(), v.toTensor().sizes().end());
+      out_.push_back(inputRangeText({name, v.toTensor().dtype(), sizes, sizes}));
+    } else if (depth < kDeepest && hasTensors(v)) {
+      if (v.isDict())
+        v.toDict().forEach(
+            [&](const IValue& key, const IValue& item) { add(name + "." + keyText(key), item, depth + 1); });
+      const std::span<const IValue> items = itemsOf(v);
+      for (size_t i = 0; i < items.size(); ++i) add(fmt::format("{}.{}", name, i), items[i], depth + 1);
+    } else {
+      out_.push_back(name + "=" + abbreviate(valueText(v, LiteralStyle::Plain), 200));
     }
-    const Dims sizes(v.toTensor().sizes().begin(), v.toTensor().sizes().end());
-    out.push_back(inputRangeText({infos[i].name, v.toTensor().dtype(), sizes, sizes}));
   }
-  return out;
+  std::vector<std::string> take() { return std::move(out_); }
+
+ private:
+  static constexpr int kDeepest = 8;
+  static std::string keyText(const IValue& key) {
+    return key.isString() ? key.toString() : valueText(key, LiteralStyle::Plain);
+  }
+  static std::span<const IValue> itemsOf(const IValue& v) {
+    return v.isList()    ? std::span<const IValue>(v.toList().items)
+           : v.isTuple() ? std::span<const IValue>(v.toTuple().items)
+                         : std::span<const IValue>();
+  }
+  static bool hasTensors(const IValue& v, int depth = 0) {
+    if (v.isTensor()) return v.tensorImpl() != nullptr;
+    if (depth > kDeepest) return false;
+    bool any = std::ranges::any_of(itemsOf(v), [&](const IValue& item) { return hasTensors(item, depth + 1); });
+    if (v.isDict()) v.toDict().forEach([&](const IValue&, const IValue& item) { any |= hasTensors(item, depth + 1); });
+    return any;
+  }
+
+  std::vector<std::string> out_;
+};
+
+}  // namespace
+
+std::vector<std::string> givenTexts(std::span<const ValueInfo> infos, std::span<const IValue> values) {
+  GivenTexts texts;
+  for (size_t i = 0; i < std::min(infos.size(), values.size()); ++i) texts.add(infos[i].name, values[i]);
+  return texts.take();
 }
 
 std::string checksumOfFile(const std::string& path) {

@@ -64,6 +64,22 @@ class LikelySizes {
     const DimSpan said = input.type->tensor().sizes, sizes = given.toTensor().sizes();
     if (said.size() == sizes.size()) symbols_.bind(said, sizes);
   }
+  // Whether an input may have this value beside those that were learnt.
+  bool allow(const ValueInfo& input, const IValue& value) const {
+    if (!input.type->isTensor() || !value.isTensor() || !value.tensorImpl()) return true;
+    const DimSpan said = input.type->tensor().sizes, sizes = value.toTensor().sizes();
+    return said.size() != sizes.size() || !symbols_.firstOther(said, sizes);
+  }
+  // The type with the sizes that follow from those that were learnt.
+  TypePtr followed(TypePtr type) const {
+    if (!type->isTensor() || !type->tensor().hasRank) return type;
+    TensorFacts facts = type->tensor();
+    for (int64_t& size : facts.sizes)
+      if (!isKnownSize(size) && size != kUnknownSize)
+        if (const std::optional<int64_t> value = symbols_.valueOf(SizeExpression::ofSize(size)); value && *value >= 0)
+          size = *value;
+    return tensorType(facts);
+  }
   int64_t at(DimSpan sizes, size_t d) {
     if (isKnownSize(sizes[d])) return sizes[d];
     const bool isTold = sizes[d] != kUnknownSize;
@@ -172,15 +188,45 @@ Result<std::vector<IValue>> InputReader::read(const std::vector<std::string>& te
   bool good = true;
   for (const std::string& text : texts) good &= one(text);
   if (!good) return Failed{};
+  takeExamples();
   return complete();
+}
+
+void InputReader::takeExamples() {
+  if (examples_.empty()) return;
+  LikelySizes sizes;
+  std::vector<IValue> all;
+  for (size_t i = 0; i < wanted_.size(); ++i) {
+    const auto example = examples_.find(wanted_[i].name);
+    const IValue* known = defaultOf(wanted_[i]);
+    if (given_[i]) sizes.learn(wanted_[i], *given_[i]);
+    all.push_back(given_[i] ? *given_[i] : known ? *known : example == examples_.end() ? IValue() : example->second);
+  }
+  const bool agree = agree_(all);
+  for (size_t i = 0; i < wanted_.size(); ++i) {
+    const auto example = examples_.find(wanted_[i].name);
+    if (given_[i] || defaultOf(wanted_[i]) || example == examples_.end()) continue;
+    if (!agree && !(wanted_[i].type->isTensor() && sizes.allow(wanted_[i], example->second))) continue;
+    given_[i] = example->second;
+    ofExamples_.push_back(wanted_[i].name);
+  }
+  if (ofExamples_.empty()) return;
+  session_.note(ofExamples_.size() == wanted_.size()
+                    ? "the inputs are those that the program was exported with"
+                    : fmt::format("%{} {} the program was exported with", fmt::join(ofExamples_, ", %"),
+                                  ofExamples_.size() == 1 ? "is what" : "are those that"));
 }
 
 Result<std::vector<IValue>> InputReader::readOrMake(const std::vector<std::string>& texts, uint64_t seed) {
   bool good = true;
   for (const std::string& text : texts) good &= one(text);
+  if (good) takeExamples();
+  LikelySizes sizes;
+  for (size_t i = 0; i < wanted_.size(); ++i)
+    if (given_[i]) sizes.learn(wanted_[i], *given_[i]);
   for (size_t i = 0; i < wanted_.size() && good; ++i) {
     const bool isKnown = given_[i] || defaultOf(wanted_[i]);
-    std::optional<std::string> text = isKnown ? std::nullopt : randomText(wanted_[i].type, seed + i);
+    std::optional<std::string> text = isKnown ? std::nullopt : randomText(sizes.followed(wanted_[i].type), seed + i);
     if (!text) continue;
     Result<IValue> value = parseValueText(*text, "input %" + wanted_[i].name, session_.diagnostics, wanted_[i].type,
                                           session_.common.limits);

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,13 @@ class InputReader {
 
   // Sizes and dtype for examples of tensors whose ranks are not known.
   void setLikely(std::function<std::string(const ValueInfo&)> likely) { likely_ = std::move(likely); }
+  // What the program was exported with, for inputs that nothing else gives a value, if all values `agree`; else those
+  // are left out of which a size may be another one than what was given tells of it.
+  void setExamples(std::map<std::string, IValue> examples, std::function<bool(std::span<const IValue>)> agree) {
+    examples_ = std::move(examples), agree_ = std::move(agree);
+  }
+  // The inputs that have taken theirs, once they were read.
+  const std::vector<std::string>& ofExamples() const { return ofExamples_; }
   // The files that were read: they are told where they lack an input.
   void setFiles(std::vector<std::string> files) { files_ = std::move(files); }
   // Arguments that the graph does not take, what they are in it, and how that came: "the program was exported".
@@ -47,7 +55,8 @@ class InputReader {
   // Values for all inputs, in order, of texts such as "x=3". Throws UsageError, also for an input without value that
   // may not be None.
   Result<std::vector<IValue>> read(const std::vector<std::string>& texts);
-  // The same, but tensors that are not given, and have no default, are random if the graph tells their sizes.
+  // The same, but tensors that are not given, and have no default, are random if the graph tells their sizes, or the
+  // symbols of those that were given do.
   Result<std::vector<IValue>> readOrMake(const std::vector<std::string>& texts, uint64_t seed);
 
  private:
@@ -58,11 +67,14 @@ class InputReader {
   size_t named(const std::string& name) const;
   // The input that a value without a name is of. Throws UsageError.
   size_t onlyRequired(const std::string& text) const;
+  void takeExamples();
   std::vector<IValue> complete() const;
 
   std::vector<ValueInfo> wanted_;
   std::vector<std::optional<IValue>> given_;
-  std::map<std::string, IValue> defaults_;
+  std::map<std::string, IValue> defaults_, examples_;
+  std::function<bool(std::span<const IValue>)> agree_;
+  std::vector<std::string> ofExamples_;
   std::function<std::string(const ValueInfo&)> likely_;
   std::vector<std::string> files_;
   std::vector<ExportedConstant> constants_;

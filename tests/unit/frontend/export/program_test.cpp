@@ -105,6 +105,20 @@ TEST(ExportedPrograms, SizesHaveBoundsAndSymbols) {
   EXPECT_EQ(sizes[1].least, 3);
   EXPECT_EQ(sizes[1].most, 9);
   EXPECT_EQ(sizes[1].symbol, "s0");
+  EXPECT_EQ(sizes[1].example, -1);
+}
+
+TEST(ExportedPrograms, SizesHaveExamples) {
+  const std::string relu = programText(node("torch.ops.aten.relu.default", input("self", kX)));
+  for (const char* hint : {R"("expr_str":"s0","hint":{"as_int":5})", R"("expr_str":"s0","hint":5)"}) {
+    std::string text = relu;
+    const std::string open = R"("expr_str":"s0")";
+    text.replace(text.find(open), open.size(), hint);
+    Diagnostics d;
+    Result<ExportedProgram> p = read(text, d);
+    ASSERT_TRUE(p.ok()) << test::shown(d);
+    EXPECT_EQ(p->inputs.tensors[0].sizes[1].example, 5) << hint;
+  }
 }
 
 // Arguments by their place.
@@ -193,6 +207,42 @@ TEST(ExportedPrograms, WhatIsWrongIsNamed) {
       {R"({"schema_version":8})", "the program has no graph"},
   };
   for (const Refused& c : cases) EXPECT_EQ(shownProgram(c.program), c.report) << c.program;
+}
+
+std::string replaced(std::string text, const std::string& what, const std::string& by) {
+  const size_t at = text.find(what);
+  EXPECT_NE(at, std::string::npos) << what;
+  return at == std::string::npos ? text : text.replace(at, what.size(), by);
+}
+
+TEST(ExportedPrograms, NamesThatAreNotThereAreTold) {
+  const std::string relu = programText(node("torch.ops.aten.relu.default", input("self", kX)));
+  EXPECT_EQ(shownProgram(replaced(relu, R"({"arg":{"name":"w"})", R"({"arg":{})")), "the input has no name");
+  EXPECT_EQ(shownProgram(replaced(relu, R"("parameter_name":"fc.weight")", R"("parameter_name":"")")),
+            "the input has no name");
+  const std::string old = replaced(relu, R"("input_specs":)", R"("inputs_to_parameters":{},"no_specs":)");
+  EXPECT_EQ(shownProgram(replaced(old, R"("inputs":[])", R"("inputs":[{"as_tensors":[{"name":"x"},{"name":"z"}]}])")),
+            "the input has no name");
+  const std::string result = R"({"user_output":{"arg")";
+  EXPECT_EQ(shownProgram(replaced(relu, result, R"({"buffer_mutation":{"buffer_name":"b","arg")")),
+            "what is written is not there");
+  Diagnostics d;
+  EXPECT_FALSE(read(replaced(relu, result, R"({"user_input_mutation":{"user_input_name":"z","arg")"), d).ok());
+  ASSERT_EQ(d.list().size(), 1u) << test::shown(d);
+  EXPECT_EQ(d.list()[0].message, "there is no value 'z' before this place");
+  const std::string oldOutputs = replaced(relu, R"("output_specs")", R"("buffers_to_mutate":{"y":"b"},"no_specs")");
+  EXPECT_EQ(shownProgram(oldOutputs), "what is written is not there");
+}
+
+TEST(ExportedPrograms, TensorsThatWrapOthersAreParameters) {
+  const std::string target = "torch.ops.export.access_subclass_inner_tensor.default";
+  const std::string scale = R"("as_string":"scale")";
+  std::string text = shownNode(node(target, inputs({kW, scale})));
+  EXPECT_NE(text.find("prim::GetAttr[name=\"fc.weight.scale\"](%self)"), std::string::npos) << text;
+  for (const std::string& other :
+       {node(target, inputs({kX, scale})), node(target, inputs({kW})), node(target, inputs({kW, R"("as_string":"")"}))})
+    EXPECT_EQ(shownNode(other),
+              "only parameters and buffers may be tensors that wrap others / in the node 'n' that calls " + target);
 }
 
 }  // namespace
