@@ -25,7 +25,7 @@ struct Difference {
   // Of numbers that are not integers: the sums of |want|^2 and |got - want|^2, where both are finite.
   double signal = 0, noise = 0;
   size_t numbers = 0;        // that `signal` is of
-  size_t notNumbers = 0;     // NaN in both
+  size_t notNumbers = 0;     // that are NaN in both
   double relativeAlone = 0;  // the least relative tolerance that passes without an absolute one; infinite if none does
 
   // 10 log10(signal / noise); infinite if there is no noise, or nothing else.

@@ -143,6 +143,7 @@ struct DifferenceFields {
     visit("smallest_rtol", ifFinite(d.relative));
     visit("smallest_atol", ifFinite(d.absolute));
     visit("signal_to_noise_db", ifFinite(d.signalToNoise()));
+    visit("nan_in_both", d.notNumbers);
     visit("wrong", ifSaid(d.wrong));
   }
 };

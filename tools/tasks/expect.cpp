@@ -80,10 +80,20 @@ class Comparer {
     std::error_code ignored;
     for (const std::string& text : expectations_.texts)
       if (!(std::filesystem::is_directory(text, ignored) ? folder(text) : value(text))) return Failed{};
+    for (const ExpectedOutput& row : report_.outputs) tellOfNan(row);
     return std::move(report_);
   }
 
  private:
+  void tellOfNan(const ExpectedOutput& row) {
+    const Difference& d = row.difference;
+    if (d.notNumbers == 0 || !d.wrong.empty()) return;
+    const bool isOne = d.notNumbers == 1 && d.numbers > 0;
+    session_.note(fmt::format("{} of {} {} NaN, as expected, which tells nothing of what was computed",
+                              d.numbers == 0 ? "all floats" : counted(d.notNumbers, "number"), row.name,
+                              isOne ? "is" : "are"));
+  }
+
   Tolerance toleranceOf(size_t output) const {
     auto own = expectations_.ofOutput.find(output);
     return own == expectations_.ofOutput.end() ? expectations_.tolerance : own->second;

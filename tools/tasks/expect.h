@@ -49,6 +49,7 @@ struct ExpectedOutput {
     visit("largest", difference.largest);
     visit("smallest_rtol", difference.relative);
     visit("smallest_atol", difference.absolute);
+    visit("nan_in_both", difference.notNumbers);
     visit("rtol", tolerance.relative);
     visit("atol", tolerance.absolute);
     std::vector<size_t> counts(std::begin(ulps.counts), std::end(ulps.counts));
