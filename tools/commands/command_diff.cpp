@@ -134,10 +134,12 @@ class OutlineMaker {
     }
     PrintOptions plain;
     plain.locations = false;
-    const std::string text = nodeText(*n, plain);
+    const bool isLeftOut = !withTensors_ && n->kind() == sym::Constant && n->output()->type()->isTensor();
+    // Its elements are told among the weights.
+    const std::string text =
+        isLeftOut && !isCut_ ? "%" + n->output()->name() + " : Tensor = prim::Constant()" : nodeText(*n, plain);
     if (isCut_ && n->kind() == sym::Constant) {
       const Level shared{level.block, kInterpreter, 0, 0};
-      const bool isLeftOut = !withTensors_ && n->output()->type()->isTensor();
       const auto [first, isNew] = constants_.try_emplace(text, n->output());
       if (!isNew) alias(n->output(), first->second);
       if (!isLeftOut && isNew) add(n, text, shared);
@@ -642,8 +644,12 @@ static int runDiff(const Options& given, Session& session) {
     tensors[i] = std::move(*read);
   }
   const Comparer comparer(*x, *y, options.own.of<DiffCommand>().ignoreNames, comparesWeights);
-  const std::vector<TensorChange> weights =
-      areEngines ? changedConstants(tensors[0], tensors[1]) : changedTensors(tensors[0], tensors[1]);
+  std::set<std::string> constants;
+  for (const Graph* graph : {x, y})
+    forEachNode(*graph, [&](const Node* n) {
+      if (n->kind() == sym::Constant) constants.insert(n->output()->name());
+    });
+  const std::vector<TensorChange> weights = changedConstants(tensors[0], tensors[1], areEngines ? nullptr : &constants);
   session.progress.end();
   if (!comparesWeights && (readsWeights(*x) || readsWeights(*y)))
     session.note("weights were not compared: those of graph text are in other files, which diff takes as well");

@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <functional>
 
 namespace tscompile {
 namespace {
@@ -22,13 +23,15 @@ std::string changeOf(const Tensor& a, const Tensor& b) {
 // Constants that a text has no name for are numbered as they come: "229", and "229.0" of the items of a list.
 bool isNumbered(const std::string& name) { return name.find_first_not_of("0123456789.") == std::string::npos; }
 
+using IsNumber = std::function<bool(const std::string&)>;
+
 // Leaves out those without a name that are in both, whatever their numbers are.
-void dropSame(std::map<std::string, Tensor>& first, std::map<std::string, Tensor>& second) {
+void dropSame(std::map<std::string, Tensor>& first, std::map<std::string, Tensor>& second, const IsNumber& mayBeOther) {
   std::multimap<std::string, std::string> byForm;  // names in the second
   for (const auto& [name, tensor] : second)
-    if (isNumbered(name)) byForm.emplace(formOf(tensor), name);
+    if (mayBeOther(name)) byForm.emplace(formOf(tensor), name);
   std::erase_if(first, [&](const auto& a) {
-    if (!isNumbered(a.first)) return false;
+    if (!mayBeOther(a.first)) return false;
     auto [begin, end] = byForm.equal_range(formOf(a.second));
     const auto same = std::find_if(
         begin, end, [&](const auto& b) { return sameBits(IValue(a.second), IValue(second.at(b.second))); });
@@ -39,10 +42,50 @@ void dropSame(std::map<std::string, Tensor>& first, std::map<std::string, Tensor
   });
 }
 
+// "9" before "10".
+bool comesBefore(const std::string& a, const std::string& b) {
+  return std::pair(a.find('.') == std::string::npos ? a.size() : a.find('.'), a) <
+         std::pair(b.find('.') == std::string::npos ? b.size() : b.find('.'), b);
+}
+
+// Gives those of the second that are left without a name the numbers of those of the first that have the same sizes.
+void renumber(const std::map<std::string, Tensor>& first, std::map<std::string, Tensor>& second,
+              const IsNumber& mayBeOther) {
+  std::vector<std::string> here, there;
+  for (const auto& [name, tensor] : first)
+    if (mayBeOther(name)) here.push_back(name);
+  for (const auto& [name, tensor] : second)
+    if (mayBeOther(name)) there.push_back(name);
+  std::ranges::sort(here, comesBefore);
+  std::ranges::sort(there, comesBefore);
+  std::map<std::string, Tensor> renamed;
+  for (const std::string& name : here) {
+    const std::string sizes = dimsText(first.at(name).sizes());
+    const auto same =
+        std::ranges::find_if(there, [&](const std::string& n) { return dimsText(second.at(n).sizes()) == sizes; });
+    if (same == there.end()) continue;
+    renamed.insert_or_assign(name, second.at(*same));
+    second.erase(*same);
+    there.erase(same);
+  }
+  // Numbers of the second that stay may be those of others by now.
+  for (const std::string& name : there) {
+    auto node = second.extract(name);
+    if (renamed.contains(name) || first.contains(name)) node.key() += " of the second";
+    second.insert(std::move(node));
+  }
+  second.merge(renamed);
+}
+
 }  // namespace
 
-std::vector<TensorChange> changedConstants(std::map<std::string, Tensor> first, std::map<std::string, Tensor> second) {
-  dropSame(first, second);
+std::vector<TensorChange> changedConstants(std::map<std::string, Tensor> first, std::map<std::string, Tensor> second,
+                                           const std::set<std::string>* constants) {
+  const IsNumber mayBeOther = [&](const std::string& name) {
+    return isNumbered(name) && (!constants || constants->contains(name));
+  };
+  dropSame(first, second, mayBeOther);
+  renumber(first, second, mayBeOther);
   return changedTensors(first, second);
 }
 

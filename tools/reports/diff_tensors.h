@@ -1,9 +1,10 @@
-// What the tensors of two engine files differ in.
+// What the tensors of two models or files of weights differ in.
 #pragma once
 
 #include "ir/values/tensor.h"
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,8 +23,10 @@ struct TensorChange {
 // In the order of the names. Tensors are compared bit by bit.
 std::vector<TensorChange> changedTensors(const std::map<std::string, Tensor>& first,
                                          const std::map<std::string, Tensor>& second);
-// The same of engine files, whose constants without a name have a number that says nothing: of these, what is in both
-// is left out.
-std::vector<TensorChange> changedConstants(std::map<std::string, Tensor> first, std::map<std::string, Tensor> second);
+// The same of models, whose constants without a name have a number that says nothing: of these, what is in both is left
+// out, and what is left of the same sizes is taken for the same, in the order of the numbers.
+// `constants`: the names of all constants, others being weights whatever their names; null: all are.
+std::vector<TensorChange> changedConstants(std::map<std::string, Tensor> first, std::map<std::string, Tensor> second,
+                                           const std::set<std::string>* constants = nullptr);
 
 }  // namespace tscompile

@@ -17,7 +17,10 @@ TEST(DiffTensors, NumbersAreNoNamesOfConstants) {
   // As constants are numbered in files that were compiled for other sizes.
   EXPECT_EQ(textOf(changedConstants({{"229.0", small}, {"230", large}}, {{"767", large}, {"229.0", small}})), "");
   EXPECT_EQ(textOf(changedConstants({{"1", small}, {"2", large}}, {{"1", large}, {"2", other}})),
-            "1: f32 [2], only in the first\n2: f32 [2], only in the second\n");
+            "1: the elements differ by 3 at most\n");
+  const Tensor half = Tensor::of({2}, std::vector<double>{1, 2});
+  EXPECT_EQ(textOf(changedConstants({{"9", small}, {"10", other}}, {{"10", half}, {"11", half}, {"12", half}})),
+            "10: f32 [2], then f64 [2]\n12: f64 [2], only in the second\n9: f32 [2], then f64 [2]\n");
   EXPECT_EQ(textOf(changedConstants({{"1", small}, {"2", small}}, {{"3", small}})), "2: f32 [2], only in the first\n");
 }
 
@@ -25,6 +28,11 @@ TEST(DiffTensors, NumbersAreNamesOfWeights) {
   const Tensor one = Tensor::of({2}, std::vector<float>{1, 2}), other = Tensor::of({2}, std::vector<float>{1, 5});
   EXPECT_EQ(textOf(changedTensors({{"0", one}, {"1", other}}, {{"0", other}, {"1", one}})),
             "0: the elements differ by 3 at most\n1: the elements differ by 3 at most\n");
+  const std::set<std::string> constants{"7"};
+  EXPECT_EQ(textOf(changedConstants({{"0", one}, {"1", other}, {"7", one}}, {{"0", other}, {"1", one}, {"8", one}},
+                                    &constants)),
+            "0: the elements differ by 3 at most\n1: the elements differ by 3 at most\n"
+            "7: f32 [2], only in the first\n8: f32 [2], only in the second\n");
 }
 
 TEST(DiffTensors, NamesAre) {
