@@ -8,6 +8,7 @@
 #include "api/other_inputs.h"
 #include "api/plugin_sizes.h"
 #include "api/support/graph_parts.h"
+#include "api/symbolic_ranges.h"
 #include "frontend/files/section_file.h"
 #include "frontend/files/shared_parts.h"
 #include "ir/analysis/verifier.h"
@@ -270,7 +271,7 @@ void CompileSpec::setInputs(const std::vector<CompileInput>& inputs) {
 
 bool CompileSpec::addInput(std::string_view text, Diagnostics& diagnostics) {
   Result<InputRange> range = readInputRange(text, diagnostics);
-  if (range) shapes.push_back(std::move(*range));
+  if (range) addInputRange(shapes, std::move(*range));
   return range.ok();
 }
 

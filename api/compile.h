@@ -33,7 +33,8 @@ struct CompileSpec : PartitionSpec {
   void setInputs(const std::vector<CompileInput>& inputs);
 
   // The same of one more input, as command lines have it: "image=1..8x3x224x224:f32", or "1x3x224x224" for the next
-  // tensor. False after reporting what is wrong with the text.
+  // tensor; of sizes that inputs share "x=Nx3", "y=Nx4" and "N=1..8". False after reporting what is wrong with the
+  // text.
   bool addInput(std::string_view text, Diagnostics& diagnostics);
   // Makes a constant of an input: None for a tensor that is never given, a number that never changes. The name is that
   // of the source, or its position; compiling reports names that there are not, and values of other types.

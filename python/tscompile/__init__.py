@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -63,16 +64,23 @@ __all__ = [
 ]
 
 
+def _dim_text(dim: Any) -> str:
+    if isinstance(dim, str):
+        return dim
+    return f"{dim[0]}..{dim[1]}" if isinstance(dim, (tuple, list)) else str(int(dim))
+
+
 @dataclass(frozen=True)
 class Input:
-    """What an input will be: dimensions are a number or a pair (least, most); `opt` are the usual sizes, to tune for."""
+    """What an input will be: dimensions are a number, a pair (least, most), or a text such as "N" of a size that inputs
+    share, whose range compile() is given beside them; `opt` are the usual sizes, to tune for."""
 
-    shape: Sequence[int | tuple[int, int]]
+    shape: Sequence[int | tuple[int, int] | str]
     dtype: str | None = None
     opt: Sequence[int] | None = None
 
     def _range(self) -> str:
-        dims = "x".join(f"{d[0]}..{d[1]}" if isinstance(d, (tuple, list)) else str(int(d)) for d in self.shape)
+        dims = "x".join(_dim_text(d) for d in self.shape)
         return dims + (f":{self.dtype}" if self.dtype else "")
 
 
@@ -95,8 +103,16 @@ def _is_one(inputs: Any) -> bool:
     return (
         isinstance(inputs, (list, tuple))
         and any(isinstance(d, int) for d in inputs)
-        and all(isinstance(d, int) or (isinstance(d, (list, tuple)) and len(d) == 2) for d in inputs)
+        and all(isinstance(d, (int, str)) or (isinstance(d, (list, tuple)) and len(d) == 2) for d in inputs)
     )
+
+
+def _size_names(given: Any) -> set[str]:
+    """Names of sizes among the dimensions: N of "Nx3:f32" and of ("N", 3)."""
+    if isinstance(given, str):
+        return set(re.findall(r"[^\W\d]\w*", given.split("=")[-1].split(":")[0].replace("x", " ")))
+    shape = given.shape if isinstance(given, Input) else given
+    return {n for d in shape if isinstance(d, str) for n in _size_names(d)} if isinstance(shape, (list, tuple)) else set()
 
 
 def _is_tensor(type: str) -> bool:
@@ -129,11 +145,18 @@ def _ranges(inputs: Any, method: Method) -> tuple[list[str], list[str]]:
         return [], []
     if _is_one(inputs):
         inputs = [inputs]
+    types = {i["name"]: i["type"] for i in method.inputs}
+    ranges, settings = [], []
     if isinstance(inputs, Mapping):
-        named = [(_full_name(name, method), value) for name, value in inputs.items()]
+        sizes = {n for value in inputs.values() for n in _size_names(value)} - set(types)
+        named = [(_full_name(name, method), value) for name, value in inputs.items() if name not in sizes]
+        ranges = [f"{name}={_dim_text(value)}" for name, value in inputs.items() if name in sizes]
     else:
         given = list(inputs)
-        types = {i["name"]: i["type"] for i in method.inputs}
+        sizes = {n for value in given for n in _size_names(value)} - set(types)
+        said = [g for g in given if isinstance(g, str) and g.partition("=")[1] and g.partition("=")[0] in sizes]
+        given = [g for g in given if not (isinstance(g, str) and g in said)]
+        ranges = list(said)
         tensors = [name for name, type in types.items() if type.split("(")[0] in _TENSOR_TYPES]
         if len(given) > len(tensors):  # those that may be left out, too
             tensors = [name for name, type in types.items() if _is_tensor(type)]
@@ -147,7 +170,6 @@ def _ranges(inputs: Any, method: Method) -> tuple[list[str], list[str]]:
         if len(given) > len(tensors):
             raise ValueError(f"the method has {len(tensors)} inputs that are tensors, and sizes were given for {len(given)}")
         named = list(zip(tensors, given))
-    ranges, settings = [], []
     for name, value in named:
         if wrong := _no_sizes(name, value, method):
             raise wrong
@@ -285,7 +307,9 @@ class Module:
         """A method with engines for all that engines can take.
 
         `inputs`: sizes of the tensors in order, or by name in a dict: arrays, tuples of dimensions, Input, or texts such
-        as "1..8x3x224x224:f32"; one of them alone is that of the first. Without them engines adapt to what comes.
+        as "1..8x3x224x224:f32"; one of them alone is that of the first. Without them engines adapt to what comes. A size
+        that inputs share has a name, and a range beside them: {"x": "Nx3", "y": ("N", 4), "N": (1, 16)}, or
+        ["Nx3", "Nx4", "N=1..16"].
         `bind` makes constants of inputs: {"length": 24}. `calibrate` are example inputs for precision="int8", from which
         fixed grids of the values between layers are found: arrays, tuples of arguments, or dicts by name; `calibration`
         is "minmax" or "entropy". `settings` are settings of the command line's compile: precision="f16",

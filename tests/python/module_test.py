@@ -288,6 +288,23 @@ class Models(unittest.TestCase):
             with self.assertRaises(tscompile.ModelError):
                 model.compile(inputs)(np.ones((4, 5), np.float32), 2)
 
+    def test_inputs_share_sizes(self):
+        model = tscompile.load("graph(%x : Tensor, %y : Tensor):\n  %z : Tensor = aten::mul(%x, %y)\n  return (%z)\n")
+        for inputs in (
+            {"x": "Nx3", "y": ("N", 3), "N": (1, 4)},
+            {"x": tscompile.Input(("N", 3), "float32"), "y": "Nx3", "N": "1..4"},
+            ["Nx3:f32", ("N", 3), "N=1..4"],
+        ):
+            engine = model.compile(inputs, min_block_size=1)
+            for n in (1, 4):
+                x = np.full((n, 3), 2, np.float32)
+                self.assertEqual(np.asarray(engine(x, x)).tolist(), [[4.0] * 3] * n)
+            for rows in ((5, 5), (2, 3)):
+                with self.assertRaises(tscompile.ModelError):
+                    engine(*(np.ones((n, 3), np.float32) for n in rows))
+        with self.assertRaises(ValueError):
+            model.compile({"x": "Nx3", "y": "Nx3", "M": (1, 4)})
+
     def test_binds_inputs_that_are_no_tensors(self):
         model = tscompile.load(GRAPH)
         x = np.ones((3, 5), np.float32)

@@ -91,6 +91,27 @@ TEST(Compile, InputsAreSaidAsTexts) {
   EXPECT_FALSE(spec.addInput("x=1,3", d));
 }
 
+TEST(Compile, InputsShareSizes) {
+  const Module m = moduleOf("graph(%x : Tensor, %y : Tensor):\n  %z : Tensor = aten::mul(%x, %y)\n  return (%z)\n");
+  const std::vector<std::vector<std::string>> saids{
+      {"x=Nx3", "y=Nx3", "N=1..4"}, {"N=1..4", "x=Nx3", "y=Nx3"}, {"Nx3", "Nx3", "N=1..4"}};
+  for (const std::vector<std::string>& said : saids) {
+    Diagnostics d;
+    CompileSpec spec;
+    for (const std::string& text : said) EXPECT_TRUE(spec.addInput(text, d)) << saidOf(d);
+    Result<Module> fast = m.compiled(spec, d);
+    ASSERT_TRUE(fast.ok()) << saidOf(d);
+    auto runs = [&](int64_t a, int64_t b) {
+      return fast
+          ->forward({IValue(Tensor::zeros(DType::Float32, {a, 3})), IValue(Tensor::zeros(DType::Float32, {b, 3}))}, d)
+          .ok();
+    };
+    EXPECT_TRUE(runs(1, 1) && runs(4, 4)) << saidOf(d);
+    EXPECT_FALSE(runs(5, 5));
+    EXPECT_FALSE(runs(2, 1));
+  }
+}
+
 TEST(Compile, InputsAreBound) {
   const Module m = moduleOf(
       "graph(%x : Tensor, %n.1 : int, %mask : Tensor?):\n  %y : Tensor = aten::mul(%x, %n.1)\n  return (%y)\n");
