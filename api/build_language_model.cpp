@@ -5,13 +5,14 @@
 #include "api/language_model.h"
 #include "api/lower.h"
 #include "api/module_state.h"
+#include "api/serving/held_weights.h"
 #include "api/serving/input_trials.h"
+#include "api/serving/longest_text.h"
 #include "api/serving_proof.h"
 #include "frontend/files/file_io.h"
 #include "frontend/files/made_folder.h"
 #include "ir/graph/clone.h"
 #include "ir/support/text.h"
-#include "ir/values/random.h"
 #include "passes/serving/attention_node.h"
 #include "passes/serving/drop_caches.h"
 #include "passes/serving/entrance.h"
@@ -522,7 +523,7 @@ class LanguageModelBuild {
     constexpr int64_t kShort = 21, kMostTokens = 4100, kLittleWork = int64_t{1} << 31, kMostWork = int64_t{1} << 40;
     const int64_t most = config_.window ? std::min(config_.maxSeqLen, config_.window) : config_.maxSeqLen;
     int64_t weights = 1;
-    for (const Tensor& t : weightsOf(packed)) weights += t.numel();
+    for (const Tensor& t : heldWeights(*packed.graph())) weights += t.numel();
     const int64_t tokens = std::min(bends, most);
     if (most <= std::min(kMostTokens, kLittleWork / weights)) return most > kShort ? most : 0;
     if (tokens <= kShort || tokens <= kMostWork / weights) return tokens > kShort ? tokens : 0;
@@ -530,15 +531,6 @@ class LanguageModelBuild {
                                         "since the model is large",
                                         tokens));
     return 0;
-  }
-
-  static std::vector<Tensor> weightsOf(const Module& module) {
-    std::vector<Tensor> weights;
-    for (const Node* n : module.graph()->block()->nodes()) {
-      const IValue* value = n->kind() == sym::Constant ? n->attributeValue(sym::value) : nullptr;
-      if (value && value->isTensor() && value->toTensor().defined()) weights.push_back(value->toTensor());
-    }
-    return weights;
   }
 
   void offer(Graph& graph, Diagnostics& diagnostics) {
@@ -645,23 +637,12 @@ class LanguageModelBuild {
   // A model of tables that are too short for max_seq_len fails at its longest text: the longest one that it runs with
   // is looked for then, unless a length was asked for.
   bool findLongest(Diagnostics& diagnostics) {
-    constexpr int64_t kShortest = 16;
     if (knowsLongest_) return true;
     Diagnostics failure;
-    int64_t fails = config_.maxSeqLen, runs = 0;
-    // A cache of a fixed length tells where to look.
-    if (!asked_ && staticCaches_.tokens > 0 && staticCaches_.tokens < fails &&
-        !tryLongest(staticCaches_.tokens + 1, failure))
-      fails = staticCaches_.tokens;
-    bool isFound = tryLongest(fails, failure);
-    if (isFound) bound(fails);
-    while (!isFound && !asked_ && fails > kShortest && runs == 0)
-      (tryLongest(fails / 2, failure) ? runs : fails) = fails / 2;
-    while (runs != 0 && fails - runs > 1) {
-      const int64_t middle = runs + (fails - runs) / 2;
-      (tryLongest(middle, failure) ? runs : fails) = middle;
-    }
-    if (!isFound && runs == 0) {
+    int64_t tried = 0;
+    const int64_t longest = longestThatRuns(config_.maxSeqLen, staticCaches_.tokens, asked_ != 0,
+                                            [&](int64_t tokens) { return tryLongest(tried = tokens, failure); });
+    if (longest == 0) {
       diagnostics.error(
           failure.list().empty() ? SourceRange{} : failure.list().front().range,
           fmt::format("the model does not run with {} tokens, which is max_seq_len: {}", config_.maxSeqLen,
@@ -669,10 +650,8 @@ class LanguageModelBuild {
           ErrorKind::Unsupported);
       return false;
     }
-    if (!isFound) {
-      bound(runs);
-      if (!tryLongest(runs, failure)) return false;
-    }
+    bound(longest);
+    if (tried != longest && !tryLongest(longest, failure)) return false;
     return knowsLongest_ = true;
   }
 
@@ -683,13 +662,10 @@ class LanguageModelBuild {
 
   bool tryLongest(int64_t tokens, Diagnostics& failure) {
     failure.clear();
-    longest_.ids.clear();
-    std::vector<TokenId> plain;  // ids that mean something may take no row of a table
-    for (uint64_t i = 0; i < static_cast<uint64_t>(tokens); ++i) {
-      longest_.ids.push_back(drawnId(random::bits(1, i), shape_.vocabulary, entrance_->marked));
-      plain.push_back(plainId(random::bits(1, i), shape_.vocabulary, entrance_->marked));
-    }
-    if (plain != longest_.ids && !given_.forward(inputsOfText(*entrance_, plain), failure)) return false;
+    LongText text = longText(tokens, shape_.vocabulary, entrance_->marked);
+    longest_.ids = std::move(text.any);
+    // Ids that mean something may take no row of a table.
+    if (text.plain != longest_.ids && !given_.forward(inputsOfText(*entrance_, text.plain), failure)) return false;
     Result<std::vector<IValue>> out = given_.forward(inputsOfText(*entrance_, longest_.ids), failure);
     if (out) longest_.logits = logitsOf(*out);
     return out.ok();
@@ -718,21 +694,10 @@ class LanguageModelBuild {
 
   bool prove(ServingSteps steps, Diagnostics& diagnostics) {
     built_.config = config_, built_.shape = shape_;
-    steps.isHalf = hasHalfWeights();
+    steps.isHalf = areHalf(heldWeights(*lowered_->graph()));
     steps.flat = &*lowered_;
     steps.remarks = &diagnostics_;
     return proveServing(steps, built_, diagnostics);
-  }
-
-  // Whether most elements of products and tables are of half precision.
-  bool hasHalfWeights() const {
-    int64_t half = 0, all = 0;
-    for (const Tensor& t : weightsOf(*lowered_)) {
-      if (t.rank() < 2 || !isFloating(t.dtype())) continue;
-      all += t.numel();
-      if (t.dtype() == DType::Float16 || t.dtype() == DType::BFloat16) half += t.numel();
-    }
-    return 2 * half > all;
   }
 
   bool write(const std::string& folder) {
