@@ -178,9 +178,23 @@ void ReportGraph::nameModules() {
 }
 
 void ReportGraph::addTimes(const RunProfile& profile) {
-  auto rowFor = [&](const Node* n) -> ReportRow* {
-    for (; n; n = n->block()->owner())
+  // Engines that were cut once more for the sizes of a run have nodes of their own, whose results have the same names.
+  std::unordered_map<std::string, ReportRow*> rowOfName;
+  for (ReportRow& row : rows)
+    if (row.kind == ReportRow::Kind::Node && row.node->outputCount() > 0) {
+      auto [at, isNew] = rowOfName.try_emplace(row.node->output(0)->name(), &row);
+      if (!isNew) at->second = nullptr;
+    }
+  auto namesake = [&](const Node* n) -> ReportRow* {
+    const auto found = n->outputCount() > 0 ? rowOfName.find(n->output(0)->name()) : rowOfName.end();
+    const bool isSame = found != rowOfName.end() && found->second && found->second->node->kind() == n->kind();
+    return isSame ? found->second : nullptr;
+  };
+  auto rowFor = [&](const Node* source) -> ReportRow* {
+    for (const Node* n = source; n; n = n->block()->owner())
       if (auto found = rowOfNode_.find(n); found != rowOfNode_.end()) return &rows[found->second];
+    for (const Node* n = source; n; n = n->block()->owner())
+      if (ReportRow* row = namesake(n)) return row;
     return nullptr;
   };
   auto add = [&](ReportRow* row, double us, double flops, double bytes, double calls, const std::string& layer) {

@@ -66,6 +66,38 @@ TEST(Report, HasTheModelItsTimesAndItsGraph) {
     EXPECT_NE(html.find(part), std::string::npos) << part;
 }
 
+// An engine that was cut once more for the sizes of a run has other nodes than the graph that is shown.
+TEST(Report, HasTimesOfEnginesThatWereCutOnceMore) {
+  TemporaryFolder folder;
+  const std::string graph = folder / "m.ir";
+  std::string nodes;
+  const auto chain = [&](const std::string& from, const std::string& to) {
+    for (int i = 0; i < 8; ++i)
+      nodes += "  %" + to + std::to_string(i) + " : Tensor = aten::" + (i % 2 ? "tanh" : "exp") + "(%" +
+               (i ? to + std::to_string(i - 1) : from) + ")\n";
+  };
+  chain("u", "before");
+  nodes += "  %p : Tensor, %l : Tensor = aten::_pad_packed_sequence(%before7, %sizes, %yes, %pad, %3)\n";
+  chain("p", "after");
+  writeText(graph,
+            "graph(%x : Tensor, %sizes : Tensor):\n  %0 : int = prim::Constant[value=0]()\n"
+            "  %1 : int = prim::Constant[value=1]()\n  %3 : int = prim::Constant[value=3]()\n"
+            "  %yes : bool = prim::Constant[value=1]()\n  %pad : float = prim::Constant[value=0.]()\n"
+            "  %m : Tensor = aten::gt(%x, %0)\n  %k : Tensor = aten::masked_select(%x, %m)\n"
+            "  %u : Tensor = aten::unsqueeze(%k, %1)\n" +
+                nodes + "  return (%after7)\n");
+  const Json data = dataOf(page({graph, "-i", "x=6:f32=[1 -1 2 3 4 5]", "-i", "sizes=3:i64=[2 2 1]", "--min-block-size",
+                                 "1", "--duration", "30ms"},
+                                folder));
+  std::string notes;
+  for (const Json& note : data["run"]["notes"].items) notes += note.text + '\n';
+  ASSERT_NE(notes.find("nodes of an engine"), std::string::npos) << notes;
+  std::string untimed;
+  for (const Json& segment : data["segments"].items)
+    if (segment["us"].number <= 0) untimed += std::to_string(static_cast<int>(segment["nodes"].number)) + ' ';
+  EXPECT_EQ(untimed, "");
+}
+
 TEST(Report, NeedsNothingElse) {
   TemporaryFolder folder;
   const std::string html = page({model("lenet_scripted/frozen.ir"), "--no-run"}, folder);
