@@ -113,8 +113,8 @@ OptionSpecs buildOptions() {
   return OptionSpecs{
       {"-w,--weights", "FILE", "weights: safetensors, or a recipe of docs/values.md",
        [](Options& o, const std::string& v) { o.own.of<BuildCommand>().weights.push_back(v); }, true},
-      {"-o,--output", "FOLDER", "where config.json and the engine go",
-       [](Options& o, const std::string& v) { o.own.of<BuildCommand>().output = v; }},
+      writing(Written::Folder, {"-o,--output", "FOLDER", "where config.json and the engine go",
+                                [](Options& o, const std::string& v) { o.own.of<BuildCommand>().output = v; }}),
       {"--config", "FILE", "settings as a JSON object; see docs/language_models.md",
        [](Options& o, const std::string& v) { o.own.of<BuildCommand>().config = v; }},
       {"--set", "NAME=VALUE", "one setting, such as max_seq_len=512",

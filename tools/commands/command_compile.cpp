@@ -290,9 +290,10 @@ OptionSpecs compileOptions() {
                      calibrateOption(),
                      calibrationOption(),
                      settingOption("tactics"),
-                     {"--timing-cache", "FILE",
-                      "what earlier measurements have found, which comes first; new ones are added to it",
-                      [](Options& o, const std::string& v) { o.partition.timingCache = v; }},
+                     writing(Written::Cache,
+                             {"--timing-cache", "FILE",
+                              "what earlier measurements have found, which comes first; new ones are added to it",
+                              [](Options& o, const std::string& v) { o.partition.timingCache = v; }}),
                      settingOption("threads"),
                      {"--num-avg-timing-iters", "N", "how often to time a kernel, to take the median of (default: 9)",
                       [](Options& o, const std::string& v) {
@@ -313,8 +314,8 @@ OptionSpecs compileOptions() {
                       [](Options& o, const std::string& v) {
                         o.rewrite.profile = v == "json" ? ProfileForm::Json : ProfileForm::Text;
                       }},
-                     {"-o,--output", "FILE", "the engine file to write",
-                      [](Options& o, const std::string& v) { o.partition.output = v; }}};
+                     writing(Written::File, {"-o,--output", "FILE", "the engine file to write",
+                                             [](Options& o, const std::string& v) { o.partition.output = v; }})};
 }
 
 }  // namespace

@@ -171,8 +171,8 @@ OptionSpecs convertOptions() {
        [](Options& o, const std::string& v) { o.own.of<ConvertCommand>().weights.push_back(v); }, true},
       {"--method", "NAME", "the method to convert (default: forward, or all of a file of several programs)",
        [](Options& o, const std::string& v) { o.own.of<ConvertCommand>().method = v; }},
-      {"-o,--output", "DIR", "the folder to write to; it is made if it is not there",
-       [](Options& o, const std::string& v) { o.own.of<ConvertCommand>().folder = v; }},
+      writing(Written::Folder, {"-o,--output", "DIR", "the folder to write to; it is made if it is not there",
+                                [](Options& o, const std::string& v) { o.own.of<ConvertCommand>().folder = v; }}),
   };
 }
 

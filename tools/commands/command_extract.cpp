@@ -203,8 +203,9 @@ Examples:
                        [](Options& o, const std::string& v) { o.own.of<ExtractCommand>().from.push_back(v); }, true},
                       {"--to", "VALUE", "end at this value (default: the graph's outputs)",
                        [](Options& o, const std::string& v) { o.own.of<ExtractCommand>().to.push_back(v); }, true},
-                      {"-o,--output", "FILE", "write there instead of to standard output",
-                       [](Options& o, const std::string& v) { o.own.of<ExtractCommand>().output = v; }}},
+                      writing(Written::File,
+                              {"-o,--output", "FILE", "write there instead of to standard output",
+                               [](Options& o, const std::string& v) { o.own.of<ExtractCommand>().output = v; }})},
           .command = runExtract};
 }
 

@@ -231,8 +231,8 @@ namespace {
 
 OptionSpecs parseOptions() {
   return OptionSpecs{
-      {"-o,--output", "FILE", "write there instead of to standard output",
-       [](Options& o, const std::string& v) { o.own.of<ParseCommand>().output = v; }},
+      writing(Written::File, {"-o,--output", "FILE", "write there instead of to standard output",
+                              [](Options& o, const std::string& v) { o.own.of<ParseCommand>().output = v; }}),
       {"--as", "text|expr|tree|dot|svg",
        "graph text (default), formulas, a tree of nodes with their inputs below them, or a picture, for Graphviz or as "
        "it "

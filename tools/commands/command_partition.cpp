@@ -348,8 +348,9 @@ OptionSpecs partitionOptions() {
                 o.partition.explain |= v == "table";
                 o.own.of<PartitionTable>().alone = v == "table";
               }},
-             {"-o,--output", "FILE", "write the graph there, and the tensors to FILE with .safetensors in place of .ir",
-              [](Options& o, const std::string& v) { o.partition.output = v; }},
+             writing(Written::File, {"-o,--output", "FILE",
+                                     "write the graph there, and the tensors to FILE with .safetensors in place of .ir",
+                                     [](Options& o, const std::string& v) { o.partition.output = v; }}),
          };
 }
 

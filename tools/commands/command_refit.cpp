@@ -44,8 +44,9 @@ OptionSpecs refitOptions() {
   return OptionSpecs{
       {"-w,--weights", "FILE", "the new weights by name: safetensors, or a recipe of docs/values.md",
        [](Options& o, const std::string& v) { o.own.of<RefitCommand>().weights.push_back(v); }, true},
-      {"-o,--output", "PATH", "where the result goes (default: what is refitted is replaced)",
-       [](Options& o, const std::string& v) { o.own.of<RefitCommand>().output = v; }},
+      writing(Written::AsArgument,
+              {"-o,--output", "PATH", "where the result goes (default: what is refitted is replaced)",
+               [](Options& o, const std::string& v) { o.own.of<RefitCommand>().output = v; }}),
       {"--partial", "", "weights that are not given stay as they are",
        [](Options& o, const std::string&) { o.own.of<RefitCommand>().partial = true; }},
   };

@@ -412,8 +412,8 @@ Examples:
 OptionSpecs reportOptions() {
   return modelOptions() +
          OptionSpecs{
-             {"-o,--output", "FILE", "the page; -: standard output",
-              [](Options& o, const std::string& v) { o.own.of<ReportCommand>().output = v; }},
+             writing(Written::File, {"-o,--output", "FILE", "the page; -: standard output",
+                                     [](Options& o, const std::string& v) { o.own.of<ReportCommand>().output = v; }}),
              {"--no-run", "", "tell what runs where and why; needs no inputs and no weights",
               [](Options& o, const std::string&) { o.own.of<ReportCommand>().runs = false; }},
              {"--no-compare", "", "do not hold the result against the interpreter's",

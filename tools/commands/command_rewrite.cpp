@@ -264,10 +264,12 @@ OptionSpecs rewriteOptions() {
              weightsOption(),
              {"--why", "RULE", "tell why this rule does not apply: where it fits best, and what does not fit there",
               [](Options& o, const std::string& v) { o.rewrite.why = v; }},
-             {"-o,--output", "FILE",
-              "write there instead of to standard output; of a .pt2, and with --weights, the tensors to FILE with "
-              ".safetensors in place of .ir",
-              [](Options& o, const std::string& v) { o.rewrite.output = v; }},
+             writing(
+                 Written::File,
+                 {"-o,--output", "FILE",
+                  "write there instead of to standard output; of a .pt2, and with --weights, the tensors to FILE with "
+                  ".safetensors in place of .ir",
+                  [](Options& o, const std::string& v) { o.rewrite.output = v; }}),
          } +
          rewritingOptions();
 }

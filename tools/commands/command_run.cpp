@@ -154,8 +154,8 @@ Examples:
 OptionSpecs runOptions() {
   return modelOptions() +
          OptionSpecs{
-             {"--outputs", "DIR", "write outputs.json and the tensors there",
-              [](Options& o, const std::string& v) { o.run.outputs = v; }},
+             writing(Written::Folder, {"--outputs", "DIR", "write outputs.json and the tensors there",
+                                       [](Options& o, const std::string& v) { o.run.outputs = v; }}),
              {"--print", "", "print the returned values in full, one a line",
               [](Options& o, const std::string&) { o.run.print = true; }},
              {"--expect", "VALUES",

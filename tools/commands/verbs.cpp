@@ -25,6 +25,11 @@ const VerbSpec* findVerb(std::string_view name) {
   return it == verbs.end() ? nullptr : &*it;
 }
 
+OptionSpec writing(Written what, OptionSpec option) {
+  option.written = what;
+  return option;
+}
+
 std::vector<std::string> namesOf(const OptionSpec& option) {
   std::vector<std::string_view> names = split(option.names, ',');
   return {names.begin(), names.end()};

@@ -131,6 +131,15 @@ struct Options {
   OwnOptions own;
 };
 
+// What an option names that its command writes.
+enum class Written : uint8_t {
+  Nothing,
+  File,
+  Folder,      // made if it is not there
+  AsArgument,  // a file or a folder, as the argument is one
+  Cache,       // a file that is read before, and written only if there is something new
+};
+
 struct OptionSpec {
   std::string names;       // "-o,--output"
   std::string_view value;  // "FILE", "text|json" for a choice; empty for a flag
@@ -141,6 +150,7 @@ struct OptionSpec {
   bool valueOptional = false;  // "--name" or "--name=VALUE"; `set` gets an empty text for the first
   // Options that several commands take are explained by 'tscompile help GROUP', not by each of them.
   std::string_view group = {};
+  Written written = Written::Nothing;
 };
 
 struct VerbSpec {
@@ -156,6 +166,7 @@ struct VerbSpec {
   int (*command)(const Options&, Session&) = nullptr;
 };
 
+OptionSpec writing(Written what, OptionSpec option);
 // "-o", "--output" of "-o,--output".
 std::vector<std::string> namesOf(const OptionSpec& option);
 

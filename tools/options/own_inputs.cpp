@@ -1,14 +1,12 @@
 #include "tools/options/own_inputs.h"
 
 #include "api/model_file.h"
+#include "frontend/files/file_io.h"
 #include "ir/support/text.h"
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <unistd.h>
 
 namespace tscompile {
 namespace {
@@ -34,6 +32,12 @@ std::vector<std::string> filesWritten(const std::string& path) {
   return out;
 }
 
+Written writtenBy(const Options& options, const SaidOption& said) {
+  for (const OptionSpec& option : options.verb->options)
+    if (std::ranges::count(namesOf(option), said.name) > 0) return option.written;
+  return Written::Nothing;
+}
+
 bool isSameFile(const std::string& a, const std::string& b) {
   std::error_code ignored;
   return std::filesystem::is_regular_file(a, ignored) && std::filesystem::equivalent(a, b, ignored);
@@ -49,11 +53,10 @@ bool isTextOverText(const Options& options, const std::string& file) {
 }  // namespace
 
 void checkOutputIsNoInput(const Options& options) {
-  constexpr std::array<std::string_view, 3> kWriting = {"--output", "--trace", "--timing-cache"};
-  if (options.verb->name == "refit") return;
   const std::vector<std::string> read = filesRead(options);
   for (const SaidOption& said : options.said) {
-    if (!isOneOf(said.name, kWriting)) continue;
+    if (const Written what = writtenBy(options, said); what == Written::Nothing || what == Written::AsArgument)
+      continue;
     for (const std::string& path : said.values)
       for (const std::string& file : filesWritten(path))
         for (const std::string& input : read)
@@ -65,24 +68,7 @@ void checkOutputIsNoInput(const Options& options) {
 
 namespace {
 
-// Why nothing can be written to a folder; empty: it can.
-std::string folderFault(const std::filesystem::path& folder) {
-  std::error_code error;
-  const std::filesystem::file_status status = std::filesystem::status(folder, error);
-  if (status.type() == std::filesystem::file_type::not_found) return std::strerror(ENOENT);
-  if (status.type() != std::filesystem::file_type::directory) return error ? error.message() : std::strerror(ENOTDIR);
-  return access(folder.c_str(), W_OK) == 0 ? "" : std::strerror(errno);
-}
-
-std::string fileFault(const std::string& path) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) return std::strerror(EISDIR);
-  if (std::filesystem::exists(path, ignored)) return access(path.c_str(), W_OK) == 0 ? "" : std::strerror(errno);
-  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
-  return folderFault(folder.empty() ? "." : folder);
-}
-
-// Of a folder that is made with those above it.
+// Why nothing can be written to a folder that is made with those above it; empty: it can.
 std::string newFolderFault(const std::string& path) {
   std::filesystem::path there = std::filesystem::absolute(path).lexically_normal();
   std::error_code ignored;
@@ -90,31 +76,39 @@ std::string newFolderFault(const std::string& path) {
   return folderFault(there);
 }
 
+bool isFolder(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(path, ignored);
+}
+
+bool checkPlace(const std::string& path, bool makesFolder, Diagnostics& diagnostics) {
+  const std::string fault = path.empty() || path == "-" ? "" : makesFolder ? newFolderFault(path) : fileFault(path);
+  if (fault.empty()) return true;
+  diagnostics.fileError(path, {}, (makesFolder ? "the folder cannot be made: " : "cannot write: ") + fault,
+                        ErrorKind::Io);
+  return false;
+}
+
 }  // namespace
 
 bool checkOutputPlaces(const Options& options, Diagnostics& diagnostics) {
-  constexpr std::array<std::string_view, 3> kFiles = {"compile", "report", "profile"};
-  const std::string_view verb = options.verb->name;
+  const bool isOfFolder = !options.arguments.empty() && isFolder(options.arguments[0]);
+  bool isSaid = false;
+  for (const SaidOption& said : options.said) {
+    const Written what = writtenBy(options, said);
+    if (what == Written::Nothing || what == Written::Cache) continue;
+    isSaid = true;
+    const bool makesFolder = what == Written::Folder || (what == Written::AsArgument && isOfFolder);
+    for (const std::string& path : said.values)
+      if (!checkPlace(path, makesFolder, diagnostics)) return false;
+  }
+  // What refit is not told a place for takes the place of what it is given.
+  const bool replaces =
+      std::ranges::any_of(options.verb->options, [](const OptionSpec& o) { return o.written == Written::AsArgument; });
+  if (!replaces || isSaid || options.arguments.empty()) return true;
   std::error_code ignored;
-  const bool isOfFolder =
-      verb == "refit" && !options.arguments.empty() && std::filesystem::is_directory(options.arguments[0], ignored);
-  for (const SaidOption& said : options.said)
-    for (const std::string& path : said.values) {
-      const bool isOutput = said.name == "--output";
-      const bool isFolder =
-          (isOutput && (verb == "build" || isOfFolder)) || (said.name == "--outputs" && verb == "run");
-      const bool isFile = (isOutput && (isOneOf(verb, kFiles) || (verb == "refit" && !isOfFolder))) ||
-                          (said.name == "--trace" && verb == "profile");
-      const std::string fault = path.empty() || path == "-" ? ""
-                                : isFolder                  ? newFolderFault(path)
-                                : isFile                    ? fileFault(path)
-                                                            : "";
-      if (fault.empty()) continue;
-      diagnostics.fileError(path, {}, (isFolder ? "the folder cannot be made: " : "cannot write: ") + fault,
-                            ErrorKind::Io);
-      return false;
-    }
-  return true;
+  return !std::filesystem::exists(options.arguments[0], ignored) ||
+         checkPlace(options.arguments[0], isOfFolder, diagnostics);
 }
 
 }  // namespace tscompile

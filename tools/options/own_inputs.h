@@ -9,7 +9,8 @@ namespace tscompile {
 // what refit replaces is its own.
 void checkOutputIsNoInput(const Options& options);
 
-// Whether files and folders that take long to make can be written where they are to go; false after a report.
+// Whether all files and folders that the command is to write can be written; false after a report. Asked before the
+// work, which may be long.
 bool checkOutputPlaces(const Options& options, Diagnostics& diagnostics);
 
 }  // namespace tscompile
