@@ -23,7 +23,8 @@ bool refuseFolder(const std::string& path, Diagnostics& diagnostics) {
   const bool isBuilt = bool(readBuiltModel(path, unheard));
   Diagnostic& d = diagnostics.fileError(path, {}, "expected a model, found a folder", ErrorKind::Input);
   d.note(isBuilt
-             ? "it is a language model that was built, which 'tscompile generate' runs"
+             ? "it is a language model that was built, which 'tscompile generate' runs, and 'bench' and 'profile' "
+               "measure"
              : "a model is one file, as torch.export.save, torch.jit.save and 'tscompile convert' write it; a folder "
                "may be what 'tscompile build' has made, for generate, inspect and refit");
   if (!isBuilt && !unheard.list().empty())

@@ -16,6 +16,7 @@
 #include "tools/reports/statistics.h"
 #include "tools/session/machine_memory.h"
 #include "tools/tasks/execution.h"
+#include "tools/tasks/measured_texts.h"
 #include "tools/tasks/refusals.h"
 
 #include <fmt/core.h>
@@ -94,17 +95,21 @@ struct AgainstFields {
 };
 
 struct BenchResult {
-  std::string sizes;                // as --sizes has them
-  std::vector<std::string> inputs;  // "x=1x3x224x224:float32"
-  std::vector<std::string> random;  // names of those whose integers are 0 and 1 at random
+  std::string sizes = {};                // as --sizes has them
+  std::vector<std::string> inputs = {};  // "x=1x3x224x224:float32"
+  std::vector<std::string> random = {};  // names of those whose integers are 0 and 1 at random
   int threads = 0, callers = 1;
-  size_t warmUp = 0;   // runs before those that count
-  Statistics latency;  // in milliseconds
+  size_t warmUp = 0;        // runs before those that count
+  Statistics latency = {};  // in milliseconds
   double perSecond = 0;
-  std::vector<double> samples;
-  std::vector<std::string> warnings;
-  std::optional<CutText> cut;
-  std::optional<AgainstFields> against;
+  std::vector<double> samples = {};
+  std::vector<std::string> warnings = {};
+  std::optional<CutText> cut = {};
+  std::optional<AgainstFields> against = {};
+  std::string text = {};  // of a language model: what was measured, in words
+  int64_t tokens = 0;     // of a run, of all texts
+
+  double tokensPerSecond() const { return perSecond * static_cast<double>(tokens); }
 
   static constexpr size_t kMostSamples = 10'000;
   template <class Visit>
@@ -116,6 +121,7 @@ struct BenchResult {
     visit("warm_up_runs", warmUp);
     visit("latency_ms", latency);
     visit("runs_per_second", perSecond);
+    if (tokens > 0) visit("tokens_per_second", tokensPerSecond());
     visit("cut", cut);
     visit("against", against);
     visit("warnings", warnings);
@@ -141,12 +147,16 @@ class Bench {
 
   int run() {
     checkTogether(command_);
+    const bool isOfTexts = isBuiltModel(options_.arguments[0]);
+    if (isOfTexts)
+      checkBuiltModelOptions(options_, {"--threads", "--concurrency", "--sizes", "--shape", "--duration", "--baseline",
+                                        "--fail-if-slower"});
     if (!command_.baseline.empty() && !isBaseline()) return session_.finish();
     std::vector<std::string> sizes = command_.sizes;
     if (sizes.empty()) sizes.emplace_back();
     bool good = true;
     for (const std::string& size : sizes)
-      if (good) good = measureAt(size);
+      if (good) good = isOfTexts ? measureTextsAt(size) : measureAt(size);
     const bool interrupted = signal_ != 0;
     session_.progress.end();
     if (!good && !interrupted && !(outOfTime_ && !results_.empty())) return session_.finish();
@@ -255,6 +265,77 @@ class Bench {
         shapes, [&](const InputRange& r) { return std::ranges::find(said, r.name, &InputRange::name) != said.end(); });
     shapes.insert(shapes.end(), said.begin(), said.end());
     return out;
+  }
+
+  // A language model that was built: its prompts, and the tokens that follow.
+  bool measureTextsAt(const std::string& sizes) {
+    const std::vector<InputRange> said = optionsAt(sizes).partition.spec.shapes;
+    for (int n : threads()) {
+      const Clock::time_point start = Clock::now();
+      const std::unique_ptr<MeasuredTexts> texts = MeasuredTexts::load(options_.arguments[0], n, session_);
+      if (!texts) return false;
+      if (results_.empty()) {
+        loading_ = millisecondsSince(start);
+        checksum_ = checksumOfFile(texts->engine());
+        cache_ = texts->cacheText();
+      }
+      for (int c : callers())
+        if (!measureTexts(*texts, said, n, c)) return false;
+    }
+    return true;
+  }
+
+  bool measureTexts(MeasuredTexts& texts, const std::vector<InputRange>& said, int threads, int callers) {
+    const Result<TextLengths> lengths = texts.lengths(said, callers, session_.diagnostics);
+    if (!lengths) return false;
+    std::optional<InterruptScope> interrupts(std::in_place);
+    texts.model().interruptBy(&interrupts->interrupted());
+    session_.progress.step("measuring with " + counted(static_cast<size_t>(threads), "thread") +
+                           (callers > 1 ? fmt::format(" and {} texts", callers) : ""));
+    std::vector<double> prompts, steps;
+    const size_t before = interruptions();
+    bool whole = texts.run(*lengths, callers, prompts, steps, session_.diagnostics);
+    if (results_.empty() && !prompts.empty()) first_ = prompts[0];
+    if (whole) prompts.clear(), steps.clear();
+    const Clock::time_point start = Clock::now();
+    const double longest = std::chrono::duration<double, std::milli>(command_.duration).count();
+    while (whole && (prompts.size() < 3 || millisecondsSince(start) < longest))
+      whole = texts.run(*lengths, callers, prompts, steps, session_.diagnostics);
+    signal_ = interrupts->signal();
+    outOfTime_ = !whole && !signal_ && isOutOfTime();
+    if (outOfTime_) endTimeLimit();
+    texts.model().interruptBy(nullptr);
+    if (!whole && !signal_ && !outOfTime_) return false;
+    const std::string prompt = fmt::format("prompt={}", lengths->prompt);
+    addTexts({.sizes = prompt, .inputs = {prompt}, .threads = threads, .callers = callers, .warmUp = 1}, prompts,
+             fmt::format("a prompt of {}, to the first token", counted(static_cast<size_t>(lengths->prompt), "token")),
+             lengths->prompt, interruptions() - before);
+    const std::string more = fmt::format("{};new={}", prompt, lengths->more);
+    addTexts({.sizes = more,
+              .inputs = {more},
+              .threads = threads,
+              .callers = callers,
+              .warmUp = static_cast<size_t>(lengths->more)},
+             steps, fmt::format("a token after it, {} one after the other", lengths->more), 1, 0);
+    return whole;
+  }
+
+  void addTexts(BenchResult result, std::vector<double>& samples, std::string text, int64_t tokens, size_t taken) {
+    if (samples.empty()) return;
+    result.samples = std::move(samples);
+    result.latency = statisticsOf(result.samples);
+    result.perSecond = 1e3 / result.latency.mean;
+    result.text = std::move(text);
+    result.tokens = tokens * result.callers;
+    warnIfDisturbed(result, taken);
+    warn(result);
+    results_.push_back(std::move(result));
+  }
+
+  static void warnIfDisturbed(BenchResult& result, size_t taken) {
+    if (taken > 20 && static_cast<double>(taken) > 0.2 * static_cast<double>(result.samples.size()))
+      result.warnings.push_back(fmt::format("disturbed: other work took the processor away {} times in {}", taken,
+                                            counted(result.samples.size(), "run")));
   }
 
   bool measureAt(const std::string& sizes) {
@@ -370,10 +451,7 @@ class Bench {
     const double seconds = millisecondsSince(start) / 1e3;
     if (!other && seconds > 0) result.perSecond = static_cast<double>(result.samples.size()) / seconds;
     if (other) result.perSecond = 1e3 / statisticsOf(result.samples).mean;
-    const size_t taken = interruptions() - before;
-    if (taken > 20 && static_cast<double>(taken) > 0.2 * static_cast<double>(result.samples.size()))
-      result.warnings.push_back(fmt::format("disturbed: other work took the processor away {} times in {}", taken,
-                                            counted(result.samples.size(), "run")));
+    warnIfDisturbed(result, interruptions() - before);
     return good;
   }
 
@@ -484,9 +562,10 @@ class Bench {
     if (result.latency.variation() > kSteady)
       say(fmt::format("the times vary by {:.1f} % of their mean: compare minima and medians, not means",
                       100 * result.latency.variation()));
-    if (result.threads * result.callers > defaultThreads())
-      say(fmt::format("there are only {} processors for {} threads", defaultThreads(),
-                      result.threads * result.callers));
+    // Texts that go on at the same time share the steps of one model.
+    const int threads = result.threads * (result.tokens > 0 ? 1 : result.callers);
+    if (threads > defaultThreads())
+      say(fmt::format("there are only {} processors for {} threads", defaultThreads(), threads));
     if (std::string busy = otherWork(result.threads); results_.empty() && !busy.empty()) say(std::move(busy));
   }
 
@@ -497,14 +576,22 @@ class Bench {
     session_.diagnostics.add(std::move(d));
   }
 
+  void writeInputs(std::ostream& out) const {
+    constexpr size_t kMost = 32;
+    const std::vector<std::string>& inputs = results_.front().inputs;
+    for (size_t i = 0; i < std::min(inputs.size(), kMost); ++i) {
+      const bool isRandom = std::ranges::count(results_.front().random, inputs[i].substr(0, inputs[i].find('='))) > 0;
+      out << "input     " << inputs[i] << (isRandom ? "  0 and 1 at random" : "") << '\n';
+    }
+    if (inputs.size() > kMost) out << "          and " << inputs.size() - kMost << " more\n";
+  }
+
   void writeText() {
     std::ostream& out = session_.out;
     out << fmt::format("executor  {}\n", executorText());
-    if (command_.sizes.empty())
-      for (const std::string& input : results_.front().inputs) {
-        const bool isRandom = std::ranges::count(results_.front().random, input.substr(0, input.find('='))) > 0;
-        out << "input     " << input << (isRandom ? "  0 and 1 at random" : "") << '\n';
-      }
+    const bool isOfTexts = results_.front().tokens > 0;
+    if (isOfTexts) out << "cache     " << cache_ << '\n';
+    if (command_.sizes.empty() && !isOfTexts) writeInputs(out);
     if (const auto& cut = results_.front().cut) {
       out << "engines   " << cut->summary() << '\n';
       if (!cut->firstReason.empty()) out << "reason    " << cut->firstReason << '\n';
@@ -513,10 +600,12 @@ class Bench {
     out << fmt::format("load      {:.3g} ms\nfirst run {:.3g} ms\nmemory    {} at most\n", loading_, first_,
                        sizeText(peakMemory()));
     out << "\nthreads callers      runs  warm-up     min ms     p50 ms  +/- %    mean ms     p90 ms     p95 ms     p99 "
-           "ms   p99.9 ms    runs/s\n";
+           "ms   p99.9 ms "
+        << (isOfTexts ? " tokens/s\n" : "   runs/s\n");
     const std::string* sizes = nullptr;
     for (const BenchResult& r : results_) {
-      if (!r.sizes.empty() && (!sizes || *sizes != r.sizes)) out << r.sizes << '\n';
+      if (!r.sizes.empty() && (!sizes || *sizes != r.sizes))
+        out << r.sizes << (r.text.empty() ? "" : "  " + r.text) << '\n';
       sizes = &r.sizes;
       const Statistics& s = r.latency;
       auto known = [&](double q, double v) { return s.count >= samplesFor(q) ? fmt::format("{:.5g}", v) : "n/a"; };
@@ -525,7 +614,7 @@ class Bench {
           "{:>7} {:>7} {:>9} {:>8} {:>10.5g} {:>10.5g} {:>6.1f} {:>10.5g} {:>10} {:>10} {:>10} {:>10} "
           "{:>9.5g}\n",
           r.threads, r.callers, s.count, r.warmUp, s.min, s.median, part, s.mean, known(0.9, s.p90), known(0.95, s.p95),
-          known(0.99, s.p99), known(0.999, s.p999), r.perSecond);
+          known(0.99, s.p99), known(0.999, s.p999), isOfTexts ? r.tokensPerSecond() : r.perSecond);
       if (const auto& a = r.against)
         out << fmt::format("  against {}: {:.5g} ms, ratio {:.3f} ({:.3f} to {:.3f}) in {} rounds at {}: {}\n",
                            a->model, a->latency.median, a->ratio.middle, a->ratio.low, a->ratio.high, a->rounds,
@@ -554,6 +643,7 @@ class Bench {
   bool outOfTime_ = false;
   double loading_ = 0, first_ = 0;
   std::string checksum_;
+  std::string cache_;  // of a language model
   std::vector<BenchResult> results_;
   std::optional<std::vector<BenchComparison>> baseline_;
 };
@@ -577,12 +667,17 @@ Ctrl-C and --limit-time end the measurement and keep what there is; before the f
 nothing to write.
 What the model itself prints is heard of its first run.
 
+Of a language model that was built (a folder) the time of a prompt is measured, until its first token, and
+that of each token after it. --sizes 'prompt=512;new=64' says how many; --concurrency how many texts go on
+at the same time.
+
 Examples:
   tscompile bench model.ir --weights model.safetensors --threads 1,2
   tscompile bench model.ir --weights model.safetensors --format json
   tscompile bench model.ir -w model.safetensors --sizes x=1x3x224x224 --sizes x=8x3x224x224
   tscompile bench old.tse --against new.tse
   tscompile bench model.tse --baseline main.json --fail-if-slower 5
+  tscompile bench built --sizes 'prompt=512;new=64' --concurrency 1,8
 )";
 
 void append(std::vector<int>& list, const std::vector<int>& more) { list.insert(list.end(), more.begin(), more.end()); }
@@ -626,16 +721,18 @@ OptionSpecs benchOptions() {
 }  // namespace
 
 VerbSpec benchCommand() {
-  return {
-      .name = "bench",
-      .summary = "measure how long a run takes",
-      .argument = "GRAPH",
-      .argumentHelp = "a model (.pt, .pt2, graph text, a module dump) or an engine file; -: text from standard input",
-      .argumentRequired = true,
-      .details = kBenchDetails,
-      .options = benchOptions(),
-      .defaults = [](Options& o) { o.run.executor = ExecutorChoice::Engine; },
-      .command = runBench};
+  return {.name = "bench",
+          .summary = "measure how long a run takes",
+          .argument = "GRAPH",
+          .argumentHelp =
+              "a model (.pt, .pt2, graph text, a module dump), an engine file, or a folder that build has made; -: "
+              "text from "
+              "standard input",
+          .argumentRequired = true,
+          .details = kBenchDetails,
+          .options = benchOptions(),
+          .defaults = [](Options& o) { o.run.executor = ExecutorChoice::Engine; },
+          .command = runBench};
 }
 
 }  // namespace tscompile

@@ -10,6 +10,7 @@
 #include "tools/reports/build_info.h"
 #include "tools/reports/processor.h"
 #include "tools/tasks/execution.h"
+#include "tools/tasks/measured_texts.h"
 #include "tools/tasks/plugin_work.h"
 #include "tools/tasks/refusals.h"
 
@@ -83,6 +84,17 @@ class Profiler {
   int run() {
     if (isTraceOutput() && session_.common.json)
       throw UsageError{"--trace - and --format json both want standard output", {"name a file: --trace trace.json"}};
+    if (isBuiltModel(options_.arguments[0])) {
+      checkBuiltModelOptions(options_, {"--threads", "--shape", "--runs", "--trace", "--by"});
+      texts_ = MeasuredTexts::load(options_.arguments[0], static_cast<int>(options_.run.threads), session_);
+      Result<TextLengths> lengths = texts_ ? texts_->lengths(options_.partition.spec.shapes, 1, session_.diagnostics)
+                                           : Result<TextLengths>(Failed{});
+      if (!lengths) return session_.finish();
+      inputs_ = {fmt::format("prompt={}", lengths->prompt), fmt::format("new={}", lengths->more)};
+      InterruptScope interrupts;
+      texts_->model().interruptBy(&interrupts.interrupted());
+      return finish(measure([&](size_t) { return readText(*lengths); }), interrupts);
+    }
     std::optional<Executable> given = loadAsGiven(options_, session_);
     if (!given) return session_.finish();
     Result<std::vector<IValue>> inputs = readInputs(*given, options_, true, session_);
@@ -93,7 +105,25 @@ class Profiler {
     session_.noteUnusedWeights(model->module.unusedWeights());
     session_.report();
     InterruptScope interrupts;
-    if (!measure(model->method, *inputs, interrupts)) {
+    RunOptions settings = runOptions(options_.run, interrupts, session_);
+    return finish(measure([&](size_t i) {
+                    RefusalWatch refusals;
+                    if (!model->method.run(*inputs, session_.diagnostics, settings)) return false;
+                    if (i == 0) refused_ = refusalTexts(refusals), settings = silent(settings);
+                    return true;
+                  }),
+                  interrupts);
+  }
+
+ private:
+  // A text of a language model, from its prompt to its last token.
+  bool readText(const TextLengths& lengths) {
+    std::vector<double> prompts, steps;
+    return texts_->run(lengths, 1, prompts, steps, session_.diagnostics);
+  }
+
+  int finish(bool isMeasured, const InterruptScope& interrupts) {
+    if (!isMeasured) {
       int code = session_.finish();
       return interrupts.signal() ? 128 + interrupts.signal() : code;
     }
@@ -105,15 +135,12 @@ class Profiler {
     return session_.finish();
   }
 
- private:
-  bool measure(const Method& method, std::span<const IValue> inputs, const InterruptScope& interrupts) {
-    RunOptions settings = runOptions(options_.run, interrupts, session_);
-    for (int i = 0; i < 3; ++i) {
-      RefusalWatch refusals;
-      if (!method.run(inputs, session_.diagnostics, settings)) return false;
-      if (i == 0) refused_ = refusalTexts(refusals);
-      settings = silent(settings);
-    }
+  // Runs of `run`, which is told how many were before it and fails after a report.
+  template <class Run>
+  bool measure(Run run) {
+    size_t done = 0;
+    while (done < (texts_ ? 1 : 3))
+      if (!run(done++)) return false;
     ObserverScope observing(profile_);
     PluginWork plugins;
     using Clock = RunObserver::Clock;
@@ -122,7 +149,7 @@ class Profiler {
     profile_.leavesOutDisturbed = wanted == 0;
     while (wanted ? profile_.runs < wanted : profile_.runs == 0 || Clock::now() - start < std::chrono::seconds(1)) {
       profile_.startRun();
-      if (!method.run(inputs, session_.diagnostics, settings)) return false;
+      if (!run(done++)) return false;
       profile_.endRun();
     }
     plugins_ = plugins.rows();
@@ -176,6 +203,7 @@ class Profiler {
     std::ostream& out = session_.out;
     out << fmt::format("{} of {:.1f} us{}\n", counted(profile_.runs, "run"), perRun(profile_.time),
                        profile_.leftOut > 0 ? fmt::format(", {} slower left out", profile_.leftOut) : "");
+    if (texts_) out << fmt::format("a run is a text: {}\n", fmt::join(inputs_, ", "));
     out << fmt::format("native layers {:.1f}%, reference kernels {:.1f}%, interpreter {:.1f}%\n\n",
                        100 * profile_.layerShare(true), 100 * profile_.layerShare(false),
                        100 * profile_.interpreterShare());
@@ -201,7 +229,7 @@ class Profiler {
     visit("commit", buildInfo().commit);
     visit("processor", processorName());
     visit("model", options_.arguments[0]);
-    visit("checksum", checksumOfFile(options_.arguments[0]));
+    visit("checksum", checksumOfFile(texts_ ? texts_->engine() : options_.arguments[0]));
     visit("inputs", inputs_);
     visit("threads", options_.run.threads ? static_cast<int>(options_.run.threads) : defaultThreads());
     if (!refused_.empty()) visit("left_to_interpreter", Lines{refused_});
@@ -291,8 +319,9 @@ class Profiler {
 
   const Options& options_;
   Session& session_;
-  std::vector<std::string> inputs_;   // "x=1x3x224x224:float32"
-  std::vector<std::string> refused_;  // engines that did not run
+  std::vector<std::string> inputs_;       // "x=1x3x224x224:float32"
+  std::vector<std::string> refused_;      // engines that did not run
+  std::unique_ptr<MeasuredTexts> texts_;  // of a language model, whose nodes the profile tells of
   RunProfile profile_;
   std::vector<PluginWork::Row> plugins_;
 };
@@ -308,12 +337,15 @@ constexpr std::string_view kProfileDetails =
 those that take longest first. GFLOP/s are of layers that compute products, KB those of the tensors
 that are taken and given. The last lines are what is left: the borders of engines, with what crosses
 them, steps of the interpreter that belong to no node, and what is around all that.
+Of a language model that was built (a folder) a run is a text, whose lengths --shape says: prompt=512 and
+new=64 tokens after it; new=0 is the prompt alone, prompt=1 nearly all the tokens after it.
 Times are means over the runs. Without --runs those do not count that took longer by half than the
 quickest one: some layer would have the time of what else the machine did.
 
 Examples:
   tscompile profile model.ir --weights model.safetensors
   tscompile profile model.ir --weights model.safetensors --threads 1 --trace trace.json
+  tscompile profile built --shape prompt=512 --shape new=0
 )";
 
 OptionSpecs profileOptions() {
@@ -329,11 +361,13 @@ OptionSpecs profileOptions() {
               }},
              {"--by", "layer|module|operator", "what a line of the text is about (default: layer)",
               [](Options& o, const std::string& v) { o.own.of<ProfileCommand>().by = v; }},
-             {"--trace", "FILE",
-              "write when each part of the quickest run began and ended there, for ui.perfetto.dev; -: to standard "
-              "output, "
-              "instead of the table",
-              [](Options& o, const std::string& v) { o.own.of<ProfileCommand>().trace = v; }},
+             writing(
+                 Written::File,
+                 {"--trace", "FILE",
+                  "write when each part of the quickest run began and ended there, for ui.perfetto.dev; -: to standard "
+                  "output, "
+                  "instead of the table",
+                  [](Options& o, const std::string& v) { o.own.of<ProfileCommand>().trace = v; }}),
              settingOption("shape"),
          } +
          cuttingOptions();
@@ -342,16 +376,18 @@ OptionSpecs profileOptions() {
 }  // namespace
 
 VerbSpec profileCommand() {
-  return {
-      .name = "profile",
-      .summary = "tell where the time of a run goes, layer by layer",
-      .argument = "GRAPH",
-      .argumentHelp = "a model (.pt, .pt2, graph text, a module dump) or an engine file; -: text from standard input",
-      .argumentRequired = true,
-      .details = kProfileDetails,
-      .options = profileOptions(),
-      .defaults = [](Options& o) { o.run.executor = ExecutorChoice::Engine; },
-      .command = runProfile};
+  return {.name = "profile",
+          .summary = "tell where the time of a run goes, layer by layer",
+          .argument = "GRAPH",
+          .argumentHelp =
+              "a model (.pt, .pt2, graph text, a module dump), an engine file, or a folder that build has made; -: "
+              "text from "
+              "standard input",
+          .argumentRequired = true,
+          .details = kProfileDetails,
+          .options = profileOptions(),
+          .defaults = [](Options& o) { o.run.executor = ExecutorChoice::Engine; },
+          .command = runProfile};
 }
 
 }  // namespace tscompile

@@ -95,6 +95,95 @@ TEST(Bench, WhatAModelPrintsIsHeardOfItsFirstRun) {
   }
 }
 
+TEST(Bench, MeasuresTextsOfWhatWasBuilt) {
+  TemporaryFolder folder;
+  const std::string model = TSCOMPILE_SOURCE_DIR "/samples/language/byte_gpt/model", built = folder / "built";
+  ASSERT_EQ(runCli({"build", model + ".ir", "-w", model + ".weights", "-o", built, "--set", "max_seq_len=32"}).code, 0);
+  const std::vector<std::string> words = {"bench", built, "--threads", "1", "--duration", "5ms"};
+  auto bench = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), words.begin(), words.end());
+    return runCli(more);
+  };
+  const std::string saved = folder / "saved.json";
+  const CliResult r =
+      bench({"--sizes", "prompt=8;new=4", "--sizes", "prompt=3;new=0", "--concurrency", "1,2", "--format", "json"});
+  ASSERT_EQ(r.code, 0) << r.err;
+  writeText(saved, r.out);
+  const Json results = parseJson(r.out)["results"];
+  std::string texts;
+  for (const Json& one : results.items) {
+    texts += one["inputs"][0].text + ' ' + std::to_string(static_cast<int>(one["concurrency"].number)) + '\n';
+    const double tokens = one["inputs"][0].text == "prompt=8" ? 8 : one["inputs"][0].text == "prompt=3" ? 3 : 1;
+    EXPECT_NEAR(one["tokens_per_second"].number, one["runs_per_second"].number * tokens * one["concurrency"].number,
+                1e-6 * one["tokens_per_second"].number);
+  }
+  EXPECT_EQ(texts, "prompt=8 1\nprompt=8;new=4 1\nprompt=8 2\nprompt=8;new=4 2\nprompt=3 1\nprompt=3 2\n");
+  const CliResult again = bench({"--sizes", "prompt=8;new=4", "--baseline", saved, "--fail-if-slower", "1e9"});
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_NE(again.out.find("a prompt of 8 tokens, to the first token"), std::string::npos) << again.out;
+  const CliResult profile = runCli({"profile", built, "--runs", "2", "--shape", "prompt=8", "--shape", "new=4"});
+  EXPECT_EQ(profile.code, 0) << profile.err;
+  EXPECT_NE(profile.out.find("a run is a text: prompt=8, new=4"), std::string::npos) << profile.out;
+  EXPECT_NE(profile.out.find("GPTAttention"), std::string::npos) << profile.out;
+
+  struct Refused {
+    std::vector<std::string> more;
+    int code;
+    std::string text;
+  };
+  const Refused refused[] = {
+      {{"--sizes", "prompt=40"}, 6, "prompt=40 is more than the 31 tokens that leave one to follow"},
+      {{"--sizes", "prompt=30;new=4"},
+       6,
+       "prompt=30 and new=4 are more than max_seq_len 32, with the token that follows the prompt"},
+      {{"--sizes", "prompt=0"}, 2, "a prompt has a token at least"},
+      {{"--sizes", "x=1x3"}, 2, "texts of a language model have sizes prompt=N and new=N, tokens, not 'x=1x3'"},
+      {{"--concurrency", "9"}, 6, "9 texts at a time are more than max_batch_size 8"},
+      {{"--against", built}, 2, "--against is for other models"},
+      {{"-i", "x=3"}, 2, "--input is for other models"},
+  };
+  for (const Refused& c : refused) {
+    const CliResult other = bench(c.more);
+    EXPECT_EQ(other.code, c.code) << other.err;
+    EXPECT_NE(other.err.find(c.text), std::string::npos) << other.err;
+  }
+  const CliResult report = runCli({"report", built, "-o", folder / "r.html"});
+  EXPECT_EQ(report.code, 3);
+  EXPECT_NE(report.err.find("which 'tscompile generate' runs, and 'bench' and 'profile' measure"), std::string::npos)
+      << report.err;
+}
+
+// What its time depends on is in them.
+TEST(Bench, TellsTheSizesOfTensorsInContainers) {
+  TemporaryFolder folder;
+  const std::string graph = folder / "m.ir";
+  writeText(graph,
+            "graph(%xs : Tensor[], %d : Dict(str, Tensor), %k : int[]):\n"
+            "  %0 : int = prim::Constant[value=0]()\n  %a : str = prim::Constant[value=\"a\"]()\n"
+            "  %x : Tensor = aten::__getitem__(%xs, %0)\n  %y : Tensor = aten::__getitem__(%d, %a)\n"
+            "  %one : int = prim::Constant[value=1]()\n  %z : Tensor = aten::add(%x, %y, %one)\n  return (%z)\n");
+  const CliResult r = runCli({"bench", graph, "-i", "xs=[2x3:f32:ones, 4:i64:ones]", "-i", "d={\"a\": 2x3:f32:ones}",
+                              "-i", "k=[1, 2]", "--duration", "5ms", "--threads", "1", "--format", "json"});
+  EXPECT_EQ(r.code, 0) << r.err;
+  std::string inputs;
+  const Json json = parseJson(r.out);
+  for (const Json& input : json["results"][0]["inputs"].items) inputs += input.text + '\n';
+  EXPECT_EQ(inputs, "xs.0=2x3:float32\nxs.1=4:int64\nd.a=2x3:float32\nk=[1, 2]\n");
+}
+
+// Sizes that are computed of others are known by the example alone.
+TEST(Bench, OpenSizesAreThoseOfTheExample) {
+  TemporaryFolder folder;
+  const std::string engine = folder / "m.tse";
+  ASSERT_EQ(runCli({"compile", TSCOMPILE_TESTS_DIR "/data/exports/derived.pt2", "-o", engine}).code, 0);
+  const CliResult r = runCli({"bench", engine, "--duration", "5ms", "--format", "json"});
+  EXPECT_EQ(r.code, 0) << r.err;
+  const Json json = parseJson(r.out);
+  ASSERT_EQ(json["results"][0]["inputs"].size(), 2u) << r.out;
+  EXPECT_EQ(json["results"][0]["inputs"][0].text, "x=8x3:float32");
+  EXPECT_EQ(json["results"][0]["inputs"][1].text, "y=9:float32");
+}
+
 TEST(Bench, ComparesWithWhatWasSaved) {
   TemporaryFolder folder;
   const std::string graph = graphFile(folder);
@@ -111,6 +200,13 @@ TEST(Bench, ComparesWithWhatWasSaved) {
   const CliResult faster = bench(savedBench(folder, 1e6), {});
   EXPECT_EQ(faster.code, 0) << faster.err;
   EXPECT_NE(faster.out.find("faster"), std::string::npos) << faster.out;
+  // A gate that holds nothing against a measurement says so.
+  const CliResult two = bench(savedBench(folder, 1e6), {}, "1,2");
+  EXPECT_EQ(two.code, 0) << two.err;
+  EXPECT_NE(
+      two.err.find("warning: 1 of 2 measurements has nothing in " + folder / "saved.json" + " to be compared with"),
+      std::string::npos)
+      << two.err;
   EXPECT_EQ(bench(folder.write("other.json", "{}"), {}).code, 3);
   EXPECT_EQ(bench(folder / "missing.json", {}).code, 5);
   // Before anything is measured.

@@ -105,6 +105,27 @@ TEST(Environment, AVariableOfAFlagThatIsNeitherOnNorOffIsNamed) {
       << refused.err;
 }
 
+// Places that cannot be written are told before the work, which may be long.
+TEST(Output, OptionsSayWhatTheyWrite) {
+  size_t count = 0;
+  for (const VerbSpec& verb : verbSpecs())
+    for (const OptionSpec& option : verb.options) {
+      const std::string name = namesOf(option).back();
+      if (option.value.empty()) continue;
+      const bool isOutput = name == "--output" || name == "--outputs" || name == "--trace" || name == "--timing-cache";
+      EXPECT_EQ(option.written != Written::Nothing, isOutput) << verb.name << ' ' << name;
+      if (!isOutput || option.written == Written::Cache) continue;
+      ++count;
+      const std::string place = "/dev/null/there";
+      std::vector<std::string> words{std::string(verb.name), "nowhere", name, place};
+      if (name == "--output" && verb.name == "refit") words.insert(words.end(), {"-w", "nowhere"});
+      const CliResult r = runCli(words);
+      EXPECT_EQ(r.code, 5) << verb.name << r.err;
+      EXPECT_NE(r.err.find(place + ": error: "), std::string::npos) << r.err;
+    }
+  EXPECT_GE(count, 12u);
+}
+
 TEST(Help, StandsInTheDocumentOfAllCommands) {
   const std::string document = readText(TSCOMPILE_SOURCE_DIR "/docs/cli.md");
   for (const VerbSpec& verb : verbSpecs()) {
