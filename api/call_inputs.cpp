@@ -69,7 +69,10 @@ Result<std::vector<IValue>> CallInputs::complete(std::vector<std::optional<IValu
                       typeText(withoutRefinement(dynamicType(*given[i])))),
           ErrorKind::Input);
       if (input.type->isTensor() && given[i]->isList())
-        error.note("a tensor is written as 2x3:f32=[1 2 3; 4 5 6], 2x3:f32:randn or @FILE.npy");
+        error.note(
+            "a list of numbers has no dtype: a tensor has one, such as an array of NumPy, or in texts 2x3:f32=[1 2 3; "
+            "4 5 "
+            "6]");
       return Failed{};
     }
     const IValue* standard = defaultOf(i);

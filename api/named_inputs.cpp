@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <charconv>
 #include <functional>
+#include <limits>
 
 namespace tscompile {
 
@@ -222,6 +223,13 @@ std::optional<InputFault> nameInputRanges(std::vector<InputRange>& shapes, std::
   for (std::vector<InputRange>* ranges : {&shapes, &usualShapes})
     for (InputRange& r : *ranges) {
       if (std::optional<InputFault> fault = nameRange(r, inputs)) return fault;
+      for (size_t d = 0; d < r.most.size(); ++d)
+        if (isExpression(r, d) && boundsOf(r, d).most == std::numeric_limits<int64_t>::max()) {
+          const std::string open = SizeExpression::ofSize(r.most[d]).text();
+          const bool isName = open.find_first_of("+-*/( ") == std::string::npos;
+          return InputFault{fmt::format("nothing says how large {} of input %{} may be", open, r.name),
+                            {fmt::format("say it as of an input: {}=1..8", isName ? open : "N")}};
+        }
       if (!isOrdered(r))
         return InputFault{fmt::format("the sizes of input %{} do not go from least to most", r.name),
                           {fmt::format("they go from {} to {}", listText(r.least), listText(r.most))}};

@@ -50,6 +50,20 @@ cmake -S "$source/samples/c" -B "$work/c" -G Ninja -DCMAKE_PREFIX_PATH="$work/mo
   -DCMAKE_DISABLE_FIND_PACKAGE_fmt=1 -DCMAKE_DISABLE_FIND_PACKAGE_ZLIB=1 >"$work/configure.log" 2>&1
 cmake --build "$work/c"
 "$source/samples/c/compare.sh" "$work/c/run_model"
+# With the packages of the C++ library there, that can be linked as well.
+mkdir "$work/both"
+cat >"$work/both/CMakeLists.txt" <<END
+cmake_minimum_required(VERSION 3.25)
+project(both LANGUAGES C CXX)
+find_package(tscompile REQUIRED COMPONENTS c)
+add_executable(first $source/samples/c/run_model.c)
+target_link_libraries(first PRIVATE tscompile::tscompile_c m)
+add_executable(second $source/samples/cpp/run_model.cpp)
+target_link_libraries(second PRIVATE tscompile::tscompile)
+END
+cmake -S "$work/both" -B "$work/both/build" -G Ninja -DCMAKE_PREFIX_PATH="$work/moved" >"$work/configure.log"
+cmake --build "$work/both/build"
+"$source/samples/c/compare.sh" "$work/both/build/first"
 flags=$(PKG_CONFIG_PATH=$pc pkg-config --cflags --libs tscompile-c)
 library=$(dirname "$(find "$work/moved" -name libtscompile_c.so.1)")
 # shellcheck disable=SC2086

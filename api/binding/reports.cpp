@@ -31,6 +31,8 @@ std::optional<std::unordered_set<const Node*>> nodesOf(const Graph& graph, std::
     const std::string_view kind = n->kind().text();
     if (!isValue && kind == asked) out.insert(n);
     if (!isValue) nearest.consider(kind);
+    if (!isValue && asked.find(':') == std::string_view::npos)
+      nearest.consider(kind.substr(kind.find_last_of(':') + 1));
     // Numbers of values without a name change when a graph is lowered, so those that are printed count.
     for (const Value* v : n->outputs())
       if (isValue && out.empty() && !v->isNamed() && v->name() == name) out.insert(n);
@@ -41,6 +43,7 @@ std::optional<std::unordered_set<const Node*>> nodesOf(const Graph& graph, std::
       (isValue ? "the graph has no value '" : "no node of the graph is '") + abbreviate(asked, 80) + "'",
       ErrorKind::Input);
   if (nearest.found()) d.note(fmt::format("did you mean '{}{}'?", isValue ? "%" : "", nearest.name()));
+  d.note(isValue ? "lowering removes and renames values" : "lowering makes other operators of some");
   return std::nullopt;
 }
 

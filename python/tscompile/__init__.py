@@ -115,8 +115,26 @@ def _size_names(given: Any) -> set[str]:
     return {n for d in shape if isinstance(d, str) for n in _size_names(d)} if isinstance(shape, (list, tuple)) else set()
 
 
+def _is_container(given: Any) -> bool:
+    """Whether it is a dict, list or tuple of what has sizes, not dimensions."""
+    items = list(given.values()) if isinstance(given, Mapping) else given if isinstance(given, (list, tuple)) else []
+    return bool(items) and all(hasattr(i, "shape") or isinstance(i, Input) or _is_container(i) for i in items)
+
+
+def _parts(name: str, given: Any) -> list[tuple[str, Any]]:
+    """Names of the tensors in it, as "row.cat" and "images.0", each with its sizes."""
+    if not _is_container(given):
+        return [(name, given)]
+    items = given.items() if isinstance(given, Mapping) else enumerate(given)
+    return [part for key, item in items for part in _parts(f"{name}.{key}", item)]
+
+
 def _is_tensor(type: str) -> bool:
     return type.removesuffix("?").split("(")[0] in _TENSOR_TYPES
+
+
+def _holds_tensors(type: str) -> bool:
+    return "Tensor" in type and not _is_tensor(type)
 
 
 def _no_sizes(name: str, given: Any, method: Method) -> ValueError | None:
@@ -147,6 +165,9 @@ def _ranges(inputs: Any, method: Method) -> tuple[list[str], list[str]]:
         inputs = [inputs]
     types = {i["name"]: i["type"] for i in method.inputs}
     ranges, settings = [], []
+    alone = [i["name"] for i in method.inputs if not i["optional"]]
+    if isinstance(inputs, Mapping) and len(alone) == 1 and alone[0] not in inputs and _is_container(inputs):
+        inputs = {alone[0]: inputs}  # the only argument is such a dict
     if isinstance(inputs, Mapping):
         sizes = {n for value in inputs.values() for n in _size_names(value)} - set(types)
         named = [(_full_name(name, method), value) for name, value in inputs.items() if name not in sizes]
@@ -167,9 +188,16 @@ def _ranges(inputs: Any, method: Method) -> tuple[list[str], list[str]]:
                 f"{number!r} has no shape: sizes are given for tensors alone, which are {', '.join(tensors)}; "
                 f"bind={{{others[0]!r}: {number!r}}} makes an input a constant"
             )
+        if any(_is_container(g) for g in given):  # in the order of arguments
+            tensors = [name for name, type in types.items() if _is_tensor(type) or _holds_tensors(type)]
         if len(given) > len(tensors):
-            raise ValueError(f"the method has {len(tensors)} inputs that are tensors, and sizes were given for {len(given)}")
+            holders = [name for name, type in types.items() if _holds_tensors(type)]
+            raise ValueError(
+                f"the method has {len(tensors)} inputs that are tensors, and sizes were given for {len(given)}"
+                + (f"; those of {holders[0]!r}, {types[holders[0]]}, have names: {holders[0] + '.0'!r} or a key" if holders else "")
+            )
         named = list(zip(tensors, given))
+    named = [part for name, value in named for part in _parts(name, value)]
     for name, value in named:
         if wrong := _no_sizes(name, value, method):
             raise wrong

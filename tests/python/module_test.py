@@ -305,6 +305,28 @@ class Models(unittest.TestCase):
         with self.assertRaises(ValueError):
             model.compile({"x": "Nx3", "y": "Nx3", "M": (1, 4)})
 
+    def test_containers_of_examples_have_sizes(self):
+        model = tscompile.load(
+            "graph(%d : Dict(str, Tensor), %xs : Tensor[]):\n"
+            '  %k : str = prim::Constant[value="a"]()\n  %0 : int = prim::Constant[value=0]()\n'
+            "  %x : Tensor = aten::__getitem__(%d, %k)\n  %y : Tensor = aten::__getitem__(%xs, %0)\n"
+            "  %z : Tensor = aten::mul(%x, %y)\n  return (%z)\n"
+        )
+        x = np.full((2, 3), 2, np.float32)
+        for inputs in ([{"a": x}, [x]], {"d": {"a": x}, "xs": [x]}, {"d.a": x, "xs.0": "2x3"}):
+            engine = model.compile(inputs)
+            self.assertEqual(np.asarray(engine({"a": x}, [x])).tolist(), [[4.0] * 3] * 2)
+            with self.assertRaises(tscompile.ModelError):
+                engine({"a": x[:1]}, [x])
+        with self.assertRaisesRegex(ValueError, "those of 'd', Dict.*, have names: 'd.0' or a key"):
+            model.compile("2x3")
+        one = tscompile.load(
+            'graph(%row : Dict(str, Tensor)):\n  %k : str = prim::Constant[value="a"]()\n'
+            "  %x : Tensor = aten::__getitem__(%row, %k)\n  %y : Tensor = aten::relu(%x)\n  return (%y)\n"
+        )
+        with self.assertRaises(tscompile.ModelError):
+            one.compile({"a": x})({"a": x[:1]})
+
     def test_binds_inputs_that_are_no_tensors(self):
         model = tscompile.load(GRAPH)
         x = np.ones((3, 5), np.float32)

@@ -167,6 +167,7 @@ const Value* findValue(const Graph& graph, std::string_view name) {
     const std::string_view kind = n->kind().text();
     if (kind.ends_with("::" + asked)) whole = kind;
     nearest.consider(kind);
+    if (asked.find(':') == std::string::npos) nearest.consider(kind.substr(kind.find_last_of(':') + 1));
   });
   UsageError error{"no node of the graph is '" + abbreviate(asked, 80) + "'"};
   if (findValue(graph, asked))
@@ -175,6 +176,7 @@ const Value* findValue(const Graph& graph, std::string_view name) {
     error.notes.push_back("did you mean '" + whole + "'?");
   else if (nearest.found())
     error.notes.push_back("did you mean '" + nearest.name() + "'?");
+  error.notes.push_back("lowering makes other operators of some; --no-lower takes the graph as it is");
   throw error;
 }
 

@@ -1,5 +1,6 @@
 #include "tools/tasks/inputs.h"
 
+#include "api/named_inputs.h"
 #include "api/value_text.h"
 #include "ir/support/split.h"
 #include "ir/support/text.h"
@@ -309,12 +310,26 @@ size_t InputReader::onlyRequired(const std::string& text) const {
                         : "NAME may be a position as well, from 0 on: --input 0=" + abbreviate(text, 80)}};
 }
 
+// A container with the part of this name.
+static std::string wholeWith(TypePtr type, const std::string& step) {
+  if (type->is(TypeKind::Optional)) type = type->element();
+  if (type->is(TypeKind::Dict)) return "{" + jsonQuote(step) + ": @" + step + ".npy, ...}";
+  return type->is(TypeKind::Tuple) ? "(@0.npy, @1.npy, ...)" : "[@0.npy, @1.npy, ...]";
+}
+
 size_t InputReader::named(const std::string& name) const {
   if (findInput(wanted_, name) == kNoInput)
     for (const ExportedConstant& c : constants_)
       if (c.name == name)
         throw UsageError{"'" + abbreviate(name, 80) + "' is no input: " + how_ + " with " + abbreviate(c.value, 40) +
                          " for it"};
+  if (const ContainedInput part = findPart(wanted_, name); part.input != kNoInput && !part.isWhole()) {
+    const ValueInfo& whole = wanted_[part.input];
+    const std::string& step = part.path.front();
+    throw UsageError{
+        "'" + abbreviate(name, 80) + "' is in input " + describeInput(whole) + ", which is given as a whole",
+        {fmt::format("such as --input {}='{}'", whole.name, wholeWith(whole.type, abbreviate(step, 40)))}};
+  }
   return inputOf(wanted_, name);
 }
 

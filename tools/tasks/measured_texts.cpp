@@ -62,10 +62,15 @@ Result<TextLengths> MeasuredTexts::lengths(std::span<const InputRange> said, int
   const BuildConfig& config = model_->config();
   std::optional<int64_t> prompt, more;
   for (const InputRange& r : said) {
-    const bool isPrompt = r.name == "prompt", isLength = r.most.size() == 1 && r.least == r.most;
-    if ((!isPrompt && r.name != "new") || !isLength)
-      throw UsageError{"texts of a language model have sizes prompt=N and new=N, tokens, not '" +
+    const bool isPrompt = r.name == "prompt" || r.name == "0";  // without a name
+    if ((!isPrompt && r.name != "new") || r.most.size() != 1 || r.least != r.most) {
+      UsageError error{"texts of a language model have sizes prompt=N and new=N, tokens, not '" +
                        abbreviate(inputRangeText(r), 80) + "'"};
+      NearestName nearest(r.name);
+      for (const char* name : {"prompt", "new"}) nearest.consider(name);
+      if (nearest.found() && nearest.name() != r.name) error.notes.push_back("did you mean '" + nearest.name() + "'?");
+      throw error;
+    }
     (isPrompt ? prompt : more) = r.most[0];
   }
   const BatchLimits limits = model_->limits();

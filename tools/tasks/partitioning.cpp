@@ -19,19 +19,6 @@
 #include <set>
 
 namespace tscompile {
-namespace {
-
-void checkBounds(const InputRange& range) {
-  for (size_t d = 0; d < range.most.size(); ++d)
-    if (boundsOf(range, d).most == INT64_MAX) {
-      const std::string open = SizeExpression::ofSize(range.most[d]).text();
-      const bool isName = open.find_first_of("+-*/( ") == std::string::npos;
-      throw UsageError{"--shape of " + range.name + " does not say how large " + open + " may be",
-                       {"another --shape does, such as " + (isName ? open : "N") + "=1..8"}};
-    }
-}
-
-}  // namespace
 
 size_t inputOf(std::span<const ValueInfo> inputs, const std::string& name) {
   if (const size_t found = findInput(inputs, name); found != kNoInput) return found;
@@ -49,7 +36,6 @@ void checkShapes(PartitionSpec& spec, const Graph& graph, const std::string& num
       fault->notes.push_back("give it with " + exampleOf(inputs[fault->noTensor], numbersBy));
     throw UsageError{std::move(fault->message), std::move(fault->notes)};
   }
-  for (const InputRange& r : spec.shapes) checkBounds(r);
 }
 
 CompileSpec compileSpecOf(const PartitionCommand& command, Session& session) {

@@ -112,6 +112,18 @@ TEST(Compile, InputsShareSizes) {
   }
 }
 
+TEST(Compile, SizesWithoutAnEndAreRefused) {
+  const Module m = moduleOf("graph(%x : Tensor):\n  %y : Tensor = aten::relu(%x)\n  return (%y)\n");
+  for (const auto& [text, size] : {std::pair("x=Nx3", "N"), std::pair("x=2*Nx3", "2*N")}) {
+    Diagnostics d;
+    CompileSpec spec;
+    ASSERT_TRUE(spec.addInput(text, d));
+    EXPECT_FALSE(m.compiled(spec, d).ok());
+    EXPECT_EQ(saidOf(d), std::string("test: error: nothing says how large ") + size +
+                             " of input %x may be\nnote: say it as of an input: N=1..8\n");
+  }
+}
+
 TEST(Compile, InputsAreBound) {
   const Module m = moduleOf(
       "graph(%x : Tensor, %n.1 : int, %mask : Tensor?):\n  %y : Tensor = aten::mul(%x, %n.1)\n  return (%y)\n");

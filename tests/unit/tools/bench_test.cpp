@@ -138,6 +138,8 @@ TEST(Bench, MeasuresTextsOfWhatWasBuilt) {
        "prompt=30 and new=4 are more than max_seq_len 32, with the token that follows the prompt"},
       {{"--sizes", "prompt=0"}, 2, "a prompt has a token at least"},
       {{"--sizes", "x=1x3"}, 2, "texts of a language model have sizes prompt=N and new=N, tokens, not 'x=1x3'"},
+      {{"--sizes", "nwe=3"}, 2, "did you mean 'new'?"},
+      {{"--sizes", "40"}, 6, "prompt=40 is more than the 31 tokens that leave one to follow"},
       {{"--concurrency", "9"}, 6, "9 texts at a time are more than max_batch_size 8"},
       {{"--against", built}, 2, "--against is for other models"},
       {{"-i", "x=3"}, 2, "--input is for other models"},
