@@ -17,6 +17,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <map>
 #include <unordered_set>
 
 namespace tscompile {
@@ -161,13 +162,17 @@ const Value* findValue(const Graph& graph, std::string_view name) {
 }
 
 [[noreturn]] void throwNoOperator(const std::string& asked, const Graph& graph) {
+  // A name without a namespace is held against those of operators without theirs.
+  const bool isShort = asked.find(':') == std::string::npos;
   NearestName nearest(asked);
-  std::string whole;  // of which it is the end
+  std::map<std::string, std::string> wholes;  // by what is held against it
+  std::string whole;                          // of which it is the end
   forEachNode(graph, [&](const Node* n) {
     const std::string_view kind = n->kind().text();
     if (kind.ends_with("::" + asked)) whole = kind;
-    nearest.consider(kind);
-    if (asked.find(':') == std::string::npos) nearest.consider(kind.substr(kind.find_last_of(':') + 1));
+    const std::string_view name = isShort ? kind.substr(kind.rfind(':') + 1) : kind;
+    nearest.consider(name);
+    wholes.emplace(name, kind);
   });
   UsageError error{"no node of the graph is '" + abbreviate(asked, 80) + "'"};
   if (findValue(graph, asked))
@@ -175,8 +180,9 @@ const Value* findValue(const Graph& graph, std::string_view name) {
   else if (!whole.empty())
     error.notes.push_back("did you mean '" + whole + "'?");
   else if (nearest.found())
-    error.notes.push_back("did you mean '" + nearest.name() + "'?");
-  error.notes.push_back("lowering makes other operators of some; --no-lower takes the graph as it is");
+    error.notes.push_back("did you mean '" + wholes.at(nearest.name()) + "'?");
+  else
+    error.notes.push_back("lowering makes other operators of some; --no-lower takes the graph as it is");
   throw error;
 }
 

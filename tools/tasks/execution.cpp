@@ -25,6 +25,7 @@
 #include "tools/tasks/exported_arguments.h"
 #include "tools/tasks/inputs.h"
 #include "tools/tasks/likely_sizes.h"
+#include "tools/tasks/measured_texts.h"
 #include "tools/tasks/option_effects.h"
 #include "tools/tasks/partitioning.h"
 
@@ -343,6 +344,15 @@ Result<std::vector<IValue>> readInputs(const Executable& given, const Options& o
     *texts = ofInputs(std::move(*texts), given.method.inputs(), given.module.exportedInputs(*entry));
   std::map<std::string, IValue> defaults = given.defaults;
   const std::string& path = options.arguments[0];
+  if (const bool isUnsaid = texts->empty() && options.partition.spec.shapes.empty();
+      isUnsaid && given.module.engineInfo())
+    if (const std::string folder = builtModelOf(path); !folder.empty()) {
+      session.diagnostics
+          .fileError(path, {},
+                     "this is the engine of a language model that was built, which random inputs mean nothing to")
+          .note(fmt::format("'tscompile generate {}' runs it, and 'bench' and 'profile' measure it", folder));
+      return Failed{};
+    }
   InputReader reader(given.method.inputs(), session, defaults);
   if (texts->size() < given.method.inputs().size())
     reader.setExamples(exportedInputs(path, options.run.method, given.method.inputs(), session.common.limits),

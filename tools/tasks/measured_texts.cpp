@@ -21,6 +21,16 @@ bool isBuiltModel(const std::string& path) {
   return readBuiltModel(path, unheard).ok();
 }
 
+std::string builtModelOf(const std::string& engine) {
+  std::string folder = std::filesystem::path(engine).parent_path();
+  if (folder.empty()) folder = ".";
+  std::error_code ignored;
+  if (!std::filesystem::exists(folder + "/config.json", ignored)) return "";
+  Diagnostics unheard;
+  const Result<BuiltModel> built = readBuiltModel(folder, unheard);
+  return built && std::filesystem::equivalent(built->engine, engine, ignored) ? folder : "";
+}
+
 void checkBuiltModelOptions(const Options& options, std::initializer_list<std::string_view> meant) {
   for (const SaidOption& said : options.said) {
     const auto isSaid = [&](const OptionSpec& o) { return std::ranges::count(namesOf(o), said.name) > 0; };

@@ -12,6 +12,8 @@ namespace tscompile {
 
 // Whether a path names what 'tscompile build' has made.
 bool isBuiltModel(const std::string& path);
+// The folder of such a model whose engine file this is; empty: of none.
+std::string builtModelOf(const std::string& engine);
 // Throws UsageError for options of the command that are not among `meant`, if its argument is such a folder.
 void checkBuiltModelOptions(const Options& options, std::initializer_list<std::string_view> meant);
 

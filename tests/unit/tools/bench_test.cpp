@@ -149,6 +149,11 @@ TEST(Bench, MeasuresTextsOfWhatWasBuilt) {
     EXPECT_EQ(other.code, c.code) << other.err;
     EXPECT_NE(other.err.find(c.text), std::string::npos) << other.err;
   }
+  const CliResult engine = runCli({"bench", built + "/rank0.engine"});
+  EXPECT_EQ(engine.code, 3);
+  EXPECT_NE(engine.err.find("note: 'tscompile generate " + built + "' runs it, and 'bench' and 'profile' measure it"),
+            std::string::npos)
+      << engine.err;
   const CliResult report = runCli({"report", built, "-o", folder / "r.html"});
   EXPECT_EQ(report.code, 3);
   EXPECT_NE(report.err.find("which 'tscompile generate' runs, and 'bench' and 'profile' measure"), std::string::npos)
