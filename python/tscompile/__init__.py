@@ -527,9 +527,12 @@ def operator(schema: str, shapes: Callable[..., Any] | None = None) -> Callable[
 def compile(module: Any, inputs: Sequence[Any], dynamic_shapes: Any = None, **settings: Any) -> Engine:
     """An Engine of a live torch.nn.Module, through torch.export (PyTorch 2.1 or later must be there).
 
-    `inputs` are an example of its arguments, a tensor alone that of the first; `dynamic_shapes` are torch.export's.
+    `inputs` are an example of its arguments, a tensor or a dict alone that of the first; `dynamic_shapes` are
+    torch.export's.
     """
+    if not hasattr(module, "named_parameters"):
+        raise TypeError(f"compile() takes modules of PyTorch, not {type(module).__name__}; load() opens files and texts")
     from tscompile import torch_backend
 
-    alone = hasattr(inputs, "shape")  # its rows are no arguments
+    alone = hasattr(inputs, "shape") or isinstance(inputs, Mapping)  # its rows or keys are no arguments
     return torch_backend.compile_module(module, (inputs,) if alone else tuple(inputs), dynamic_shapes, settings)

@@ -419,6 +419,8 @@ class Models(unittest.TestCase):
     def test_live_modules_are_for_compile(self):
         with self.assertRaisesRegex(TypeError, "compile.. takes modules of PyTorch"):
             tscompile.load(Models())
+        with self.assertRaisesRegex(TypeError, "compile.. takes modules of PyTorch, not str; load.. opens files"):
+            tscompile.compile("model.pt", ())
 
     def test_errors_have_their_place(self):
         text = "graph(%x : Tensor):\n  %y : Tensor = aten::rleu(%x)\n  return (%y)\n"
