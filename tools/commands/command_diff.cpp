@@ -544,12 +544,31 @@ bool hasCalls(const Graph& graph) {
   return has;
 }
 
-// Of two files of weights.
-int diffWeights(const Options& options, Session& session) {
+// The weights of a model by the names of state_dict, without constants of its code.
+Result<Tensors> weightsOfModel(const std::string& path, const std::string& method, Session& session) {
+  Result<Module> module = session.loadModule(path, {});
+  Result<Module> whole = module ? inlinedMethod(*module, session, method) : Result<Module>(Failed{});
+  Result<ModuleValues> values = whole ? whole->values(session.diagnostics) : Result<ModuleValues>(Failed{});
+  if (!values) return Failed{};
+  forEachNode(*whole->graph(), [&](const Node* n) {
+    if (n->kind() == sym::Constant) values->tensors.erase(n->output()->name());
+  });
+  return std::move(values->tensors);
+}
+
+// Of two files of weights, one of which may be a model.
+int diffWeights(const Options& options, std::span<const FileKind> kinds, Session& session) {
   Tensors tensors[2];
   for (size_t i = 0; i < 2; ++i) {
+    const std::string& path = options.arguments[i];
+    if (!isOfWeights(kinds[i])) {
+      Result<Tensors> read = weightsOfModel(path, options.own.of<DiffCommand>().method, session);
+      if (!read) return session.finish();
+      tensors[i] = std::move(*read);
+      continue;
+    }
     Weights weights;
-    if (!weights.addFile(options.arguments[i], session.diagnostics, session.common.limits)) return session.finish();
+    if (!weights.addFile(path, session.diagnostics, session.common.limits)) return session.finish();
     for (const std::string& name : weights.names()) tensors[i].emplace(name, *weights.find(name));
   }
   session.progress.end();
@@ -611,7 +630,12 @@ static int runDiff(const Options& given, Session& session) {
   if (slower) throw UsageError{"--fail-if-slower is of two measurements, which 'bench --format json' writes"};
   const FileKind kinds[] = {kindOf(options.arguments[0], session.common.limits),
                             kindOf(options.arguments[1], session.common.limits)};
-  if (isOfWeights(kinds[0]) && isOfWeights(kinds[1])) return diffWeights(options, session);
+  auto mayGiveWeights = [](FileKind k) {
+    return isOfWeights(k) || k == FileKind::TorchScript || k == FileKind::ExportedProgram;
+  };
+  const bool isAnyOfWeights = isOfWeights(kinds[0]) || isOfWeights(kinds[1]);
+  if (isAnyOfWeights && mayGiveWeights(kinds[0]) && mayGiveWeights(kinds[1]))
+    return diffWeights(options, kinds, session);
   Result<Module> a = session.loadModule(options.arguments[0], {}), b = session.loadModule(options.arguments[1], {});
   if (!a || !b) return session.finish();
   const Graph *x = methodOf(*a, options, 0, session), *y = methodOf(*b, options, 1, session);
@@ -667,8 +691,8 @@ constexpr std::string_view kDiffDetails =
 line of its text; of modules, those of all that the method calls as well. Weights and other attributes of
 archives and exports, and weights of engine files, are compared as well, bit by bit; those of
 graph text are in files of their own, two of which (safetensors, checkpoints, or FILE#PATH of what is
-below PATH in one) can be given instead. Of two language models that were built (folders) the settings
-and the engines are compared.
+below PATH in one) can be given instead, and one of them beside an archive or export.
+Of two language models that were built (folders) the settings and the engines are compared.
 If one of them has engines (an engine file, 'partition --emit graph'), nodes are
 found by what they make, in any order, and '~' tells those that run on another side. The sizes that
 models take and the defaults of inputs are compared, too, and the precision and tactics of engine files.
