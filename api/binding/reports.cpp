@@ -1,6 +1,7 @@
 #include "api/binding/reports.h"
 
 #include "api/profile/profile_json.h"
+#include "ir/graph/written_operator.h"
 #include "ir/support/text.h"
 #include "partition/report.h"
 
@@ -33,7 +34,7 @@ std::optional<std::unordered_set<const Node*>> nodesOf(const Graph& graph, std::
   }
   forEachNode(graph, [&](const Node* n) {
     const std::string_view kind = n->kind().text();
-    if (!isValue && kind == asked) out.insert(n);
+    if (!isValue && (kind == asked || writtenOperator(*n) == asked)) out.insert(n);
     const std::string_view known = isShort ? kind.substr(kind.rfind(':') + 1) : kind;
     if (!isValue) nearest.consider(known);
     if (!isValue) wholes.emplace(known, kind);

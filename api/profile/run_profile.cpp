@@ -2,6 +2,7 @@
 
 #include "ir/graph/module_path.h"
 #include "ir/graph/node_text.h"
+#include "ir/graph/written_operator.h"
 #include "ir/support/text.h"
 #include "runtime/call/run_context.h"
 #include "runtime/engine/network/memory_plan.h"
@@ -227,7 +228,7 @@ std::vector<RunProfile::Total> RunProfile::totalsByModule() const {
 
 std::vector<RunProfile::Total> RunProfile::totalsByOperator() const {
   return totals(
-      [](const Node* node) { return std::vector<std::string>{node ? std::string(node->kind().text()) : ""}; });
+      [](const Node* node) { return std::vector<std::string>{node ? std::string(writtenOperator(*node)) : ""}; });
 }
 
 double RunProfile::since(Clock::time_point at) const { return microseconds(at - quickest.begin); }

@@ -2,6 +2,7 @@
 #include "api/compile.h"
 #include "api/engine_cut.h"
 #include "ir/graph/printer.h"
+#include "ir/graph/written_operator.h"
 #include "ir/support/json_fields.h"
 #include "ir/support/text.h"
 #include "partition/report.h"
@@ -196,7 +197,7 @@ std::vector<const Node*> nodesOf(const std::string& asked, const Graph& graph) {
     return out;
   }
   forEachNode(graph, [&](const Node* n) {
-    if (n->kind().text() == asked) out.push_back(n);
+    if (n->kind().text() == asked || writtenOperator(*n) == asked) out.push_back(n);
   });
   if (out.empty()) throwNoOperator(asked, graph);
   return out;

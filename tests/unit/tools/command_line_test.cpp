@@ -509,6 +509,17 @@ TEST(Profile, SumsUpByModuleAndOperator) {
   EXPECT_NE(text.find("  feat.conv1\n"), std::string::npos) << text;
 }
 
+// Lowering makes inner operators of some, which nobody has written.
+TEST(Profile, HasTheOperatorsThatWereWritten) {
+  const std::string graph = TSCOMPILE_TESTS_DIR "/golden/partition/explain_written.ir";
+  const Json profile =
+      parseJson(runCli({"profile", graph, "-i", "x=1x3x8x8:f32:ones", "--runs", "2", "--format", "json"}).out);
+  std::string operators;
+  for (const Json& one : profile["operators"].items) operators += one["name"].text + '\n';
+  EXPECT_NE(operators.find("aten::conv2d\n"), std::string::npos) << operators;
+  EXPECT_EQ(operators.find("aten::_convolution"), std::string::npos) << operators;
+}
+
 TEST(Help, IsTheSameHoweverItIsAskedFor) {
   const std::string all = runCli({"help"}).out;
   EXPECT_EQ(runCli({"--help"}).out, all);

@@ -1,0 +1,14 @@
+// What the user calls an operator that lowering made another one of.
+#pragma once
+
+#include "ir/graph/node.h"
+
+#include <string_view>
+
+namespace tscompile {
+
+// The operator that stands in the graph text where the node comes from, if the node's own is an inner one, whose name
+// begins with an underscore: aten::conv2d of an aten::_convolution that was made of it. Else that of the node.
+std::string_view writtenOperator(const Node& node);
+
+}  // namespace tscompile
