@@ -300,8 +300,11 @@ void parseWith(CLI::App& app, const std::vector<std::string>& args, const VerbSp
 }
 
 void checkArguments(const VerbSpec& verb, const Options& options) {
-  if (verb.argumentRequired && options.arguments.empty() && !options.printDefaults)
-    throw UsageError{std::string(verb.name) + " needs " + std::string(verb.argument), {helpHint(verb)}};
+  if (verb.argumentRequired && options.arguments.empty() && !options.printDefaults) {
+    const std::string argument(verb.argument);
+    throw UsageError{std::string(verb.name) + " needs " + argument,
+                     {argument + " is " + std::string(verb.argumentHelp), helpHint(verb)}};
+  }
   size_t most = verb.argumentRepeats ? SIZE_MAX : verb.argument.empty() ? 0 : 1;
   if (options.arguments.size() > most)
     throw UsageError{"unexpected argument '" + abbreviate(options.arguments[most], 80) + "'", {helpHint(verb)}};

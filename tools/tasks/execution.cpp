@@ -290,7 +290,23 @@ std::vector<InputRange> sizesOfEngines(const Module& module, const std::string& 
   return out;
 }
 
+// "--shape pair.0=2x2 --shape pair.1=2x2": of tensors in a container of which sizes are known.
+std::string partsHint(const Module& module, const std::string& method, const ValueInfo& input) {
+  constexpr size_t kMost = 4;
+  std::string out;
+  size_t count = 0;
+  std::vector<InputRange> known = module.engineInfo() ? sizesOfEngines(module, method) : sizesOfExport(module, method);
+  for (InputRange& r : known) {
+    if (!r.name.starts_with(input.name + ".") || ++count > kMost) continue;
+    r = withoutExpressions(r);
+    r.least = r.most;
+    out += (out.empty() ? "--shape " : " --shape ") + inputRangeText(r);
+  }
+  return count > kMost ? out + " ..." : out;
+}
+
 std::string sizesHint(const Module& module, const std::string& method, const ValueInfo& input) {
+  if (!input.type->isTensor()) return partsHint(module, method, input);
   if (module.engineInfo())
     for (const InputRange& r : sizesOfEngines(module, method)) {
       if (r.name != input.name) continue;
@@ -354,7 +370,8 @@ Result<std::vector<IValue>> readInputs(const Executable& given, const Options& o
       return Failed{};
     }
   InputReader reader(given.method.inputs(), session, defaults);
-  if (texts->size() < given.method.inputs().size())
+  // Whoever says some inputs of a run, and not others, has forgotten those.
+  if (makes ? texts->size() < given.method.inputs().size() : texts->empty())
     reader.setExamples(exportedInputs(path, options.run.method, given.method.inputs(), session.common.limits),
                        [&](std::span<const IValue> values) {
                          Diagnostics unheard;

@@ -102,6 +102,13 @@ class LikelySizes {
 // ", or random numbers with --shape x=1x3x224x224"; where the type says nothing, some sizes.
 std::string shapeHint(const ValueInfo& input, LikelySizes& sizesOf,
                       const std::function<std::string(const ValueInfo&)>& likely) {
+  // What is in a list or dict has names; images are what most such lists have.
+  if (const std::string parts = input.type->isTensor() || !likely ? "" : likely(input); !parts.empty())
+    return ", or random numbers with " + parts;
+  if (input.type->is(TypeKind::List) && input.type->element()->isTensor())
+    return ", or random numbers with --shape " + input.name + ".0=3x224x224";
+  if (input.type->is(TypeKind::Dict) && input.type->element(1)->isTensor())
+    return ", or random numbers with --shape " + input.name + ".KEY=2x3:f32 for each of its keys";
   if (!input.type->isTensor()) return "";
   const TensorFacts& f = input.type->tensor();
   if (f.hasRank && f.sizes.empty()) return "";

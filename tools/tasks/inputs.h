@@ -32,7 +32,8 @@ class InputReader {
   InputReader(std::vector<ValueInfo> wanted, Session& session, std::map<std::string, IValue> defaults = {})
       : wanted_(std::move(wanted)), given_(wanted_.size()), defaults_(std::move(defaults)), session_(session) {}
 
-  // Sizes and dtype for examples of tensors whose ranks are not known.
+  // Sizes and dtype for examples of tensors whose ranks are not known; for containers options that say those of what is
+  // in them.
   void setLikely(std::function<std::string(const ValueInfo&)> likely) { likely_ = std::move(likely); }
   // What the program was exported with, for inputs that nothing else gives a value, if all values `agree`; else those
   // are left out of which a size may be another one than what was given tells of it.

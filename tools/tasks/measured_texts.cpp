@@ -37,7 +37,8 @@ void checkBuiltModelOptions(const Options& options, std::initializer_list<std::s
     if (std::ranges::any_of(options.verb->options, isSaid) && std::ranges::count(meant, said.name) == 0)
       throw UsageError{said.name + " is for other models: " + abbreviate(options.arguments[0], 80) +
                            " is a language model that was built, which takes texts",
-                       {"their tokens are said by prompt=128 and new=64 among the sizes"}};
+                       {said.name == "--against" ? "'bench --format json' of each writes files that 'diff' compares"
+                                                 : "their tokens are said by prompt=128 and new=64 among the sizes"}};
   }
 }
 
