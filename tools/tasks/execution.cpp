@@ -5,6 +5,7 @@
 #include "api/exported_sizes.h"
 #include "api/forgotten_weights.h"
 #include "api/model_file.h"
+#include "api/named_inputs.h"
 #include "api/support/deep_copy.h"
 #include "api/support/fitted_values.h"
 #include "api/symbolic_ranges.h"
@@ -33,6 +34,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 #include <unordered_map>
 
 namespace tscompile {
@@ -281,6 +283,38 @@ std::vector<InputRange> sizesOfExport(const Module& module, const std::string& m
   return out;
 }
 
+// Tensors in containers that nothing is said of, where others in there are, or sizes that stand for the same symbol: of
+// the sizes that follow, else those of the example, which has their dtypes. A list has as many items as are said.
+void addOtherParts(std::vector<InputRange>& shapes, const ExportedInputs& exported,
+                   const std::map<std::string, IValue>& examples) {
+  std::map<std::string, int64_t> symbols;
+  std::set<std::string> said, begun;  // parts, and inputs that have some
+  for (const ExportedInput& input : exported.tensors)
+    for (const InputRange& r : shapes) {
+      if (r.name != partName(input.name, input.path)) continue;
+      said.insert(r.name), begun.insert(input.name);
+      for (size_t d = 0; d < std::min(input.sizes.size(), r.most.size()); ++d)
+        if (!input.sizes[d].symbol.empty() && !isExpression(r, d))
+          symbols.try_emplace(input.sizes[d].symbol, r.most[d]);
+    }
+  for (const ExportedInput& input : exported.tensors) {
+    const auto whole = examples.find(input.name);
+    const IValue* example = whole == examples.end() ? nullptr : valueAt(whole->second, input.path);
+    if (input.path.empty() || !example || !example->isTensor()) continue;
+    if (whole->second.isList() && begun.contains(input.name)) continue;
+    InputRange range{partName(input.name, input.path), example->toTensor().dtype(), {}, {}};
+    bool isOther = begun.contains(input.name);
+    for (const ExportedSize& s : input.sizes) {
+      const auto known = symbols.find(s.symbol);
+      range.most.push_back(known == symbols.end() ? s.example : known->second);
+      isOther |= range.most.back() != s.example;
+    }
+    range.least = range.most;
+    const bool isKnown = std::ranges::all_of(range.most, [](int64_t n) { return n >= 0; });
+    if (isOther && isKnown && !said.contains(range.name)) shapes.push_back(std::move(range));
+  }
+}
+
 // What is known of the inputs of an engine file.
 std::vector<InputRange> sizesOfEngines(const Module& module, const std::string& method) {
   std::vector<InputRange> out = module.engineInfo()->inputs;
@@ -371,13 +405,14 @@ Result<std::vector<IValue>> readInputs(const Executable& given, const Options& o
     }
   InputReader reader(given.method.inputs(), session, defaults);
   // Whoever says some inputs of a run, and not others, has forgotten those.
+  std::map<std::string, IValue> examples;
   if (makes ? texts->size() < given.method.inputs().size() : texts->empty())
-    reader.setExamples(exportedInputs(path, options.run.method, given.method.inputs(), session.common.limits),
-                       [&](std::span<const IValue> values) {
-                         Diagnostics unheard;
-                         return !entry || checkExportedInputs(given.module.exportedInputs(*entry),
-                                                              given.method.inputs(), values, unheard);
-                       });
+    examples = exportedInputs(path, options.run.method, given.method.inputs(), session.common.limits);
+  if (!examples.empty())
+    reader.setExamples(examples, [&](std::span<const IValue> values) {
+      Diagnostics unheard;
+      return !entry || checkExportedInputs(given.module.exportedInputs(*entry), given.method.inputs(), values, unheard);
+    });
   reader.setFiles(options.run.inputFiles);
   reader.setLikely([&](const ValueInfo& input) { return sizesHint(given.module, options.run.method, input); });
   if (const EngineInfo* info = given.module.engineInfo())
@@ -388,6 +423,7 @@ Result<std::vector<IValue>> readInputs(const Executable& given, const Options& o
   CompileSpec spec = compileSpecOf(options.partition, session);
   if (entry) checkShapes(spec, *entry);
   addFollowingSizes(spec.shapes, given.method.inputs());
+  if (entry) addOtherParts(spec.shapes, given.module.exportedInputs(*entry), examples);
   if (given.module.engineInfo())
     for (InputRange& r : sizesOfEngines(given.module, options.run.method)) spec.shapes.push_back(std::move(r));
   std::vector<std::string> integers = randomIntegers(given.method.inputs(), *texts, defaults, spec);
