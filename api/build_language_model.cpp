@@ -1,4 +1,5 @@
 // Makes the folder of a language model.
+#include "api/built_model.h"
 #include "api/compile.h"
 #include "api/exported_sizes.h"
 #include "api/generation_files.h"
@@ -19,6 +20,7 @@
 #include "passes/serving/forms/example_sizes.h"
 #include "passes/serving/forms/pair_mask.h"
 #include "passes/serving/forms/returned_logits.h"
+#include "passes/serving/forms/stacks.h"
 #include "passes/serving/forms/text_dimension.h"
 #include "passes/serving/hide_later.h"
 #include "passes/serving/incremental.h"
@@ -34,7 +36,6 @@
 
 #include <fmt/core.h>
 
-#include <bit>
 #include <limits>
 
 namespace tscompile {
@@ -62,51 +63,6 @@ CompileInput rangeOf(const std::string& name, const BuildConfig& c, const Langua
   }
   if (startsWith(name, "kv_cache_") && endsWith(name, "_scale")) return {{1}, DType::Float32};
   return {{1}, {rows}, {rows}, DType::Int32};
-}
-
-// Caches in which the keys of a sequence lie in one piece have one block for it.
-bool settlePieces(BuildConfig& config, Diagnostics& diagnostics) {
-  if (config.kvCacheType != KvCacheType::Continuous) return true;
-  constexpr uint64_t kLongest = 1 << 16;
-  bool isWindow = config.window && config.window < config.maxSeqLen;
-  uint64_t tokens = static_cast<uint64_t>(isWindow ? config.window : config.maxSeqLen);
-  if (tokens > kLongest) {
-    diagnostics.error(fmt::format("kv_cache_type continuous has pieces of at most {} tokens, and {} is {}", kLongest,
-                                  isWindow ? "max_attention_window_size" : "max_seq_len", tokens),
-                      ErrorKind::Unsupported);
-    return false;
-  }
-  config.tokensPerBlock = static_cast<int64_t>(std::bit_ceil(tokens));
-  return true;
-}
-
-constexpr int64_t kUsualTokens = 1024;
-
-// Takes what the model says for settings that were left open, and refuses what it cannot do.
-bool settle(BuildConfig& config, const LanguageModelShape& shape, int64_t exportedFor, Diagnostics& diagnostics) {
-  if (config.maxSeqLen == 0) {
-    config.maxSeqLen =
-        std::min(std::max(shape.positions ? shape.positions : kUsualTokens, config.maxInputLen), exportedFor);
-  }
-  if (config.maxSeqLen > exportedFor) {
-    diagnostics.error(fmt::format("max_seq_len is {}, but the program was exported for texts of at most {} tokens",
-                                  config.maxSeqLen, exportedFor),
-                      ErrorKind::Input);
-    return false;
-  }
-  if (config.maxInputLen == 0) config.maxInputLen = config.maxSeqLen;
-  if (shape.positions && config.maxSeqLen > shape.positions) {
-    diagnostics.error(
-        fmt::format("max_seq_len is {}, but the model has {} positions", config.maxSeqLen, shape.positions),
-        ErrorKind::Input);
-    return false;
-  }
-  if (config.maxInputLen > config.maxSeqLen) {
-    diagnostics.error(fmt::format("max_input_len {} is more than max_seq_len {}", config.maxInputLen, config.maxSeqLen),
-                      ErrorKind::Input);
-    return false;
-  }
-  return settlePieces(config, diagnostics);
 }
 
 class LanguageModelBuild {
@@ -169,6 +125,7 @@ class LanguageModelBuild {
     graph_ = cloneGraph(*lowered_->graph());
     entrance_ = openEntrance(*graph_, given_.registry(), *evaluator_, diagnostics_);
     if (!entrance_) return false;
+    if (!mayBeginEmpty(original_.exportedInputs(*original_.graph()), entrance_->names, diagnostics_)) return false;
     if (!readsTexts()) return false;
     auto run = [this](const std::vector<IValue>& inputs, Diagnostics& d) { return given_.forward(inputs, d); };
     if (!tryInputs(run, *entrance_, diagnostics_)) return false;
@@ -334,8 +291,13 @@ class LanguageModelBuild {
   std::unique_ptr<Graph> withSizes(const Module& flat) const {
     std::unique_ptr<Graph> graph = cloneGraph(*flat.graph());
     Diagnostics ignored;
+    if (&flat != &*lowered_) {
+      if (const Result<ModuleValues> own = Module(flat).withGraph(cloneGraph(*graph)).values(ignored))
+        takePartsAsPut(*graph, given_.registry(), own->tensors);
+      return graph;
+    }
     const Result<ModuleValues> attributes = lowered_->values(ignored);
-    if (&flat != &*lowered_ || !attributes) return graph;
+    if (!attributes) return graph;
     auto run = [&](const std::vector<IValue>& inputs, const Graph* changed) {
       Diagnostics failure;
       const Result<std::vector<IValue>> out =

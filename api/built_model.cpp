@@ -13,6 +13,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <bit>
 #include <fcntl.h>
 #include <filesystem>
 #include <map>
@@ -373,6 +375,52 @@ bool writeBuiltModel(const BuiltModel& model, const Module& compiled, const OpRe
   }
   removeOtherEngines(folder, engine->file);
   return true;
+}
+
+namespace {
+
+// Caches in which the keys of a sequence lie in one piece have one block for it.
+bool settlePieces(BuildConfig& config, Diagnostics& diagnostics) {
+  if (config.kvCacheType != KvCacheType::Continuous) return true;
+  constexpr uint64_t kLongest = 1 << 16;
+  bool isWindow = config.window && config.window < config.maxSeqLen;
+  uint64_t tokens = static_cast<uint64_t>(isWindow ? config.window : config.maxSeqLen);
+  if (tokens > kLongest) {
+    diagnostics.error(fmt::format("kv_cache_type continuous has pieces of at most {} tokens, and {} is {}", kLongest,
+                                  isWindow ? "max_attention_window_size" : "max_seq_len", tokens),
+                      ErrorKind::Unsupported);
+    return false;
+  }
+  config.tokensPerBlock = static_cast<int64_t>(std::bit_ceil(tokens));
+  return true;
+}
+
+}  // namespace
+
+bool settle(BuildConfig& config, const LanguageModelShape& shape, int64_t exportedFor, Diagnostics& diagnostics) {
+  if (config.maxSeqLen == 0) {
+    config.maxSeqLen =
+        std::min(std::max(shape.positions ? shape.positions : kUsualTokens, config.maxInputLen), exportedFor);
+  }
+  if (config.maxSeqLen > exportedFor) {
+    diagnostics.error(fmt::format("max_seq_len is {}, but the program was exported for texts of at most {} tokens",
+                                  config.maxSeqLen, exportedFor),
+                      ErrorKind::Input);
+    return false;
+  }
+  if (config.maxInputLen == 0) config.maxInputLen = config.maxSeqLen;
+  if (shape.positions && config.maxSeqLen > shape.positions) {
+    diagnostics.error(
+        fmt::format("max_seq_len is {}, but the model has {} positions", config.maxSeqLen, shape.positions),
+        ErrorKind::Input);
+    return false;
+  }
+  if (config.maxInputLen > config.maxSeqLen) {
+    diagnostics.error(fmt::format("max_input_len {} is more than max_seq_len {}", config.maxInputLen, config.maxSeqLen),
+                      ErrorKind::Input);
+    return false;
+  }
+  return settlePieces(config, diagnostics);
 }
 
 }  // namespace tscompile

@@ -55,4 +55,10 @@ double cacheScaleOf(const BuildConfig& config);
 // The cache of one layer.
 KvCacheConfig cacheOf(const BuildConfig& config, const LanguageModelShape& shape);
 
+// Tokens of a text where neither a setting nor the model says how many.
+constexpr int64_t kUsualTokens = 1024;
+
+// Takes what the model says for settings that were left open, and refuses what it cannot do.
+bool settle(BuildConfig& config, const LanguageModelShape& shape, int64_t exportedFor, Diagnostics& diagnostics);
+
 }  // namespace tscompile

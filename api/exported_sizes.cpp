@@ -14,6 +14,7 @@
 #include <charconv>
 #include <limits>
 #include <map>
+#include <set>
 #include <utility>
 
 namespace tscompile {
@@ -331,6 +332,29 @@ std::optional<ExportedInput> parseExportedInput(std::string_view json) {
   for (size_t d = 0; example && example->size() == out.sizes.size() && d < out.sizes.size(); ++d)
     if ((*example)[d].is_number_integer()) out.sizes[d].example = (*example)[d].get<int64_t>();
   return out;
+}
+
+bool mayBeginEmpty(const ExportedInputs& exported, std::span<const std::string> names, Diagnostics& diagnostics) {
+  constexpr int64_t kUsualLeast = 2;  // older programs are exported so without having asked for it
+  std::set<std::string> shared;
+  auto isNamed = [&](const ExportedInput& input) { return std::ranges::find(names, input.name) != names.end(); };
+  for (const ExportedInput& input : exported.tensors)
+    if (isNamed(input))
+      for (const ExportedSize& size : input.sizes) shared.insert(size.symbol);
+  for (const ExportedInput& input : exported.tensors)
+    for (size_t d = 0; d < input.sizes.size() && !isNamed(input); ++d) {
+      const ExportedSize& size = input.sizes[d];
+      if (size.symbol.empty() || shared.contains(size.symbol) || size.least <= kUsualLeast) continue;
+      diagnostics
+          .error(fmt::format("the program was exported for %{} of {} or more in dimension {}, and a text begins with "
+                             "none",
+                             input.name, size.least, d),
+                 ErrorKind::Input)
+          .note(
+              "what the model does with a cache, such as taking its last tokens, is to hold for an empty one as well");
+      return false;
+    }
+  return true;
 }
 
 namespace {

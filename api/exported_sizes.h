@@ -32,6 +32,10 @@ std::optional<ExportedInputs> withBoundInputs(const ExportedInputs& exported, co
 // dimensions being 1; at most `most`. Conditions that speak of more than the symbols of this input are left out.
 int64_t mostByConditions(const ExportedInputs& exported, const ExportedInput& input, size_t dim, int64_t most);
 
+// Reports (as Input) a tensor beside those of `names` that is to have several elements along a dimension, which theirs
+// do not share: a cache that a text begins without.
+bool mayBeginEmpty(const ExportedInputs& exported, std::span<const std::string> names, Diagnostics& diagnostics);
+
 // Files of weights beside a text that was made of a program keep them as these entries, of one graph.
 void writeExportedInputs(const ExportedInputs& exported, Metadata& metadata);
 ExportedInputs readExportedInputs(const Metadata& metadata);

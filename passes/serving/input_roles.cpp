@@ -2,6 +2,7 @@
 
 #include "ir/support/text.h"
 #include "ir/values/aten.h"
+#include "ir/values/kind_set.h"
 #include "passes/rewrite/facts.h"
 #include "passes/serving/lookups.h"
 
@@ -378,6 +379,22 @@ class Parts {
 
 }  // namespace
 
+namespace {
+
+// arange(v, ..), x[.., v:..], x[.., v:..] = y
+bool countsFrom(const Value* v) {
+  constexpr size_t kWithStart = 6, kBegin = 2;  // arange(start, end, dtype, ..)
+  for (const Use& u : v->uses()) {
+    const Symbol k = u.user->kind();
+    if (k == aten::arange && u.index() == 0 && u.user->inputCount() >= kWithStart) return true;
+    if (k == aten::slice && u.index() == kBegin) return true;
+    if (k == kSliceScatter && u.index() == kBegin + 1) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 std::optional<ServingInput> roleByName(const Value* input) {
   const std::string name = lowered(input->givenName());
   auto has = [&](std::string_view part) { return name.find(part) != std::string::npos; };
@@ -385,6 +402,18 @@ std::optional<ServingInput> roleByName(const Value* input) {
   if (has("pos") || name == "step" || name == "offset") return ServingInput::Positions;
   if (has("ids") || has("idx") || has("token")) return ServingInput::Ids;
   return std::nullopt;
+}
+
+bool isFirstPlace(const Value* input) {
+  static const KindSet kNumbers{aten::Int, aten::IntImplicit, Symbol::of("aten::item")};
+  const bool isCalledSo = roleByName(input) == ServingInput::Positions;
+  if (input->type()->is(TypeKind::Int)) return isCalledSo || countsFrom(input);
+  if (!isCalledSo || !input->type()->isTensor()) return false;
+  const TensorFacts& f = input->type()->tensor();
+  if (f.hasRank) return f.sizes.empty();
+  for (const Use& u : input->uses())
+    if (!kNumbers.contains(u.user->kind())) return false;
+  return input->hasUses();
 }
 
 InputUse useOf(const Value* input, const SmallInstance& small, RewriteContext& context) {

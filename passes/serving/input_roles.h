@@ -15,6 +15,10 @@ namespace tscompile {
 // What the name of an input says it is.
 std::optional<ServingInput> roleByName(const Value* input);
 
+// Whether it is the place of the first token of a call: a number, an int or a tensor of one, that is called so, or that
+// places are counted or cut from.
+bool isFirstPlace(const Value* input);
+
 // What an input's elements are used for, as far as that can be seen.
 struct InputUse {
   bool isPlace = false;  // they turn by angles, choose rows of a table of positions, or are compared with each other

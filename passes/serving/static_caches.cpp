@@ -4,7 +4,6 @@
 #include "ir/graph/builder.h"
 #include "ir/graph/clone.h"
 #include "ir/values/aten.h"
-#include "ir/values/kind_set.h"
 #include "passes/rewrite/rewrite.h"
 #include "passes/serving/entrance.h"
 #include "passes/serving/input_roles.h"
@@ -106,46 +105,109 @@ class WholeTexts {
     return tensorType(all);
   }
 
-  // Containers of tensors become tensors, and so do stacks of which each is written.
+  // Containers of tensors become tensors, and so do the parts of a stack, which are written one by one.
   void takeApart() {
+    selectParts();
     keys_ = takeInputsApart(graph_, formOf);
-    const AliasAnalysis alias(graph_, registry_);
     for (size_t i = 0; i < graph_.inputs().size(); ++i) {
       Value* input = graph_.input(i);
-      if (!takesTokens(input, alias, false) || !isStack(input)) continue;
-      std::vector<Node*> selects;
-      for (const Use& u : input->uses()) selects.push_back(u.user);
-      for (Node* n : selects) {
-        TensorFacts one = *factsOf(input);
-        one.sizes = Dims(one.sizes.begin() + 1, one.sizes.end());
-        one.strides = {};
-        n->output()->replaceAllUsesWith(graph_.addInput(tensorType(one)));
+      if (!takesTokens(input, AliasAnalysis(graph_, registry_), false)) continue;
+      const std::optional<StackParts> stack = partsOf(input);
+      if (!stack) continue;
+      TensorFacts one = *factsOf(input);
+      one.strides = {}, one.sizes = {};
+      for (size_t d = 0; d < factsOf(input)->sizes.size(); ++d)
+        if (d != stack->dim) one.sizes.push_back(factsOf(input)->sizes[d]);
+      for (Node* n : stack->asked) {
+        Builder b(graph_, n);
+        n->output()->replaceAllUsesWith(number(b, factsOf(input)->sizes[*dimOf(n, factsOf(input)->sizes.size())]));
         n->destroy();
       }
+      Value* any = nullptr;
+      for (const auto& [at, nodes] : stack->parts) {
+        any = graph_.addInput(tensorType(one));
+        for (Node* n : nodes) {
+          n->output()->replaceAllUsesWith(any);
+          n->destroy();
+        }
+      }
+      // What is written is returned as well, which tells nothing.
+      input->replaceAllUsesWith(any);
       eraseInput(graph_.input(i--));
     }
   }
 
-  // Each tensor is taken once.
+  // What is unbound of stacks is selected.
+  void selectParts() {
+    std::vector<Node*> all;
+    for (Node* n : graph_.block()->nodes()) {
+      const Node* list = n->kind() == sym::ListUnpack ? n->input(0)->node() : nullptr;
+      const bool isParts = list && list->kind() == aten::unbind && list->output()->useCount() == 1;
+      if (isParts && GraphFacts::constant(list->input(1)) && isStack(list->input(0))) all.push_back(n);
+    }
+    for (Node* n : all) {
+      Node* list = n->input(0)->node();
+      Builder b(graph_, n);
+      for (size_t i = 0; i < n->outputCount(); ++i)
+        n->output(i)->replaceAllUsesWith(b.call(
+            aten::select, {list->input(0), list->input(1), number(b, static_cast<int64_t>(i))}, n->output(i)->type()));
+      n->destroy();
+      list->destroy();
+    }
+  }
+  // An input, or an attribute, or a part of one.
   static bool isStack(const Value* v) {
-    if (!v->type()->isTensor() || !hasKnownSizes(v)) return false;
-    std::set<int64_t> taken;
-    auto isPart = [&](const Use& u) {
-      const IValue* dim = u.user->kind() == aten::select ? GraphFacts::constant(u.user->input(1)) : nullptr;
-      const IValue* at = dim ? GraphFacts::constant(u.user->input(2)) : nullptr;
-      return u.index() == 0 && at && at->isInt() && at->toInt() >= 0 && dim->isInt() && dim->toInt() == 0 &&
-             taken.insert(at->toInt()).second;
-    };
-    for (const Use& u : v->uses())
-      if (!isPart(u)) return false;
-    return v->hasUses();
+    while (v->node() && v->node()->kind() == aten::select) v = v->node()->input(0);
+    return !v->node() || v->node()->kind() == sym::GetAttr;
+  }
+
+  // Parts that are taken along one dimension, each at places that are told; of what is handed on to callers none.
+  struct StackParts {
+    size_t dim = 0;
+    std::map<int64_t, std::vector<Node*>> parts;
+    std::vector<Node*> asked;  // for sizes
+  };
+  // The dimension that a node is given behind its tensor.
+  static std::optional<size_t> dimOf(const Node* n, size_t rank) {
+    const IValue* along = n->inputCount() > 1 ? GraphFacts::constant(n->input(1)) : nullptr;
+    if (!along || !along->isInt()) return std::nullopt;
+    const int64_t dim = along->toInt() + (along->toInt() < 0 ? static_cast<int64_t>(rank) : 0);
+    return dim < 0 || dim >= static_cast<int64_t>(rank) ? std::nullopt : std::optional(static_cast<size_t>(dim));
+  }
+  static std::optional<StackParts> partsOf(const Value* v) {
+    if (!v->type()->isTensor() || !hasKnownSizes(v)) return std::nullopt;
+    const Dims& sizes = factsOf(v)->sizes;
+    StackParts out;
+    for (const Use& u : v->uses()) {
+      if (isHandedOn(u)) continue;
+      const std::optional<size_t> dim = u.index() == 0 ? dimOf(u.user, sizes.size()) : std::nullopt;
+      if (!dim) return std::nullopt;
+      if (u.user->kind() == aten::size) {
+        out.asked.push_back(u.user);
+        continue;
+      }
+      const IValue* at = u.user->kind() == aten::select ? GraphFacts::constant(u.user->input(2)) : nullptr;
+      if (!at || !at->isInt() || (!out.parts.empty() && *dim != out.dim)) return std::nullopt;
+      out.dim = *dim;
+      const int64_t place = at->toInt() + (at->toInt() < 0 ? sizes[*dim] : 0);
+      if (place < 0 || place >= sizes[*dim]) return std::nullopt;
+      out.parts[place].push_back(u.user);
+    }
+    return out.parts.empty() ? std::nullopt : std::optional(std::move(out));
+  }
+  static bool isHandedOn(const Use& u) {
+    const Symbol k = u.user->kind();
+    if (k == sym::Return) return true;
+    if (k != sym::TupleConstruct && k != sym::ListConstruct && k != sym::DictConstruct) return false;
+    for (const Use& next : u.user->output()->uses())
+      if (!isHandedOn(next)) return false;
+    return true;
   }
 
   void findInputs() {
     takeApart();
     for (Value* v : graph_.inputs()) {
-      const bool isStart = roleByName(v) == ServingInput::Positions && isNumber(v);
-      if (isStart)
+      if (isFirstPlace(v))
         starts_.push_back(v);
       else if (v->type()->isTensor())
         inputs_.push_back(v);
@@ -161,17 +223,6 @@ class WholeTexts {
       if (roleByName(v) == ServingInput::Positions &&
           (isRow(v) || (hasOneToken() && (hasKnownSizes(v) || isPlaceOfEach(v)))))
         places_ = v;
-  }
-
-  // An int, or a tensor of one that is used as such.
-  static bool isNumber(const Value* v) {
-    static const KindSet kNumbers{aten::Int, aten::IntImplicit, Symbol::of("aten::item")};
-    if (!v->type()->isTensor()) return v->type()->is(TypeKind::Int);
-    const TensorFacts* f = factsOf(v);
-    if (f->hasRank) return f->sizes.empty();
-    for (const Use& u : v->uses())
-      if (!kNumbers.contains(u.user->kind())) return false;
-    return v->hasUses();
   }
 
   // A mask of a number for each place of the caches, of each token or of one.
@@ -254,9 +305,25 @@ class WholeTexts {
       if (v == ids_ || v == places_ || !hasKnownSizes(v) || std::ranges::find(masks_, v) != masks_.end()) continue;
       if (takesTokens(v, alias)) given_.push_back(v);
     }
+    forgetUnwritten();
     if (given_.empty()) takeStates();
     return !kept_.empty() || !attributes_.empty() || areStates_ || areReplaced_ ||
-           (places_ && (!given_.empty() || !hasOneToken()));
+           ((places_ || !starts_.empty()) && !given_.empty()) || (places_ && !hasOneToken());
+  }
+
+  // Attributes may be said to be written for fear that they share memory; copies share none.
+  void forgetUnwritten() {
+    std::vector<Node*> copies;
+    for (Node* n : attributes_) copies.push_back(copyOf(n->output(), n->next()));
+    const AliasAnalysis alias(graph_, registry_);
+    std::erase_if(attributes_, [&](const Node* n) {
+      return std::ranges::none_of(
+          copies, [&](const Node* copy) { return copy->input(0) == n->output() && alias.isWritten(copy->output()); });
+    });
+    for (Node* copy : copies) {
+      copy->output()->replaceAllUsesWith(copy->input(0));
+      copy->destroy();
+    }
   }
 
   // With a place for each token before, in one dimension.

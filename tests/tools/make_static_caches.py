@@ -164,6 +164,60 @@ class Joined(Decoder):
         return self.logits(x, q, k, v, self.seen[start:end, :end])
 
 
+class Layers(Decoder):
+    """Is given all in one tensor, without sizes in its text, and how many tokens there were; writes it and returns it."""
+
+    def forward(self, ids: Tensor, past_len: int, kept: Tensor) -> Tuple[Tensor, Tensor]:
+        end = past_len + ids.size(1)
+        x, q, k, v = self.heads(ids, torch.arange(past_len, end))
+        kept[0, :, :, past_len:end] = k
+        kept[1, :, :, past_len:end] = v
+        return self.logits(x, q, kept[0, :, :, :end], kept[1, :, :, :end], self.seen[past_len:end, :end]), kept
+
+
+class JoinedRooms(Decoder):
+    """Keeps all in one tensor that has room for more texts than a call has."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("kept", torch.zeros(2, 4, LONGEST, 2, 4))
+
+    def forward(self, ids: Tensor, start_pos: int) -> Tensor:
+        end = start_pos + ids.size(1)
+        x, q, k, v = self.heads(ids, torch.arange(start_pos, end))
+        self.kept[0, :1, start_pos:end] = k.transpose(1, 2)
+        self.kept[1, :1, start_pos:end] = v.transpose(1, 2)
+        k, v = (self.kept[i, :1, :end].transpose(1, 2) for i in range(2))
+        return self.logits(x, q, k, v, self.seen[start_pos:end, :end])
+
+
+class Ring(Decoder):
+    """Writes at places that come again, and keeps which token is where; for one token a call."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("kept", torch.zeros(2, 1, 2, LONGEST, 4))
+        self.register_buffer("tokens", torch.full((LONGEST,), -1))
+
+    def forward(self, ids: Tensor, pos: Tensor) -> Tensor:
+        x, q, k, v = self.heads(ids, pos)
+        place = pos % self.tokens.size(0)
+        self.tokens.index_copy_(0, place, pos)
+        self.kept[0].index_copy_(2, place, k)
+        self.kept[1].index_copy_(2, place, v)
+        seen = (self.tokens >= 0) & (self.tokens <= pos)
+        return self.logits(x, q, self.kept[0], self.kept[1], seen[None, None, None])
+
+
+class Last(Decoder):
+    """Takes the last three tokens of its cache, and so is for caches that have them."""
+
+    def forward(self, ids: Tensor, past: Tensor):
+        x, q, k, v = self.heads(ids, torch.full((1,), past.size(3)))
+        k, v = (torch.cat((p[:, :, -3:], new), 2) for p, new in zip(past, (k, v)))
+        return self.head(x + self.o(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))), k, v
+
+
 class Put(Buffers):
     """Its trace has the sizes of its example where it puts tokens."""
 
@@ -347,6 +401,13 @@ def main():
         torch.jit.save(torch.jit.script(made(Buffers)), os.path.join(folder, "static_buffers.pt"))
         torch.jit.save(torch.jit.script(made(Rooms)), os.path.join(folder, "static_rooms.pt"))
         torch.jit.save(torch.jit.script(made(Joined)), os.path.join(folder, "static_stacked.pt"))
+        torch.jit.save(torch.jit.script(made(Layers)), os.path.join(folder, "static_layers.pt"))
+        torch.jit.save(torch.jit.script(made(Ring)), os.path.join(folder, "static_ring.pt"))
+        layers = torch.zeros(2, 1, 2, LONGEST, 4)
+        some, given = {1: Dim.AUTO}, {3: Dim.AUTO}
+        export("static_layers.pt2", made(Layers), (three, 2, layers), (some, Dim.AUTO, {}))
+        export("static_rooms_decomposed.pt2", made(JoinedRooms), (three, 2), (some, Dim.AUTO), decomposed=True)
+        export("last.pt2", made(Last), (one, torch.zeros(2, 1, 2, 7, 4)), ({}, given))
         tokens = Dim("tokens", max=LONGEST - 1)
         export("static_buffers.pt2", made(Buffers), (three, torch.arange(3)), ({1: tokens}, {0: tokens}))
         export("static_one.pt2", made(Counting), (one,))

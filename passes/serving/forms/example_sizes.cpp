@@ -79,6 +79,10 @@ class Examples {
       if (v->type()->isTensor() && roleByName(v) == ServingInput::Ids && !ids_) ids_ = v;
     for (const Value* v : graph_.inputs()) {
       if (v->type()->is(TypeKind::Class)) continue;
+      if (v->type()->is(TypeKind::Int) && isFirstPlace(v)) {
+        hasStart_ = true;
+        continue;
+      }
       if (!v->type()->isTensor()) {
         if (partsOfInput(v).empty()) return false;
         hasStates_ = true;
@@ -96,7 +100,7 @@ class Examples {
         if (n->kind() == sym::GetAttr && n->output()->type()->isTensor())
           for (int64_t size : n->output()->type()->tensor().sizes) places_.insert(size);
     keepsAttributes_ = keepsAttributes();
-    return ids_ != nullptr;
+    return ids_ != nullptr && (hasStates_ || !hasStart_);
   }
 
   // The first forms of the other inputs that fit ids of so many texts and each of these numbers of tokens.
@@ -277,7 +281,7 @@ class Examples {
     for (const Node* n : graph_.block()->nodes())
       if (n->outputCount() == 1 && n->output()->type()->isTensor() &&
           (n->kind() == sym::Constant || n->kind() == sym::GetAttr))
-        for (int64_t size : n->output()->type()->tensor().sizes)
+        for (int64_t size : sizesOf(n->output()))
           if (size > 1 && size < mostPlaces_) lengths.insert(size);
     std::vector<int64_t> all{mostPlaces_};
     all.insert(all.end(), lengths.begin(), lengths.end());
@@ -291,12 +295,26 @@ class Examples {
     };
     std::optional<std::vector<GivenState>> states;
     if (given)
-      states = findStateSizes(*searched, registry_, knownOf(*searched, sizes, 1, tokens), tokens, all, *given, counts);
+      states = findStateSizes(*searched, registry_, fromFirst(*searched, knownOf(*searched, sizes, 1, tokens)), tokens,
+                              all, *given, counts);
     const std::optional<std::vector<GivenState>> own = states ? statesOf(graph_, *states) : std::nullopt;
     if (!own) return false;
     const ShapeOptions known = knownOf(graph_, sizes, 1, tokens == 1 ? 1 : kUnknownSize);
     ShapePropagation(graph_, registry_, withStates(graph_, known, *own)).applyTo(graph_);
     return true;
+  }
+
+  // Of a text that begins with the call.
+  static ShapeOptions fromFirst(const Graph& graph, ShapeOptions known) {
+    for (size_t i = 0; i < graph.inputs().size(); ++i)
+      if (graph.input(i)->type()->is(TypeKind::Int)) known.inputs[i] = symbolicOf(IValue(0));
+    return known;
+  }
+
+  // Of an attribute, or a constant, whose type may say nothing.
+  static DimSpan sizesOf(const Value* v) {
+    const IValue* known = GraphFacts::constant(v);
+    return known && known->isTensor() ? known->toTensor().sizes() : DimSpan(v->type()->tensor().sizes);
   }
 
   // Those of another form of the graph, with the same sizes.
@@ -355,6 +373,10 @@ class Examples {
     std::vector<IValue> inputs;
     for (const Value* v : apart_->inputs()) {
       if (v->type()->is(TypeKind::Class)) continue;
+      if (v->type()->is(TypeKind::Int)) {
+        inputs.emplace_back(int64_t{0});
+        continue;
+      }
       const auto state = std::ranges::find(states, v, [](const GivenState& s) { return s.taken.front(); });
       if (state != states.end()) {
         Dims own = state->sizes;
@@ -377,6 +399,7 @@ class Examples {
   const Value* ids_ = nullptr;
   std::unique_ptr<Graph> apart_;  // its containers of states are inputs
   bool hasStates_ = false, hasPositions_ = false, hasMask_ = false, keepsAttributes_ = false;
+  bool hasStart_ = false;     // the place of the first token, a number
   std::set<int64_t> places_;  // sizes of attributes
   mutable size_t tried_ = 0;
 };

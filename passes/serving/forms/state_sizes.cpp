@@ -2,6 +2,7 @@
 // from. The first node whose inputs do not fit says which of these primes is to be another number.
 #include "passes/serving/forms/state_sizes.h"
 
+#include "ir/analysis/alias.h"
 #include "ir/values/aten.h"
 #include "passes/rewrite/facts.h"
 #include "passes/serving/entrance.h"
@@ -37,6 +38,7 @@ class StateSearch {
     forEachNode(graph, [&](const Node* n) {
       orders_.emplace(n, orders_.size());
       if (isOrWrites(n->kind(), kScatter) && n->inputCount() > 2) scatters_.push_back(n);
+      if (isOrWrites(n->kind(), aten::copy) && n->inputCount() > 1) copies_.push_back(n);
       if (n->kind() == sym::RaiseException) raises_.push_back(n);
     });
     std::erase_if(returned_, [&](const ReturnedTensor& r) { return r.value == logitsOf(graph); });
@@ -120,6 +122,8 @@ class StateSearch {
       if (const size_t order = orders_.at(c.node); order < first.order) first = {order, c.node};
     for (const Node* n : scatters_)
       if (const size_t order = orders_.at(n); order < first.order && isPartial(n, shapes)) first = {order, n};
+    for (const Node* n : copies_)
+      if (const size_t order = orders_.at(n); order < first.order && isWider(n, shapes)) first = {order, n};
     if (first.node) return first;
     // What a model says of sizes itself comes after what its nodes say, which tells more.
     const auto raise = std::ranges::find_if(raises_, [&](const Node* n) { return isReached(n, shapes); });
@@ -141,11 +145,7 @@ class StateSearch {
   // scatter(state, dim, at, ..) fits states that are wider than what is put there. Those that are looked for are as
   // wide, but for the places along `dim`.
   bool isPartial(const Node* scatter, const ShapePropagation& shapes) const {
-    auto sizes = [&](const Value* v) -> const Dims* {
-      const SymbolicValue* known = shapes.find(v);
-      return known && known->type->isTensor() && known->type->tensor().hasRank ? &known->type->tensor().sizes : nullptr;
-    };
-    const Dims *state = sizes(scatter->input(0)), *at = sizes(scatter->input(2));
+    const Dims *state = sizesOf(scatter->input(0), shapes), *at = sizesOf(scatter->input(2), shapes);
     const IValue* number = GraphFacts::constant(scatter->input(1));
     if (!state || !at || !number || !number->isInt() || state->size() != at->size()) return false;
     const int64_t rank = static_cast<int64_t>(state->size()), dim = number->toInt();
@@ -154,6 +154,22 @@ class StateSearch {
           isTold((*at)[static_cast<size_t>(d)]))
         return true;
     return false;
+  }
+
+  // The same of what a part of a state is made by copy_(part, fresh); it has no fewer dimensions.
+  bool isWider(const Node* copy, const ShapePropagation& shapes) const {
+    const Dims *part = sizesOf(copy->input(0), shapes), *fresh = sizesOf(copy->input(1), shapes);
+    if (!part || !fresh || std::ranges::none_of(*part, [&](int64_t s) { return open_.contains(s); })) return false;
+    if (fresh->size() > part->size()) return true;
+    const size_t more = part->size() - fresh->size();
+    for (size_t d = 0; d < fresh->size(); ++d)
+      if (open_.contains((*part)[more + d]) && isTold((*fresh)[d])) return true;
+    return false;
+  }
+
+  static const Dims* sizesOf(const Value* v, const ShapePropagation& shapes) {
+    const SymbolicValue* known = shapes.find(v);
+    return known && known->type->isTensor() && known->type->tensor().hasRank ? &known->type->tensor().sizes : nullptr;
   }
 
   // Changes sizes until nothing conflicts.
@@ -350,10 +366,11 @@ class StateSearch {
   // Whether what is returned told sizes; nothing if it has others.
   std::optional<bool> takeReturned() {
     const ShapePropagation shapes = propagate();
+    const AliasAnalysis alias(graph_, registry_);
     bool changed = false, areHandedOn = true;  // as what an encoder returned is
     for (size_t i = 0; i < states_.size(); ++i) {
       const ReturnedTensor* r = returnedFor(i);
-      areHandedOn = areHandedOn && r && r->value == states_[i].taken.front();
+      areHandedOn = areHandedOn && r && r->value == states_[i].taken.front() && !alias.isWritten(r->value);
     }
     if (areHandedOn) return std::nullopt;
     std::map<int64_t, int64_t> told;  // what primes that are returned have become here
@@ -383,6 +400,25 @@ class StateSearch {
     return changed;
   }
 
+  // Where caches of layers, or keys and values, are one tensor, it has as many parts as are taken of it, by their
+  // numbers alone.
+  std::map<int64_t, int64_t> stacked(const ShapePropagation& shapes) const {
+    std::map<int64_t, int64_t> parts;
+    forEachNode(graph_, [&](const Node* n) {
+      const IValue* along = n->kind() == aten::select ? GraphFacts::constant(n->input(1)) : nullptr;
+      const IValue* at = along ? GraphFacts::constant(n->input(2)) : nullptr;
+      const SymbolicValue* whole = at ? shapes.find(n->input(0)) : nullptr;
+      if (!whole || !along->isInt() || !at->isInt() || at->toInt() < 0 || !whole->type->tensor().hasRank) return;
+      const Dims& sizes = whole->type->tensor().sizes;
+      const int64_t dim = along->toInt() + (along->toInt() < 0 ? static_cast<int64_t>(sizes.size()) : 0);
+      if (dim < 0 || dim >= static_cast<int64_t>(sizes.size()) || !open_.contains(sizes[static_cast<size_t>(dim)]))
+        return;
+      int64_t& most = parts[sizes[static_cast<size_t>(dim)]];
+      most = std::max(most, at->toInt() + 1);
+    });
+    return parts;
+  }
+
   // What grows by the tokens of a call is open, what logits have is a text, and the rest are places.
   bool settleRest() {
     const ShapePropagation shapes = propagate();
@@ -400,6 +436,8 @@ class StateSearch {
       for (int64_t s : known->type->tensor().sizes)
         for (int64_t prime : open_)
           if (s > 0 && s % prime == 0) texts.insert(prime);
+    for (const auto& [prime, parts] : stacked(shapes))
+      if (!growing.contains(prime) && !texts.contains(prime)) replace({prime, parts});
     const std::vector<GivenState> open = states_;
     const std::set<int64_t> primes = open_;
     for (int64_t places : places_) {
@@ -432,7 +470,7 @@ class StateSearch {
   std::vector<GivenState> states_;
   std::vector<ReturnedTensor> returned_;
   std::unordered_map<const Node*, size_t> orders_;
-  std::vector<const Node*> scatters_, raises_;
+  std::vector<const Node*> scatters_, copies_, raises_;
   std::set<int64_t> open_;  // primes that are still to be sizes
   size_t propagations_ = 0;
   bool isRefused_ = false;
@@ -465,7 +503,7 @@ std::optional<SymbolicValue> isNone(const Value* v) {
 std::optional<std::vector<GivenState>> givenStates(const Graph& graph, const Value* ids) {
   std::vector<GivenState> states;
   for (const Value* v : graph.inputs()) {
-    if (v == ids || v->type()->is(TypeKind::Class)) continue;
+    if (v == ids || v->type()->is(TypeKind::Class) || v->type()->is(TypeKind::Int)) continue;
     if (v->type()->isTensor()) {
       if (!roleByName(v)) states.push_back({{v}});
       continue;

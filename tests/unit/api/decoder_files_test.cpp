@@ -140,13 +140,30 @@ TEST_F(DecoderFiles, CachesOfAFixedLengthAreThoseOfTexts) {
         std::pair("static_given.pt2", 24), std::pair("static_masked.pt2", 23), std::pair("static_masked_one.pt2", 24),
         std::pair("static_texts.pt2", 23), std::pair("static_texts_one.pt2", 24), std::pair("static_texts.pt", 24),
         std::pair("static_put_one.pt", 24), std::pair("static_added_one.pt2", 24), std::pair("static_rooms.pt", 24),
-        std::pair("static_stacked.pt", 24)}) {
+        std::pair("static_stacked.pt", 24), std::pair("static_layers.pt", 24), std::pair("static_layers.pt2", 23),
+        std::pair("static_rooms_decomposed.pt2", 24)}) {
     ASSERT_TRUE(buildsFile(std::string("language/") + name)) << name << "\n" << messages();
     Result<BuiltModel> built = readBuiltModel(folder_, diagnostics_);
     EXPECT_EQ(built->config.kvCacheType, KvCacheType::Paged) << name << "\n" << messages();
     EXPECT_EQ(built->config.maxSeqLen, longest) << name;
     EXPECT_EQ(served(9), tokens) << name;
   }
+}
+
+// A buffer beside a stack of them is written, and only what is written goes from token to token.
+TEST_F(DecoderFiles, RingsOfPlacesAreKeptAsStates) {
+  ASSERT_TRUE(buildsFile("language/static_ring.pt")) << messages();
+  EXPECT_EQ(readBuiltModel(folder_, diagnostics_)->config.kvCacheType, KvCacheType::State) << messages();
+  EXPECT_EQ(served(9), (std::vector<std::vector<TokenId>>{
+                           {5, 6, 11, 0, 6, 0, 4, 6, 3}, {3, 6, 10, 5, 6, 3, 0, 6, 3}, {11, 0, 6, 11, 3, 5, 6, 4, 5}}));
+}
+
+TEST_F(DecoderFiles, CachesThatMayNotBeEmptyAreRefused) {
+  EXPECT_FALSE(buildsFile("language/last.pt2"));
+  EXPECT_NE(
+      messages().find("the program was exported for %past of 3 or more in dimension 3, and a text begins with none"),
+      std::string::npos)
+      << messages();
 }
 
 TEST_F(DecoderFiles, CachesThatGrowAreThoseOfTexts) {
