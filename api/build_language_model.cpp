@@ -262,6 +262,7 @@ class LanguageModelBuild {
   bool withWholeTexts() {
     const Module& flat = withoutCalls();
     const std::unique_ptr<Graph> sized = withSizes(flat);
+    selectUnbound(*sized);
     std::unique_ptr<Graph> graph = cloneGraph(*sized);
     filledTo_ = isExported() ? fillTexts(*graph, 0) : 0;
     const bool isRepeated = repeatText(*graph);
@@ -293,7 +294,8 @@ class LanguageModelBuild {
     Diagnostics ignored;
     if (&flat != &*lowered_) {
       if (const Result<ModuleValues> own = Module(flat).withGraph(cloneGraph(*graph)).values(ignored))
-        takePartsAsPut(*graph, given_.registry(), own->tensors);
+        tellAttributeSizes(*graph, own->tensors);
+      takePartsAsPut(*graph, given_.registry());
       return graph;
     }
     const Result<ModuleValues> attributes = lowered_->values(ignored);

@@ -1,5 +1,6 @@
 #include "passes/serving/input_roles.h"
 
+#include "ir/graph/builder.h"
 #include "ir/support/text.h"
 #include "ir/values/aten.h"
 #include "ir/values/kind_set.h"
@@ -314,7 +315,7 @@ class Parts {
   const std::vector<InputPart>& all() const { return parts_; }
   bool find(const Value* input) { return lookInto(input, ""); }
 
-  void replace(Graph& graph, const std::function<TypePtr(const Value*)>& formOf,
+  void replace(Graph& graph, Value* container, const std::function<TypePtr(const Value*)>& formOf,
                std::map<const Value*, std::string>& keys) const {
     for (const InputPart& part : parts_) {
       TypePtr type = formOf(part.taken.front());
@@ -325,6 +326,8 @@ class Parts {
       for (Value* v : part.taken) v->replaceAllUsesWith(input);
     }
     for (size_t i = nodes_.size(); i-- > 0;) nodes_[i]->destroy();
+    if (container->hasUses())
+      container->replaceAllUsesWith(Builder(graph, graph.block()->first()).list({}, types().tensor));
   }
 
  private:
@@ -337,7 +340,7 @@ class Parts {
   bool lookInto(const Value* container, const std::string& path) {
     std::vector<Element> elements;
     for (const Use& u : container->uses())
-      if (u.index() != 0 || !take(u.user, elements)) return false;
+      if (!isReturned(*container, u) && (u.index() != 0 || !take(u.user, elements))) return false;
     std::ranges::stable_sort(elements, {}, &Element::place);
     for (const Element& e : elements) {
       const std::string own = path + "/" + (e.key.empty() ? std::to_string(e.place) : e.key);
@@ -345,6 +348,14 @@ class Parts {
         if (!v->type()->isTensor() ? !lookInto(v, own) : !add(own, e.key, v)) return false;
     }
     return true;
+  }
+
+  // A list of tensors that is handed on as it was given, which may be written meanwhile.
+  static bool isReturned(const Value& list, const Use& u) {
+    if (!list.type()->is(TypeKind::List) || list.node()) return false;
+    if (u.user->isReturn()) return true;
+    const bool isMade = u.user->kind() == sym::TupleConstruct && u.user->output()->useCount() == 1;
+    return isMade && (*u.user->output()->uses().begin()).user->isReturn();
   }
 
   bool take(Node* n, std::vector<Element>& out) {
@@ -431,7 +442,7 @@ std::map<const Value*, std::string> takeInputsApart(Graph& graph, const std::fun
     Parts parts;
     const bool isMany = type->is(TypeKind::List) || type->is(TypeKind::Tuple) || type->is(TypeKind::Dict);
     if (!isMany || !graph.input(i)->hasUses() || !parts.find(graph.input(i))) continue;
-    parts.replace(graph, formOf, keys);
+    parts.replace(graph, graph.input(i), formOf, keys);
     graph.block()->removeParameter(i--);
   }
   return keys;

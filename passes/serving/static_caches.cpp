@@ -107,7 +107,6 @@ class WholeTexts {
 
   // Containers of tensors become tensors, and so do the parts of a stack, which are written one by one.
   void takeApart() {
-    selectParts();
     keys_ = takeInputsApart(graph_, formOf);
     for (size_t i = 0; i < graph_.inputs().size(); ++i) {
       Value* input = graph_.input(i);
@@ -135,30 +134,6 @@ class WholeTexts {
       input->replaceAllUsesWith(any);
       eraseInput(graph_.input(i--));
     }
-  }
-
-  // What is unbound of stacks is selected.
-  void selectParts() {
-    std::vector<Node*> all;
-    for (Node* n : graph_.block()->nodes()) {
-      const Node* list = n->kind() == sym::ListUnpack ? n->input(0)->node() : nullptr;
-      const bool isParts = list && list->kind() == aten::unbind && list->output()->useCount() == 1;
-      if (isParts && GraphFacts::constant(list->input(1)) && isStack(list->input(0))) all.push_back(n);
-    }
-    for (Node* n : all) {
-      Node* list = n->input(0)->node();
-      Builder b(graph_, n);
-      for (size_t i = 0; i < n->outputCount(); ++i)
-        n->output(i)->replaceAllUsesWith(b.call(
-            aten::select, {list->input(0), list->input(1), number(b, static_cast<int64_t>(i))}, n->output(i)->type()));
-      n->destroy();
-      list->destroy();
-    }
-  }
-  // An input, or an attribute, or a part of one.
-  static bool isStack(const Value* v) {
-    while (v->node() && v->node()->kind() == aten::select) v = v->node()->input(0);
-    return !v->node() || v->node()->kind() == sym::GetAttr;
   }
 
   // Parts that are taken along one dimension, each at places that are told; of what is handed on to callers none.

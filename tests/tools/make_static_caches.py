@@ -9,7 +9,7 @@ Wants PyTorch 2.8 or later.
 """
 import os
 import sys
-from typing import Dict, Tuple
+from typing import Dict, List, Tuple
 
 import torch
 import torch.nn.functional as F
@@ -173,6 +173,41 @@ class Layers(Decoder):
         kept[0, :, :, past_len:end] = k
         kept[1, :, :, past_len:end] = v
         return self.logits(x, q, kept[0, :, :, :end], kept[1, :, :, :end], self.seen[past_len:end, :end]), kept
+
+
+class Unbound(Decoder):
+    """Is given the same, takes it apart and returns logits alone."""
+
+    def forward(self, ids: Tensor, past_len: int, kept: Tensor) -> Tensor:
+        end = past_len + ids.size(1)
+        x, q, k, v = self.heads(ids, torch.arange(past_len, end))
+        keys, values = kept.unbind(0)
+        keys[:, :, past_len:end] = k
+        values[:, :, past_len:end] = v
+        return self.logits(x, q, keys[:, :, :end], values[:, :, :end], self.seen[past_len:end, :end])
+
+
+class Listed(Decoder):
+    """Is given a list, and returns it as it is then."""
+
+    def forward(self, ids: Tensor, past_len: int, kept: List[Tensor]) -> Tuple[Tensor, List[Tensor]]:
+        end = past_len + ids.size(1)
+        x, q, k, v = self.heads(ids, torch.arange(past_len, end))
+        kept[0][:, :, past_len:end] = k
+        kept[1][:, :, past_len:end] = v
+        return self.logits(x, q, kept[0][:, :, :end], kept[1][:, :, :end], self.seen[past_len:end, :end]), kept
+
+
+class Rows(Decoder):
+    """Puts what it keeps of a token into rows of one tensor."""
+
+    def forward(self, token: Tensor, state: Tensor) -> Tuple[Tensor, Tensor]:
+        x = self.words(token)[:, 0]
+        state = state.clone()
+        mixed = x + torch.tanh(self.o(state[:, 0])) - state[:, 1]
+        state[:, 1] = state[:, 0]
+        state[:, 0] = mixed
+        return self.head(mixed), state
 
 
 class JoinedRooms(Decoder):
@@ -402,6 +437,9 @@ def main():
         torch.jit.save(torch.jit.script(made(Rooms)), os.path.join(folder, "static_rooms.pt"))
         torch.jit.save(torch.jit.script(made(Joined)), os.path.join(folder, "static_stacked.pt"))
         torch.jit.save(torch.jit.script(made(Layers)), os.path.join(folder, "static_layers.pt"))
+        torch.jit.save(torch.jit.script(made(Unbound)), os.path.join(folder, "static_unbound.pt"))
+        torch.jit.save(torch.jit.script(made(Listed)), os.path.join(folder, "static_listed.pt"))
+        torch.jit.save(torch.jit.script(made(Rows)), os.path.join(folder, "states_rows.pt"))
         torch.jit.save(torch.jit.script(made(Ring)), os.path.join(folder, "static_ring.pt"))
         layers = torch.zeros(2, 1, 2, LONGEST, 4)
         some, given = {1: Dim.AUTO}, {3: Dim.AUTO}
@@ -483,6 +521,18 @@ def main():
             greedy(kind)
         print("state")
         greedy(recurrent)
+        print("rows")
+
+        def rows():
+            model, state = made(Rows), [torch.zeros(1, 2, 8)]
+
+            def call(ids):
+                logits, state[0] = model(torch.tensor([ids[-1:]]), state[0])
+                return logits[:, None]
+
+            return call
+
+        greedy(rows)
         print("shifts")
         greedy(lambda: lambda ids: made(Shifted)(torch.tensor([ids]), (torch.zeros(1, 1, 8),) * 2)[0])
         print("gates")

@@ -5,6 +5,7 @@
 #include "ir/graph/clone.h"
 #include "ir/values/aten.h"
 #include "passes/serving/drop_caches.h"
+#include "passes/serving/forms/stacks.h"
 #include "passes/serving/forms/state_sizes.h"
 #include "passes/serving/input_roles.h"
 
@@ -416,6 +417,7 @@ void tellAttributeSizes(Graph& graph, const std::map<std::string, Tensor>& attri
 bool findExampleSizes(Graph& graph, const OpRegistry& registry, const std::map<std::string, Tensor>& attributes,
                       int64_t places, const RunExample& run) {
   tellAttributeSizes(graph, attributes);
+  selectUnbound(graph);
   return Examples(graph, registry, places, run).run();
 }
 

@@ -4,9 +4,9 @@
 #include "ir/graph/builder.h"
 #include "ir/values/aten.h"
 #include "passes/rewrite/facts.h"
-#include "passes/serving/forms/example_sizes.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -68,10 +68,33 @@ std::optional<Put> putBy(const Node* where) {
   return isWhole ? std::optional(put) : std::nullopt;
 }
 
+// An input, or an attribute, or a part of one.
+bool isStack(const Value* v) {
+  while (v->node() && v->node()->kind() == aten::select) v = v->node()->input(0);
+  return !v->node() || v->node()->kind() == sym::GetAttr;
+}
+
 }  // namespace
 
-void takePartsAsPut(Graph& graph, const OpRegistry& registry, const std::map<std::string, Tensor>& attributes) {
-  tellAttributeSizes(graph, attributes);
+void selectUnbound(Graph& graph) {
+  std::vector<Node*> all;
+  for (Node* n : graph.block()->nodes())
+    if (n->kind() == sym::ListUnpack && n->input(0)->node() && n->input(0)->node()->kind() == aten::unbind)
+      all.push_back(n);
+  for (Node* n : all) {  // in their order: what is selected may be unbound again
+    Node* list = n->input(0)->node();
+    if (list->output()->useCount() != 1 || !integerOf(list->input(1)) || !isStack(list->input(0))) continue;
+    Builder b(graph, n);
+    for (size_t i = 0; i < n->outputCount(); ++i)
+      n->output(i)->replaceAllUsesWith(
+          b.call(aten::select, {list->input(0), list->input(1), b.constant(IValue(static_cast<int64_t>(i)))},
+                 n->output(i)->type()));
+    n->destroy();
+    list->destroy();
+  }
+}
+
+void takePartsAsPut(Graph& graph, const OpRegistry& registry) {
   const AliasAnalysis alias(graph, registry);
   std::map<const Value*, Put> puts;
   std::vector<Node*> taken;

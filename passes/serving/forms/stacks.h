@@ -3,17 +3,16 @@
 
 #include "ir/graph/graph.h"
 #include "ir/operators/op_registry.h"
-#include "ir/values/tensor.h"
-
-#include <map>
-#include <string>
 
 namespace tscompile {
 
 // A part that is put into a stack and taken out again is taken as it is, and others from the stack that was before:
 //   s = where(arange(n).reshape([.., -1, ..]) == i, expand(unsqueeze(part, dim)), stack)
 //   select(s, dim, i) -> part; select(s, dim, j) -> select(stack, dim, j)
-// up to the first node that writes. `attributes` by their paths, whose sizes are told.
-void takePartsAsPut(Graph& graph, const OpRegistry& registry, const std::map<std::string, Tensor>& attributes);
+// up to the first node that writes.
+void takePartsAsPut(Graph& graph, const OpRegistry& registry);
+
+// What is unbound of inputs and attributes is selected: unbind(stack, dim) -> select(stack, dim, 0), ..
+void selectUnbound(Graph& graph);
 
 }  // namespace tscompile

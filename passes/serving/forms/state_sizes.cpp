@@ -159,12 +159,18 @@ class StateSearch {
   // The same of what a part of a state is made by copy_(part, fresh); it has no fewer dimensions.
   bool isWider(const Node* copy, const ShapePropagation& shapes) const {
     const Dims *part = sizesOf(copy->input(0), shapes), *fresh = sizesOf(copy->input(1), shapes);
-    if (!part || !fresh || std::ranges::none_of(*part, [&](int64_t s) { return open_.contains(s); })) return false;
-    if (fresh->size() > part->size()) return true;
-    const size_t more = part->size() - fresh->size();
-    for (size_t d = 0; d < fresh->size(); ++d)
-      if (open_.contains((*part)[more + d]) && isTold((*fresh)[d])) return true;
-    return false;
+    return part && fresh && (fresh->size() > part->size() || !ofCopy(copy, shapes).empty());
+  }
+  // What makes the part as wide.
+  std::vector<Change> ofCopy(const Node* copy, const ShapePropagation& shapes) const {
+    std::vector<Change> changes;
+    if (!isOrWrites(copy->kind(), aten::copy)) return changes;
+    const Dims *part = sizesOf(copy->input(0), shapes), *fresh = sizesOf(copy->input(1), shapes);
+    for (size_t i = 1; part && fresh && i <= std::min(part->size(), fresh->size()); ++i) {
+      const int64_t own = (*part)[part->size() - i], size = (*fresh)[fresh->size() - i];
+      if (open_.contains(own) && isTold(size)) changes.push_back({own, size});
+    }
+    return changes;
   }
 
   static const Dims* sizesOf(const Value* v, const ShapePropagation& shapes) {
@@ -194,7 +200,7 @@ class StateSearch {
       open_ = open;
       return false;
     };
-    if (helps(recurrent(now.node, shapes))) return true;
+    if (helps(recurrent(now.node, shapes)) || helps(ofCopy(now.node, shapes))) return true;
     for (const Change& c : merges(given))
       if (helps({c})) return true;
     const std::vector<Change> single = singles(given);

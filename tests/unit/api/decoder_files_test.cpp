@@ -141,6 +141,7 @@ TEST_F(DecoderFiles, CachesOfAFixedLengthAreThoseOfTexts) {
         std::pair("static_texts.pt2", 23), std::pair("static_texts_one.pt2", 24), std::pair("static_texts.pt", 24),
         std::pair("static_put_one.pt", 24), std::pair("static_added_one.pt2", 24), std::pair("static_rooms.pt", 24),
         std::pair("static_stacked.pt", 24), std::pair("static_layers.pt", 24), std::pair("static_layers.pt2", 23),
+        std::pair("static_unbound.pt", 24), std::pair("static_listed.pt", 24),
         std::pair("static_rooms_decomposed.pt2", 24)}) {
     ASSERT_TRUE(buildsFile(std::string("language/") + name)) << name << "\n" << messages();
     Result<BuiltModel> built = readBuiltModel(folder_, diagnostics_);
@@ -156,6 +157,14 @@ TEST_F(DecoderFiles, RingsOfPlacesAreKeptAsStates) {
   EXPECT_EQ(readBuiltModel(folder_, diagnostics_)->config.kvCacheType, KvCacheType::State) << messages();
   EXPECT_EQ(served(9), (std::vector<std::vector<TokenId>>{
                            {5, 6, 11, 0, 6, 0, 4, 6, 3}, {3, 6, 10, 5, 6, 3, 0, 6, 3}, {11, 0, 6, 11, 3, 5, 6, 4, 5}}));
+}
+
+// A part of a state is as large as what is copied to it, not as what it fits beside.
+TEST_F(DecoderFiles, RowsOfAStateArePutAsTheyAre) {
+  ASSERT_TRUE(buildsFile("language/states_rows.pt")) << messages();
+  EXPECT_EQ(served(9),
+            (std::vector<std::vector<TokenId>>{
+                {2, 5, 12, 6, 3, 5, 6, 3, 3}, {12, 12, 1, 7, 3, 12, 10, 5, 3}, {3, 2, 5, 10, 12, 5, 10, 11, 3}}));
 }
 
 TEST_F(DecoderFiles, CachesThatMayNotBeEmptyAreRefused) {
