@@ -34,14 +34,18 @@ std::vector<std::string> keysOf(Json context, Json namedTuples, size_t count, bo
 
 // Of a named tuple, whose context is the name of its type, or of an object: the fields that are there and those that
 // are None.
-std::vector<std::string> fieldsOf(Json context, Json namedTuples, size_t count) {
+void readFields(Json context, Json namedTuples, Tree& out) {
   bool hasNumbers = false;
-  if (Json named = namedTuples.find(textOf(context))) return keysIn(named.find("field_names"), count, hasNumbers);
+  if (Json named = namedTuples.find(textOf(context))) {
+    out.fields = keysIn(named.find("field_names"), out.parts.size(), hasNumbers);
+    return;
+  }
   Diagnostics ignored;
   Result<JsonTree> text = JsonTree::parse(SourceFile::make("context", std::string(textOf(context))), ignored);
-  if (!text || !text->root().is(JsonTree::Kind::Array)) return {};
+  if (!text || !text->root().is(JsonTree::Kind::Array)) return;
   const std::vector<Json> lists = items(text->root());
-  return lists.empty() ? std::vector<std::string>() : keysIn(lists[0], count, hasNumbers);
+  if (!lists.empty()) out.fields = keysIn(lists[0], out.parts.size(), hasNumbers);
+  if (lists.size() > 1) out.noneFields = keysIn(lists[1], items(lists[1]).size(), hasNumbers);
 }
 
 // The depth is bounded by that of JSON texts.
@@ -59,7 +63,7 @@ bool readNode(Json json, Json namedTuples, Tree& out) {
   out.keys = keysOf(json.find("context"), namedTuples, out.parts.size(), out.hasNumbers);
   bool isDict = !out.keys.empty() || endsWith(out.type, "dict") || endsWith(out.type, "Dict");
   if (isDict && out.keys.size() == out.parts.size()) out.kind = Tree::Kind::Dict;
-  if (out.kind == Tree::Kind::Tuple) out.fields = fieldsOf(json.find("context"), namedTuples, out.parts.size());
+  if (out.kind == Tree::Kind::Tuple) readFields(json.find("context"), namedTuples, out);
   return true;
 }
 
@@ -80,8 +84,14 @@ class Packer {
     for (const Tree& part : tree.parts) parts.push_back(pack(part));
     TypePtr common = commonType(parts);
     if (tree.kind == Tree::Kind::List && common) return b_.list(parts, common);
-    if (tree.kind != Tree::Kind::Dict) return tuple(parts);
-    return common ? dict(tree, parts, common) : namedTuple(tree, parts);
+    if (tree.kind == Tree::Kind::Dict) return common ? dict(tree, parts, common) : namedTuple(tree, tree.keys, parts);
+    if (tree.fields.size() != parts.size()) return tuple(parts);
+    std::vector<std::string> names = tree.fields;
+    for (const std::string& name : tree.noneFields) {
+      names.push_back(name);
+      parts.push_back(b_.constant(IValue()));
+    }
+    return namedTuple(tree, names, parts);
   }
 
  private:
@@ -111,13 +121,13 @@ class Packer {
     return made;
   }
 
-  Value* namedTuple(const Tree& tree, std::span<Value* const> parts) {
+  Value* namedTuple(const Tree& tree, const std::vector<std::string>& names, std::span<Value* const> parts) {
     Value* made = tuple(parts);
-    if (parts.empty() || !std::all_of(tree.keys.begin(), tree.keys.end(), isIdentifier)) return made;
+    if (parts.empty() || !std::all_of(names.begin(), names.end(), isIdentifier)) return made;
     std::string name = tree.type.substr(tree.type.rfind('.') + 1);
     if (!isIdentifier(name)) name = "Output";
-    made->setType(namedTupleType("__torch__." + name, made->type()->elements(), tree.keys,
-                                 std::vector<std::string>(tree.keys.size())));
+    made->setType(
+        namedTupleType("__torch__." + name, made->type()->elements(), names, std::vector<std::string>(names.size())));
     return made;
   }
 

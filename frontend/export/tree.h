@@ -13,10 +13,11 @@ namespace tscompile::exported {
 struct Tree {
   enum class Kind : uint8_t { Leaf, Tuple, List, Dict };  // Dict: also objects with named parts
   Kind kind = Kind::Leaf;
-  std::string type;                 // as the file names it: "builtins.dict"
-  std::vector<std::string> keys;    // of a dict
-  bool hasNumbers = false;          // the keys are numbers
-  std::vector<std::string> fields;  // of a named tuple or an object that is a tuple here
+  std::string type;                     // as the file names it: "builtins.dict"
+  std::vector<std::string> keys;        // of a dict
+  bool hasNumbers = false;              // the keys are numbers
+  std::vector<std::string> fields;      // of a named tuple or an object that is a tuple here
+  std::vector<std::string> noneFields;  // of an object, which are no parts
   std::vector<Tree> parts;
 
   size_t leafCount() const;
@@ -32,7 +33,7 @@ std::optional<Tree> readTree(ExportBuilder& builder, Json spec, Json namedTuples
 std::vector<std::vector<std::string>> leafPaths(const Tree& tree, bool byFields);
 
 // The value that a model returns whose leaves are these, as many as the tree has. Dicts whose values have different
-// types become named tuples.
+// types become named tuples, and so do named tuples and objects, whose fields without a value come last.
 Value* packOutput(ExportBuilder& builder, const Tree& tree, std::span<Value* const> leaves);
 
 // The type of an argument whose leaves are tensors; null if TorchScript has none, such as for dicts with values of
