@@ -155,8 +155,11 @@ bool checkCondition(const InputCondition& condition, std::span<const ValueInfo> 
   std::string given;
   for (size_t i = 0; i < numbers.size(); ++i)
     given += fmt::format("{}{} is {}", i ? ", " : "", condition.sources()[i].text(), numberText(*numbers[i]));
-  diagnostics.error(fmt::format("{}, but the program was exported for inputs where {}", given, condition.words()),
-                    kind);
+  Diagnostic& refusal = diagnostics.error(
+      fmt::format("{}, but the program was exported for inputs where {}", given, condition.words()), kind);
+  if (condition.asksForStrides())
+    refusal.note(
+        "the example did not lie in order (a slice): exported with x.contiguous(), the program asks for no strides");
   return false;
 }
 

@@ -13,6 +13,7 @@
 #include <initializer_list>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -82,6 +83,7 @@ class Method {
 
 struct ModuleValues {
   std::map<std::string, Tensor> tensors;          // by attribute path or name of the value
+  std::set<std::string> constants;                // of these, the ones that are named by values
   std::map<std::string, std::string> attributes;  // texts of those that are no tensors, by path
 };
 

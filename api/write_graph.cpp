@@ -94,9 +94,11 @@ class Separator {
       if (size_t items = n->output()->type()->is(TypeKind::List); !isFree(n->output()->name(), items))
         rename(n->output(), items);
     auto newName = [this] { return freeName("shared.", shared_); };
+    std::set<std::string> constants;
+    for (size_t i = ofAttributes; i < data_.size(); ++i) constants.insert(data_[i].first);
     if (!good_ || (keepsSharing && !takeSharedMemory(data_, ofAttributes, newName, metadata_, diagnostics_)))
       return std::nullopt;
-    return GraphParts{std::move(graph_), std::move(data_), std::move(metadata_)};
+    return GraphParts{std::move(graph_), std::move(data_), std::move(constants), std::move(metadata_)};
   }
 
  private:
@@ -527,6 +529,7 @@ Result<ModuleValues> Module::values(Diagnostics& diagnostics) const {
   if (!parts) return Failed{};
   ModuleValues out;
   out.tensors.insert(parts->tensors.begin(), parts->tensors.end());
+  out.constants = std::move(parts->constants);
   constexpr std::string_view kAttribute = "attribute:";
   for (const auto& [key, text] : parts->metadata)
     if (startsWith(key, kAttribute)) out.attributes.emplace(key.substr(kAttribute.size()), text);

@@ -8,7 +8,6 @@
 #include <fmt/core.h>
 
 #include <chrono>
-#include <map>
 #include <sstream>
 #include <unordered_set>
 
@@ -21,10 +20,6 @@ std::optional<std::unordered_set<const Node*>> nodesOf(const Graph& graph, std::
   std::unordered_set<const Node*> out;
   const bool isValue = asked.starts_with('%');
   const std::string_view name = asked.substr(isValue);
-  // A name without a namespace is held against those of operators without theirs.
-  const bool isShort = !isValue && name.find(':') == std::string_view::npos;
-  NearestName nearest(name);
-  std::map<std::string, std::string> wholes;  // by what is held against it
   if (const Value* v = isValue ? graph.find(name) : nullptr) {
     if (v->node())
       out.insert(v->node());
@@ -35,20 +30,19 @@ std::optional<std::unordered_set<const Node*>> nodesOf(const Graph& graph, std::
   forEachNode(graph, [&](const Node* n) {
     const std::string_view kind = n->kind().text();
     if (!isValue && (kind == asked || writtenOperator(*n) == asked)) out.insert(n);
-    const std::string_view known = isShort ? kind.substr(kind.rfind(':') + 1) : kind;
-    if (!isValue) nearest.consider(known);
-    if (!isValue) wholes.emplace(known, kind);
     // Numbers of values without a name change when a graph is lowered, so those that are printed count.
     for (const Value* v : n->outputs())
       if (isValue && out.empty() && !v->isNamed() && v->name() == name) out.insert(n);
   });
   if (!out.empty()) return out;
-  if (isValue) graph.forEachName([&](std::string_view n) { nearest.consider(n); });
+  NearestName value(name);
+  if (isValue) graph.forEachName([&](std::string_view n) { value.consider(n); });
+  const std::string nearest = !isValue ? nearestOperator(graph, asked) : value.found() ? "%" + value.name() : "";
   Diagnostic& d = diagnostics.error(
       (isValue ? "the graph has no value '" : "no node of the graph is '") + abbreviate(asked, 80) + "'",
       ErrorKind::Input);
-  if (nearest.found())
-    d.note(fmt::format("did you mean '{}'?", isValue ? "%" + nearest.name() : wholes.at(nearest.name())));
+  if (!nearest.empty())
+    d.note(fmt::format("did you mean '{}'?", nearest));
   else
     d.note(isValue ? "lowering removes and renames values" : "lowering makes other operators of some");
   return std::nullopt;

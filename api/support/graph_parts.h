@@ -8,6 +8,7 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -21,6 +22,7 @@ inline constexpr std::string_view kConstantOf = "constant:";
 struct GraphParts {
   std::unique_ptr<Graph> graph;
   std::vector<std::pair<std::string, Tensor>> tensors;  // the names differ
+  std::set<std::string> constants;                      // names of those that are no attributes
   Metadata metadata;                                    // attributes that are no tensors, as "attribute:PATH"
 };
 

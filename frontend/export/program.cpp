@@ -100,17 +100,6 @@ bool ProgramReader::checkVersion() {
                  ErrorKind::Unsupported);
 }
 
-// Whether what it computes depends on strides; operators that are not known may ask for them.
-bool readsStrides(const Graph& graph, const OpRegistry& registry) {
-  bool found = false;
-  forEachNode(graph, [&](const Node* n) {
-    if (n->hasBlocks() || startsWith(n->kind().text(), "prim::")) return;
-    const Operator* op = registry.resolve(*n);
-    found |= !op || op->has(Trait::ReadsStrides);
-  });
-  return found;
-}
-
 bool ProgramReader::read(ExportedProgram& out) {
   if (!checkVersion()) return false;
   if (!graph_.is(JsonTree::Kind::Object)) return b_.fail(root_, "the program has no graph");
@@ -120,9 +109,6 @@ bool ProgramReader::read(ExportedProgram& out) {
   if (!readInputs(out) || !readNodes(b_, graph_) || !readOutputs()) return false;
   keepWrittenViews(b_.graph(), b_.registry(), b_.views());
   b_.dropUnused();
-  // How the example lay in memory is nothing to a program whose values are the same for any strides.
-  if (!readsStrides(b_.graph(), b_.registry()))
-    std::erase_if(out.inputs.conditions, [](const InputCondition& c) { return c.asksForStrides(); });
   out.graph = b_.take();
   return true;
 }

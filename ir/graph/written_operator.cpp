@@ -1,5 +1,10 @@
 #include "ir/graph/written_operator.h"
 
+#include "ir/support/text.h"
+
+#include <functional>
+#include <map>
+
 namespace tscompile {
 
 std::string_view writtenOperator(const Node& node) {
@@ -15,6 +20,18 @@ std::string_view writtenOperator(const Node& node) {
   const std::string_view written = call.substr(0, call.find_first_of("([ \n"));
   const bool isPublic = written.size() > name && written.starts_with(own.substr(0, name)) && written[name] != '_';
   return isPublic ? written : own;
+}
+
+std::string nearestOperator(const Graph& graph, std::string_view asked) {
+  const bool isShort = asked.find(':') == std::string_view::npos;
+  NearestName nearest(asked);
+  std::map<std::string, std::string, std::less<>> wholes;  // by what is held against the name
+  forEachNode(graph, [&](const Node* n) {
+    const std::string_view whole = n->kind().text(), known = isShort ? whole.substr(whole.rfind(':') + 1) : whole;
+    nearest.consider(known);
+    wholes.emplace(known, whole);
+  });
+  return nearest.found() ? wholes.at(nearest.name()) : "";
 }
 
 }  // namespace tscompile

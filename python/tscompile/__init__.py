@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral, Number
 from typing import Any, TypeVar
 
 
@@ -102,8 +103,13 @@ def _is_one(inputs: Any) -> bool:
         return True
     return (
         isinstance(inputs, (list, tuple))
-        and any(isinstance(d, int) for d in inputs)
-        and all(isinstance(d, (int, str)) or (isinstance(d, (list, tuple)) and len(d) == 2) for d in inputs)
+        and any(isinstance(d, Integral) for d in inputs)
+        and all(
+            isinstance(d, Integral)
+            or (isinstance(d, str) and "x" not in d)  # else it is all sizes of an input
+            or (isinstance(d, (list, tuple)) and len(d) == 2)
+            for d in inputs
+        )
     )
 
 
@@ -118,7 +124,9 @@ def _size_names(given: Any) -> set[str]:
 def _is_container(given: Any) -> bool:
     """Whether it is a dict, list or tuple of what has sizes, not dimensions."""
     items = list(given.values()) if isinstance(given, Mapping) else given if isinstance(given, (list, tuple)) else []
-    return bool(items) and all(hasattr(i, "shape") or isinstance(i, Input) or _is_container(i) for i in items)
+    return bool(items) and all(
+        (hasattr(i, "shape") and not isinstance(i, Number)) or isinstance(i, Input) or _is_container(i) for i in items
+    )
 
 
 def _parts(name: str, given: Any) -> list[tuple[str, Any]]:

@@ -284,9 +284,12 @@ class Models(unittest.TestCase):
     def test_one_input_needs_no_list(self):
         model = tscompile.load(GRAPH)
         x = np.ones((3, 5), np.float32)
-        for inputs in (x, (3, 5), ((3, 3), 5), "3x5", tscompile.Input((3, 5))):
+        three = np.int64(3)
+        for inputs in (x, (3, 5), ((3, 3), 5), "3x5", tscompile.Input((3, 5)), (three, 5), {"x.1": (three, np.int64(5))}):
             with self.assertRaises(tscompile.ModelError):
                 model.compile(inputs)(np.ones((4, 5), np.float32), 2)
+        with self.assertRaises(ValueError):
+            model.compile(["3x5", 4])
 
     def test_inputs_share_sizes(self):
         model = tscompile.load("graph(%x : Tensor, %y : Tensor):\n  %z : Tensor = aten::mul(%x, %y)\n  return (%z)\n")

@@ -15,6 +15,7 @@ import os
 import sys
 import zipfile
 from collections import OrderedDict, defaultdict, deque, namedtuple
+from typing import Optional
 
 import torch
 import torch.ao.quantization.fx._decomposed  # noqa: F401 torch.ops.quantized_decomposed
@@ -43,14 +44,34 @@ class Net(nn.Module):
 
 
 class Sliced(nn.Module):
-    """Its values are the same however inputs lie; a guard says that those of the example were a slice."""
+    """A branch that depends on how the example lies, of which its program has one side and a guard."""
     def forward(self, x):
-        return x * 2 + x.sum(1, keepdim=True)
+        return x * 2 if x.stride(0) > x.size(1) else x - 1
 
 
-class Lying(nn.Module):
+class NumberedWeights(nn.Module):
+    """Weights whose names are numbers, as values of its program are."""
+    def __init__(self, order):
+        super().__init__()
+        for i in range(6):
+            self.register_parameter(str(i), nn.Parameter(torch.full((2,), float(order[i]))))
+
     def forward(self, x):
-        return torch.as_strided(x, (x.shape[0], 2), (x.stride(0), 1)) * 2
+        for i in range(6):
+            x = x * (i + 1) + getattr(self, str(i))
+        return x.reshape(-1, 2)
+
+
+@dataclasses.dataclass
+class Returned:
+    logits: torch.Tensor
+    loss: Optional[torch.Tensor] = None
+    count: int = 3
+
+
+class ReturnsObject(nn.Module):
+    def forward(self, x):
+        return Returned(x + 1, None, 5)
 
 
 class Trees(nn.Module):
@@ -395,8 +416,6 @@ SCENES = {
                      {"scale": torch.tensor(2.0), "other": torch.ones(6)},
                      dynamic={"x": {0: Dim.DYNAMIC, 1: Dim.DYNAMIC}, "n": Dim.DYNAMIC, "pair": Pair({0: Dim.DYNAMIC}, None),
                               "rest": (None, {0: Dim.DYNAMIC}), "scale": None, "more": {"other": {0: Dim.DYNAMIC}}}),
-    "sliced": scene(Sliced, (x43[:, :-1],), dynamic=({0: Dim.DYNAMIC, 1: Dim.DYNAMIC},)),
-    "lying": scene(Lying, (x43[:, :-1],), dynamic=({0: Dim.DYNAMIC, 1: Dim.DYNAMIC},)),
     "stretched": scene(Stretched, (torch.tensor([[1, 2, 3, 4, 5]]),), dynamic=({1: Dim.DYNAMIC},)),
     "seen": scene(Seen, (torch.sin(torch.arange(12.0)).reshape(2, 3, 2),)),
     "moved": scene(Moved, (x43, x22)),
@@ -531,6 +550,15 @@ def main():
             write(torch.export.export(UntoldStates(), (x22,)), os.path.join(folder, "untold_states.pt2"))
     if not names or "own_operators" in names:
         write(torch.export.export(OwnOperators(), (x22,)), os.path.join(folder, "own_operators.pt2"))
+    if not names or "sliced" in names:
+        rows = ({0: Dim.DYNAMIC, 1: Dim.DYNAMIC},)
+        write(torch.export.export(Sliced(), (x43[:, :-1],), dynamic_shapes=rows), os.path.join(folder, "sliced.pt2"))
+    if not names or "numbered_weights" in names:
+        for name, order in (("numbered_weights", range(6)), ("numbered_otherwise", (0, 1, 5, 3, 4, 2))):
+            write(torch.export.export(NumberedWeights(order), (x22,)), os.path.join(folder, name + ".pt2"))
+    if not names or "returned_object" in names:
+        torch.export.register_dataclass(Returned, serialized_type_name="Out")
+        write(torch.export.export(ReturnsObject(), (torch.ones(2),)), os.path.join(folder, "returned_object.pt2"))
     for name, (module, args, kwargs, dynamic, decomposed) in SCENES.items():
         if names and name not in names:
             continue

@@ -550,9 +550,7 @@ Result<Tensors> weightsOfModel(const std::string& path, const std::string& metho
   Result<Module> whole = module ? inlinedMethod(*module, session, method) : Result<Module>(Failed{});
   Result<ModuleValues> values = whole ? whole->values(session.diagnostics) : Result<ModuleValues>(Failed{});
   if (!values) return Failed{};
-  forEachNode(*whole->graph(), [&](const Node* n) {
-    if (n->kind() == sym::Constant) values->tensors.erase(n->output()->name());
-  });
+  for (const std::string& name : values->constants) values->tensors.erase(name);
   return std::move(values->tensors);
 }
 
@@ -650,6 +648,7 @@ static int runDiff(const Options& given, Session& session) {
       areEngines || (!a->engineInfo() && !b->engineInfo() && hasWeights(kinds[0]) && hasWeights(kinds[1]));
   ComparedModule compared[] = {{*a, method, {}}, {*b, method, {}}};
   Tensors tensors[2];
+  std::set<std::string> constants[2];
   std::optional<Module> inlined[2];
   const bool opensCalls = hasCalls(*x) || hasCalls(*y);
   for (size_t i = 0; i < 2 && !areEngines && (comparesWeights || opensCalls); ++i) {
@@ -660,6 +659,7 @@ static int runDiff(const Options& given, Session& session) {
     inlined[i] = std::move(*whole);
     if (!comparesWeights) continue;
     tensors[i] = std::move(values->tensors);
+    constants[i] = std::move(values->constants);
     compared[i].attributes = std::move(values->attributes);
   }
   for (size_t i = 0; i < 2 && areEngines; ++i) {
@@ -668,12 +668,8 @@ static int runDiff(const Options& given, Session& session) {
     tensors[i] = std::move(*read);
   }
   const Comparer comparer(*x, *y, options.own.of<DiffCommand>().ignoreNames, comparesWeights);
-  std::set<std::string> constants;
-  for (const Graph* graph : {x, y})
-    forEachNode(*graph, [&](const Node* n) {
-      if (n->kind() == sym::Constant) constants.insert(n->output()->name());
-    });
-  const std::vector<TensorChange> weights = changedConstants(tensors[0], tensors[1], areEngines ? nullptr : &constants);
+  const std::vector<TensorChange> weights =
+      areEngines ? changedConstants(tensors[0], tensors[1]) : changedConstants(tensors[0], tensors[1], constants);
   session.progress.end();
   if (!comparesWeights && (readsWeights(*x) || readsWeights(*y)))
     session.note("weights were not compared: those of graph text are in other files, which diff takes as well");

@@ -18,7 +18,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <map>
 #include <unordered_set>
 
 namespace tscompile {
@@ -163,25 +162,12 @@ const Value* findValue(const Graph& graph, std::string_view name) {
 }
 
 [[noreturn]] void throwNoOperator(const std::string& asked, const Graph& graph) {
-  // A name without a namespace is held against those of operators without theirs.
-  const bool isShort = asked.find(':') == std::string::npos;
-  NearestName nearest(asked);
-  std::map<std::string, std::string> wholes;  // by what is held against it
-  std::string whole;                          // of which it is the end
-  forEachNode(graph, [&](const Node* n) {
-    const std::string_view kind = n->kind().text();
-    if (kind.ends_with("::" + asked)) whole = kind;
-    const std::string_view name = isShort ? kind.substr(kind.rfind(':') + 1) : kind;
-    nearest.consider(name);
-    wholes.emplace(name, kind);
-  });
+  const std::string nearest = nearestOperator(graph, asked);
   UsageError error{"no node of the graph is '" + abbreviate(asked, 80) + "'"};
   if (findValue(graph, asked))
     error.notes.push_back("did you mean '%" + asked + "'?");
-  else if (!whole.empty())
-    error.notes.push_back("did you mean '" + whole + "'?");
-  else if (nearest.found())
-    error.notes.push_back("did you mean '" + wholes.at(nearest.name()) + "'?");
+  else if (!nearest.empty())
+    error.notes.push_back("did you mean '" + nearest + "'?");
   else
     error.notes.push_back("lowering makes other operators of some; --no-lower takes the graph as it is");
   throw error;

@@ -6,7 +6,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <deque>
 #include <functional>
+#include <utility>
 
 namespace tscompile {
 namespace {
@@ -26,12 +28,13 @@ bool isNumbered(const std::string& name) { return name.find_first_not_of("012345
 using IsNumber = std::function<bool(const std::string&)>;
 
 // Leaves out those without a name that are in both, whatever their numbers are.
-void dropSame(std::map<std::string, Tensor>& first, std::map<std::string, Tensor>& second, const IsNumber& mayBeOther) {
+void dropSame(std::map<std::string, Tensor>& first, std::map<std::string, Tensor>& second,
+              const IsNumber (&mayBeOther)[2]) {
   std::multimap<std::string, std::string> byForm;  // names in the second
   for (const auto& [name, tensor] : second)
-    if (mayBeOther(name)) byForm.emplace(formOf(tensor), name);
+    if (mayBeOther[1](name)) byForm.emplace(formOf(tensor), name);
   std::erase_if(first, [&](const auto& a) {
-    if (!mayBeOther(a.first)) return false;
+    if (!mayBeOther[0](a.first)) return false;
     auto [begin, end] = byForm.equal_range(formOf(a.second));
     const auto same = std::find_if(
         begin, end, [&](const auto& b) { return sameBits(IValue(a.second), IValue(second.at(b.second))); });
@@ -50,24 +53,24 @@ bool comesBefore(const std::string& a, const std::string& b) {
 
 // Gives those of the second that are left without a name the numbers of those of the first that have the same sizes.
 void renumber(const std::map<std::string, Tensor>& first, std::map<std::string, Tensor>& second,
-              const IsNumber& mayBeOther) {
+              const IsNumber (&mayBeOther)[2]) {
   std::vector<std::string> here, there;
   for (const auto& [name, tensor] : first)
-    if (mayBeOther(name)) here.push_back(name);
+    if (mayBeOther[0](name)) here.push_back(name);
   for (const auto& [name, tensor] : second)
-    if (mayBeOther(name)) there.push_back(name);
+    if (mayBeOther[1](name)) there.push_back(name);
   std::ranges::sort(here, comesBefore);
   std::ranges::sort(there, comesBefore);
+  std::map<std::string, std::deque<std::string>> bySizes;  // of the second
+  for (const std::string& name : there) bySizes[dimsText(second.at(name).sizes())].push_back(name);
   std::map<std::string, Tensor> renamed;
   for (const std::string& name : here) {
-    const std::string sizes = dimsText(first.at(name).sizes());
-    const auto same =
-        std::ranges::find_if(there, [&](const std::string& n) { return dimsText(second.at(n).sizes()) == sizes; });
-    if (same == there.end()) continue;
-    renamed.insert_or_assign(name, second.at(*same));
-    second.erase(*same);
-    there.erase(same);
+    std::deque<std::string>& same = bySizes[dimsText(first.at(name).sizes())];
+    if (same.empty()) continue;
+    renamed.insert_or_assign(name, std::move(second.extract(same.front()).mapped()));
+    same.pop_front();
   }
+  std::erase_if(there, [&](const std::string& name) { return !second.contains(name); });
   // Numbers of the second that stay may be those of others by now.
   for (const std::string& name : there) {
     auto node = second.extract(name);
@@ -80,10 +83,13 @@ void renumber(const std::map<std::string, Tensor>& first, std::map<std::string, 
 }  // namespace
 
 std::vector<TensorChange> changedConstants(std::map<std::string, Tensor> first, std::map<std::string, Tensor> second,
-                                           const std::set<std::string>* constants) {
-  const IsNumber mayBeOther = [&](const std::string& name) {
-    return isNumbered(name) && (!constants || constants->contains(name));
+                                           std::span<const std::set<std::string>> constants) {
+  auto numberIn = [&](size_t side) -> IsNumber {
+    return [=](const std::string& name) {
+      return isNumbered(name) && (constants.empty() || constants[side].contains(name));
+    };
   };
+  const IsNumber mayBeOther[2] = {numberIn(0), numberIn(1)};
   dropSame(first, second, mayBeOther);
   renumber(first, second, mayBeOther);
   return changedTensors(first, second);

@@ -5,6 +5,7 @@
 
 #include <map>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,8 +26,9 @@ std::vector<TensorChange> changedTensors(const std::map<std::string, Tensor>& fi
                                          const std::map<std::string, Tensor>& second);
 // The same of models, whose constants without a name have a number that says nothing: of these, what is in both is left
 // out, and what is left of the same sizes is taken for the same, in the order of the numbers.
-// `constants`: the names of all constants, others being weights whatever their names; null: all are.
+// `constants`: the names of the constants of the first and of the second, others being weights whatever their names; if
+// nothing is said, all are constants.
 std::vector<TensorChange> changedConstants(std::map<std::string, Tensor> first, std::map<std::string, Tensor> second,
-                                           const std::set<std::string>* constants = nullptr);
+                                           std::span<const std::set<std::string>> constants = {});
 
 }  // namespace tscompile
