@@ -724,10 +724,7 @@ VerbSpec benchCommand() {
   return {.name = "bench",
           .summary = "measure how long a run takes",
           .argument = "GRAPH",
-          .argumentHelp =
-              "a model (.pt, .pt2, graph text, a module dump), an engine file, or a folder that build has made; -: "
-              "text from "
-              "standard input",
+          .argumentHelp = kMeasuredModels,
           .argumentRequired = true,
           .details = kBenchDetails,
           .options = benchOptions(),

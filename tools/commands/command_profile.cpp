@@ -379,10 +379,7 @@ VerbSpec profileCommand() {
   return {.name = "profile",
           .summary = "tell where the time of a run goes, layer by layer",
           .argument = "GRAPH",
-          .argumentHelp =
-              "a model (.pt, .pt2, graph text, a module dump), an engine file, or a folder that build has made; -: "
-              "text from "
-              "standard input",
+          .argumentHelp = kMeasuredModels,
           .argumentRequired = true,
           .details = kProfileDetails,
           .options = profileOptions(),

@@ -10,6 +10,11 @@
 
 namespace tscompile {
 
+// What bench and profile take.
+inline constexpr const char* kMeasuredModels =
+    "a model (.pt, .pt2, graph text, a module dump), an engine file, or a folder that build has made; -: text from "
+    "standard input";
+
 // Whether a path names what 'tscompile build' has made.
 bool isBuiltModel(const std::string& path);
 // The folder of such a model whose engine file this is; empty: of none.

@@ -83,7 +83,8 @@ void selectUnbound(Graph& graph) {
       all.push_back(n);
   for (Node* n : all) {  // in their order: what is selected may be unbound again
     Node* list = n->input(0)->node();
-    if (list->output()->useCount() != 1 || !integerOf(list->input(1)) || !isStack(list->input(0))) continue;
+    if (list->inputCount() != 2 || list->output()->useCount() != 1) continue;
+    if (!integerOf(list->input(1)) || !isStack(list->input(0))) continue;
     Builder b(graph, n);
     for (size_t i = 0; i < n->outputCount(); ++i)
       n->output(i)->replaceAllUsesWith(
