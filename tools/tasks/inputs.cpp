@@ -325,11 +325,11 @@ static std::string wholeWith(TypePtr type, const std::string& step) {
 }
 
 size_t InputReader::named(const std::string& name) const {
-  if (findInput(wanted_, name) == kNoInput)
-    for (const ExportedConstant& c : constants_)
-      if (c.name == name)
-        throw UsageError{"'" + abbreviate(name, 80) + "' is no input: " + how_ + " with " + abbreviate(c.value, 40) +
-                         " for it"};
+  if (findInput(wanted_, name) != kNoInput) return inputOf(wanted_, name);
+  for (const ExportedConstant& c : constants_)
+    if (c.name == name)
+      throw UsageError{"'" + abbreviate(name, 80) + "' is no input: " + how_ + " with " + abbreviate(c.value, 40) +
+                       " for it"};
   if (const ContainedInput part = findPart(wanted_, name); part.input != kNoInput && !part.isWhole()) {
     const ValueInfo& whole = wanted_[part.input];
     const std::string& step = part.path.front();
