@@ -416,17 +416,6 @@ void storeHalf(const float* from, int64_t count, void* to) {
   for (; i + lanes <= count; i += lanes) hn::StoreU(hn::DemoteTo(d16, hn::LoadU(d, from + i)), d16, values + i);
   for (; i < count; ++i) static_cast<Half*>(to)[i] = Half(from[i]);
 }
-void loadBytes(const void* from, int64_t count, float* to) {
-  const hn::ScalableTag<float> d;
-  const hn::RebindToSigned<decltype(d)> d32;
-  const hn::Rebind<uint8_t, decltype(d)> d8;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  const auto* bytes = static_cast<const uint8_t*>(from);
-  int64_t i = 0;
-  for (; i + lanes <= count; i += lanes)
-    hn::StoreU(hn::ConvertTo(d, hn::PromoteTo(d32, hn::LoadU(d8, bytes + i))), d, to + i);
-  for (; i < count; ++i) to[i] = bytes[i];
-}
 template <class T>
 void loadIntegers(const void* from, int64_t count, float* to) {
   const hn::ScalableTag<float> d;
@@ -467,6 +456,7 @@ void storeIntegers(const float* from, int64_t count, void* to) {
     values[i] = static_cast<hwy::MakeUnsigned<T>>(fits ? static_cast<int32_t>(from[i]) : INT32_MIN);
   }
 }
+void loadBytes(const void* from, int64_t count, float* to) { loadIntegers<uint8_t>(from, count, to); }
 void loadInt8(const void* from, int64_t count, float* to) { loadIntegers<int8_t>(from, count, to); }
 void loadInt16(const void* from, int64_t count, float* to) { loadIntegers<int16_t>(from, count, to); }
 void loadInt32(const void* from, int64_t count, float* to) { loadIntegers<int32_t>(from, count, to); }
