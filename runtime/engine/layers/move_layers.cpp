@@ -1,6 +1,5 @@
 #include "runtime/engine/layers/move_layers.h"
 
-#include "ir/values/carried_types.h"
 #include "runtime/call/thread_pool.h"
 #include "runtime/reference/loops/convert_element.h"
 
@@ -89,41 +88,16 @@ void convertItems(const std::byte* from, std::byte* to, int64_t count) {
   for (int64_t i = 0; i < count; ++i) target[i] = convertElement<To>(source[i]);
 }
 
-// Calls f with an element of the dtype; nothing for complex numbers and what is quantized or packed.
-template <class F>
-ConvertLayer::Function withElement(DType dtype, F&& f) {
-  switch (dtype) {
-    case DType::Float64:
-      return f(double{});
-    case DType::Float32:
-      return f(float{});
-    case DType::Float16:
-      return f(Half{});
-    case DType::BFloat16:
-      return f(BFloat16{});
-    case DType::Int64:
-      return f(int64_t{});
-    case DType::Int32:
-      return f(int32_t{});
-    case DType::Int16:
-      return f(int16_t{});
-    case DType::Int8:
-      return f(int8_t{});
-    case DType::UInt8:
-      return f(uint8_t{});
-    case DType::Bool:
-      return f(bool{});
-    default:
-      return nullptr;
-  }
-}
-
 }  // namespace
 
 ConvertLayer::Function ConvertLayer::functionFor(DType from, DType to) {
-  return withElement(from, [&]<class From>(From) {
-    return withElement(to, []<class To>(To) -> Function { return convertItems<From, To>; });
+  Function f = nullptr;
+  visitDType(from, [&]<class From>(From) {
+    visitDType(to, [&]<class To>(To) {
+      if constexpr (!kIsComplex<From> && !kIsComplex<To>) f = convertItems<From, To>;
+    });
   });
+  return f;
 }
 
 ConvertLayer::ConvertLayer(const Node* node, Function convert, TensorId self, TensorId out)
