@@ -34,12 +34,7 @@ void checkInPlace(const Operator& op, const IValue* const* arguments, size_t cou
       throw ExecutionError(ErrorKind::Model, fmt::format("result type {} can't be cast to the desired output type {}",
                                                          graphName(spec.dtype), graphName(t.dtype())));
   }
-  if (op.def().inplace != InPlace::Direct) return;
-  if (op.kind().name() == "masked_scatter_") count = 2;  // reads its source, element by element, as it is then
-  for (size_t i = 1; i < count; ++i) {
-    const IValue& v = *arguments[i];
-    if (v.isTensor() && v.tensorImpl()) requireNoPartialOverlap(t, v.toTensor());
-  }
+  checkOverlaps(op, arguments, count, self, OutSizes::Final);
 }
 
 void checkDType(const Operator& op, const IValue* const* arguments, size_t count) {
@@ -52,7 +47,7 @@ void checkDType(const Operator& op, const IValue* const* arguments, size_t count
 }
 
 // `out` variants and in-place variants without a kernel that can overwrite its argument: compute aside, copy over.
-void copyInto(const IValue& target, const IValue& value) {
+void resizeFor(const IValue& target, const IValue& value) {
   if (!target.isTensor() || !target.tensorImpl() || !value.isTensor() || !value.tensorImpl())
     throw ExecutionError(ErrorKind::Model, "expected a tensor as the output argument");
   Tensor to = target.toTensor(), from = value.toTensor();
@@ -65,7 +60,11 @@ void copyInto(const IValue& target, const IValue& value) {
     resizeInPlace(to, from.sizes(), strides);
   }
   requireWritable(to);
-  copyTensor(to, from);
+}
+
+void copyInto(const IValue& target, const IValue& value) {
+  resizeFor(target, value);
+  copyTensor(target.toTensor(), value.toTensor());
 }
 
 // Its record computes the whole result; of in-place variants too.
@@ -124,7 +123,9 @@ void callKernel(const Operator& op, const IValue* const* arguments, size_t count
   for (size_t i = 0; i < outs; ++i) {
     if (arguments[count + i]->isTensor() && arguments[count + i]->tensorImpl() && results[i].isTensor())
       checkOut(op, arguments, count, *arguments[count + i], results[i]);
-    copyInto(*arguments[count + i], results[i]);
+    resizeFor(*arguments[count + i], results[i]);
+    checkOverlaps(op, arguments, count, *arguments[count + i], OutSizes::Resized);
+    copyTensor(arguments[count + i]->toTensor(), results[i].toTensor());
     results[i] = *arguments[count + i];
   }
 }

@@ -33,17 +33,31 @@ struct OutDTypes {
   std::string_view words;
 };
 
-const std::unordered_map<std::string_view, OutDTypes>& namedRules() {
+// Rules of operators by their names, or by those of their overloads, such as "lerp.Scalar_out".
+template <class Rule>
+class NamedRules {
+ public:
+  void add(const Rule& rule, std::string_view names) {
+    while (!names.empty()) {
+      const size_t end = std::min(names.find(' '), names.size());
+      rules_.emplace(names.substr(0, end), rule);
+      names.remove_prefix(std::min(end + 1, names.size()));
+    }
+  }
+  const Rule* find(std::string_view name, std::string_view overload) const {
+    auto it = rules_.find(fmt::format("{}.{}", name, overload));
+    if (it == rules_.end()) it = rules_.find(name);
+    return it == rules_.end() ? nullptr : &it->second;
+  }
+
+ private:
+  std::unordered_map<std::string_view, Rule> rules_;
+};
+
+const NamedRules<OutDTypes>& dtypeRules() {
   static const auto* table = [] {
-    auto* made = new std::unordered_map<std::string_view, OutDTypes>;
-    auto add = [&](OutDTypes rule, std::string_view names) {
-      while (!names.empty()) {
-        const size_t end = std::min(names.find(' '), names.size());
-        made->emplace(names.substr(0, end), rule);
-        names.remove_prefix(std::min(end + 1, names.size()));
-      }
-    };
-#define OUT(rule, words, operators) add({OutRule::rule, words}, operators);
+    auto* made = new NamedRules<OutDTypes>;
+#define OUT(rule, words, operators) made->add({OutRule::rule, words}, operators);
 #include "runtime/interpreter/out_dtypes.def"
 #undef OUT
     return made;
@@ -51,12 +65,33 @@ const std::unordered_map<std::string_view, OutDTypes>& namedRules() {
   return *table;
 }
 
+const NamedRules<std::string_view>& overlapRules() {
+  static const auto* table = [] {
+    auto* made = new NamedRules<std::string_view>;
+#define OVERLAP(rule, operators) made->add(rule, operators);
+#include "runtime/interpreter/out_overlaps.def"
+#undef OVERLAP
+    return made;
+  }();
+  return *table;
+}
+
 OutDTypes rulesOf(const Operator& op) {
-  const auto& named = namedRules();
-  const std::string_view name = op.kind().name();
-  if (auto it = named.find(fmt::format("{}.{}", name, op.overload())); it != named.end()) return it->second;
-  if (auto it = named.find(name); it != named.end()) return it->second;
+  if (const OutDTypes* rule = dtypeRules().find(op.kind().name(), op.overload())) return *rule;
   return {op.has(Trait::Elementwise) ? OutRule::Cast : OutRule::Same, ""};
+}
+
+// One letter for each argument, see out_overlaps.def.
+std::string_view overlapRule(const Operator& op, bool joins) {
+  std::string_view name = op.kind().name();
+  if (const std::string_view* rule = overlapRules().find(name, op.overload())) return *rule;
+  if (op.isInPlaceVariant()) {
+    name.remove_suffix(1);
+    if (const std::string_view* rule = overlapRules().find(name, op.overload())) return *rule;
+  }
+  if (joins) return "A";
+  const bool readsAsItWrites = op.isInPlaceVariant() && op.def().inplace == InPlace::Direct;
+  return op.has(Trait::Elementwise) || readsAsItWrites ? "p" : "-";
 }
 
 bool isAsked(const Operator& op, const IValue* const* arguments, size_t count) {
@@ -104,16 +139,6 @@ void checkOutDType(const Operator& op, const IValue* const* arguments, size_t co
                                                      cppName(result), cppName(out)));
 }
 
-// What joins tensors writes into none of them.
-void checkJoined(std::span<const IValue> joined, const IValue& target) {
-  for (const IValue& v : joined)
-    if (v.isTensor() && v.tensorImpl() &&
-        (v.tensorImpl() == target.tensorImpl() || memoryOverlaps(target.toTensor(), v.toTensor())))
-      throw ExecutionError(ErrorKind::Model,
-                           "unsupported operation: some elements of the input tensor and the written-to tensor refer "
-                           "to a single memory location. Please clone() the tensor before performing the operation.");
-}
-
 }  // namespace
 
 IntoArguments::IntoArguments(const Operator& op, const IValue* const* arguments, size_t count) {
@@ -132,12 +157,50 @@ void checkOut(const Operator& op, const IValue* const* arguments, size_t count, 
               const IValue& value) {
   const TensorImpl *to = target.tensorImpl(), *from = value.tensorImpl();
   checkOutDType(op, arguments, count, from->dtype(), to->dtype());
-  if (count && arguments[0]->isList()) checkJoined(arguments[0]->toList().items, target);
+  checkOverlaps(op, arguments, count, target, OutSizes::Given);
   if (!op.has(Trait::Elementwise) || std::ranges::equal(to->sizes(), from->sizes())) return;
   for (size_t i = 0; i < count; ++i)
     if (arguments[i]->isTensor() && arguments[i]->tensorImpl() == to)
       throw ExecutionError(ErrorKind::Model, fmt::format("output with shape {} doesn't match the broadcast shape {}",
                                                          dimsText(to->sizes()), dimsText(from->sizes())));
+}
+
+void checkOverlaps(const Operator& op, const IValue* const* arguments, size_t count, const IValue& target,
+                   OutSizes sizes) {
+  const Tensor& to = target.toTensor();
+  std::string_view rules;
+  auto ruleAt = [&](size_t argument) {
+    if (rules.empty()) rules = overlapRule(op, arguments[0]->isList());
+    const char rule = rules[std::min(argument, rules.size() - 1)], lower = rule | ('a' ^ 'A');
+    if (sizes == OutSizes::Final) return lower;
+    return (sizes == OutSizes::Given) == (rule == lower) ? lower : '-';
+  };
+  auto check = [&](size_t argument, const IValue& v) {
+    if (!v.isTensor() || !v.tensorImpl()) return;
+    const Tensor from = v.toTensor();
+    const bool isTarget = v.tensorImpl() == target.tensorImpl();
+    if (!isTarget && !memoryOverlaps(to, from)) return;
+    switch (ruleAt(argument)) {
+      case '-':
+        return;
+      case 'e':
+        if (!std::ranges::equal(to.sizes(), from.sizes())) return;
+        [[fallthrough]];
+      case 'p':
+        if (isTarget || sameElements(to, from)) return;
+    }
+    throw ExecutionError(ErrorKind::Model,
+                         "unsupported operation: some elements of the input tensor and the written-to tensor refer to "
+                         "a single memory location. Please clone() the tensor before performing the operation.");
+  };
+  if (sizes != OutSizes::Final && count && repeatsElements(to.sizes(), to.strides()) && ruleAt(0) != '-')
+    requireWritable(to);
+  for (size_t i = op.isInPlaceVariant() ? 1 : 0; i < count; ++i) {
+    if (!arguments[i]->isList())
+      check(i, *arguments[i]);
+    else
+      for (const IValue& v : arguments[i]->toList().items) check(i, v);
+  }
 }
 
 }  // namespace tscompile

@@ -21,8 +21,17 @@ class IntoArguments {
   std::vector<const IValue*> changed_;
 };
 
-// Refuses, as PyTorch does, a target whose dtype or sizes an `out` variant cannot give it, or whose memory it reads.
+// Refuses, as PyTorch does, a target whose dtype or sizes an `out` variant cannot give it.
 void checkOut(const Operator& op, const IValue* const* arguments, size_t count, const IValue& target,
               const IValue& value);
+enum class OutSizes : uint8_t {
+  Given,    // of an `out` variant, before it has those of the result
+  Resized,  // ... after
+  Final,    // of an in-place variant
+};
+
+// Refuses a target of an `out` or in-place variant that shares memory with what the operator reads, where PyTorch does.
+void checkOverlaps(const Operator& op, const IValue* const* arguments, size_t count, const IValue& target,
+                   OutSizes sizes);
 
 }  // namespace tscompile
