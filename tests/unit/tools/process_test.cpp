@@ -180,6 +180,9 @@ TEST_F(Process, ABenchThatIsStoppedAtItsFirstRunAnnouncesNothing) {
 }
 
 TEST_F(Process, SignalsStopWhoWaitsForRequests) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "handlers of signals run once read() has returned, which is begun again";
+#endif
   const Ended e =
       startedInTime({"generate", folder_ / "none", "--prompts", "-"}, {.signal = SIGTERM, .waits = true}, kPatience);
   EXPECT_EQ(e.code, 128 + SIGTERM);
