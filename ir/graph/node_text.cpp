@@ -1,11 +1,13 @@
 #include "ir/graph/node_text.h"
 
+#include "ir/graph/written_operator.h"
+
 namespace tscompile {
 
 std::string valueName(const Value* value) { return "%" + value->name(); }
 
 std::string nodeName(const Node* node) {
-  std::string kind(node->kind().text());
+  std::string kind = writtenOperator(*node);
   return node->outputCount() ? kind + " (" + valueName(node->output()) + ")" : kind;
 }
 
@@ -16,7 +18,7 @@ std::string shortName(const Node* node) {
 std::string placeName(const Node* node) {
   std::string inside = node->outputCount() ? valueName(node->output()) : "";
   if (uint32_t line = lineOf(node)) inside += (inside.empty() ? "line " : ", line ") + std::to_string(line);
-  std::string kind(node->kind().text());
+  std::string kind = writtenOperator(*node);
   return inside.empty() ? kind : kind + " (" + inside + ")";
 }
 

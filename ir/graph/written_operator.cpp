@@ -2,35 +2,64 @@
 
 #include "ir/support/text.h"
 
+#include <algorithm>
 #include <functional>
 #include <map>
 
 namespace tscompile {
 
-std::string_view writtenOperator(const Node& node) {
+namespace {
+
+std::string_view identifierOf(std::string_view text) {
+  return text.substr(0, text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"));
+}
+
+// "aten::conv2d" of "%y : Tensor = aten::conv2d(%x)", and in an archive's code of "torch.conv2d(x, w)" and
+// "ops.aten.conv2d(x, w)"; empty: it is no call of an operator.
+std::string calledIn(std::string_view text) {
+  constexpr std::string_view kIs = " = ", kTorch = "torch.", kOps = "ops.";
+  if (text.starts_with(kTorch)) {
+    const std::string_view name = identifierOf(text.substr(kTorch.size()));
+    return text.substr(kTorch.size() + name.size()).starts_with('(') ? "aten::" + std::string(name) : "";
+  }
+  if (text.starts_with(kOps)) {
+    const std::string_view space = identifierOf(text.substr(kOps.size()));
+    const std::string_view rest = text.substr(std::min(text.size(), kOps.size() + space.size() + 1));
+    return std::string(space) + "::" + std::string(identifierOf(rest));
+  }
+  const size_t is = text.find(kIs);
+  if (is == std::string_view::npos) return "";
+  const std::string_view call = text.substr(is + kIs.size());
+  return std::string(call.substr(0, call.find_first_of("([ \n")));
+}
+
+}  // namespace
+
+std::string writtenOperator(const Node& node) {
   const std::string_view own = node.kind().text();
   const size_t name = own.rfind(':') + 1;
-  if (name == 0 || own.substr(name, 1) != "_" || own.substr(name, 2) == "__") return own;
-  // "%y : Tensor = aten::conv2d(%x)": of the same namespace, and public.
-  const std::string_view text = node.range.text();
-  constexpr std::string_view kIs = " = ";
-  const size_t is = text.find(kIs);
-  if (is == std::string_view::npos) return own;
-  const std::string_view call = text.substr(is + kIs.size());
-  const std::string_view written = call.substr(0, call.find_first_of("([ \n"));
+  if (name == 0 || own.substr(name, 1) != "_" || own.substr(name, 2) == "__") return std::string(own);
+  // Of the same namespace, and public.
+  std::string written = calledIn(node.range.text());
   const bool isPublic = written.size() > name && written.starts_with(own.substr(0, name)) && written[name] != '_';
-  return isPublic ? written : own;
+  return isPublic ? written : std::string(own);
 }
 
 std::string nearestOperator(const Graph& graph, std::string_view asked) {
   const bool isShort = asked.find(':') == std::string_view::npos;
   NearestName nearest(asked);
+  std::string same;                                        // another one's name is the same but for the namespace
   std::map<std::string, std::string, std::less<>> wholes;  // by what is held against the name
   forEachNode(graph, [&](const Node* n) {
-    const std::string_view whole = n->kind().text(), known = isShort ? whole.substr(whole.rfind(':') + 1) : whole;
-    nearest.consider(known);
-    wholes.emplace(known, whole);
+    const std::string own(n->kind().text());
+    for (const std::string& whole : {own, writtenOperator(*n)}) {
+      const std::string known = isShort ? whole.substr(whole.rfind(':') + 1) : whole;
+      if (known == asked) same = whole;
+      nearest.consider(known);
+      wholes.emplace(known, whole);
+    }
   });
+  if (!same.empty()) return same;
   return nearest.found() ? wholes.at(nearest.name()) : "";
 }
 

@@ -8,9 +8,10 @@
 
 namespace tscompile {
 
-// The operator that stands in the graph text where the node comes from, if the node's own is an inner one, whose name
-// begins with an underscore: aten::conv2d of an aten::_convolution that was made of it. Else that of the node.
-std::string_view writtenOperator(const Node& node);
+// The operator that stands in the graph text or the archive's code where the node comes from, if the node's own is an
+// inner one, whose name begins with an underscore: aten::conv2d of an aten::_convolution that was made of it. Else that
+// of the node.
+std::string writtenOperator(const Node& node);
 
 // The operator of the graph whose name is the nearest to this one, which is none of its; empty if none is near. A name
 // without a namespace is held against names without theirs.
