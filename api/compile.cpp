@@ -41,12 +41,8 @@ std::shared_ptr<EngineInfo> describe(const ModuleState& source, const Graph* ent
   auto info = std::make_shared<EngineInfo>();
   info->version = libraryVersion();
   const ModuleState& origin = source.origin ? *source.origin : source;
-  if (origin.source) {
-    info->source = fileNameOf(origin.source->path());
-    info->sourceHash = fmt::format("{:016x}", checksumOf(origin.source->text()));
-  } else {
-    info->source = fileNameOf(origin.archive);
-  }
+  info->source = sourceName(origin);
+  if (origin.source) info->sourceHash = fmt::format("{:016x}", checksumOf(origin.source->text()));
   for (const std::string& path : origin.weightFiles) info->weights.push_back(fileNameOf(path));
   info->options = settingTexts(spec);
   if (source.extensions)
@@ -102,7 +98,7 @@ std::shared_ptr<const RefitSource> refitSourceOf(const ModuleState& source, bool
                                                  ExportedInputs exported) {
   const ModuleState& origin = source.origin ? *source.origin : source;
   auto out = std::make_shared<RefitSource>();
-  out->name = fileNameOf(origin.source->path());
+  out->name = sourceName(origin);
   out->text = origin.source->text();
   out->isLanguageModel = isLanguageModel;
   out->exported = std::move(exported);
@@ -136,7 +132,7 @@ std::shared_ptr<const RefitSource> refitSourceOfArchive(const LowerArchive& lowe
   for (const auto& [key, value] : parts->metadata) constants.push_back(key);
   writeDefaults(*inlined, parts->metadata);
   takeMetadata(parts->metadata, *out);
-  out->name = fileNameOf(inlined->origin->archive);
+  out->name = sourceName(*inlined->origin);
   out->isLanguageModel = true;
   std::vector<std::string> paths;
   if (self) TensorPaths(paths).visit(self->toObject(), "");
@@ -253,7 +249,8 @@ bool nameRanges(std::vector<InputRange>& ranges, const Graph& entry, Diagnostics
   for (InputRange& r : ranges)
     if (r.name.empty() && next < tensors.size()) r.name = tensors[next++]->name();
   if (count == 0 || count == tensors.size()) return true;
-  diagnostics.error(fmt::format("the method takes {} tensors, and {} inputs are described", tensors.size(), count),
+  diagnostics.error(fmt::format("the method takes {}, and {} {} described", counted(tensors.size(), "tensor"),
+                                counted(count, "input"), count == 1 ? "is" : "are"),
                     ErrorKind::Input);
   return false;
 }
@@ -411,6 +408,7 @@ Result<Module> Module::compiled(const CompileSpec& given, Diagnostics& diagnosti
   info->takesHalf = half;
   m.state_->info = info;
   m.state_->archive = state_->origin ? state_->origin->archive : state_->archive;
+  m.state_->archiveHash = state_->origin ? state_->origin->archiveHash : state_->archiveHash;
   if (spec.refittable && hasText(*state_))
     m.state_->refit = refitSourceOf(*state_, spec.isLanguageModel, info->exported);
   else if (spec.refittable)

@@ -130,6 +130,13 @@ bool loadInto(ModuleState& state, const std::string& path, const std::vector<std
   return good;
 }
 
+// Of the bytes of a file; empty: it cannot be read.
+std::string hashOf(const std::string& path) {
+  Diagnostics ignored;
+  Ref<FileMapping> file = FileMapping::open(path, ignored);
+  return file ? fmt::format("{:016x}", checksumOf(file->bytes())) : "";
+}
+
 // The weights of an exported program, for a text that was made of it.
 bool addExported(ModuleState& state, const std::string& path, const LoadOptions& options, Diagnostics& diagnostics) {
   Result<ExportFile> file =
@@ -146,6 +153,8 @@ Result<Module> Module::loadArchive(const std::string& path, const LoadOptions& o
   Result<OpenedArchive> archive = openArchive(path, *state->registry, options.limits, diagnostics);
   if (!archive) return Failed{};
   state->archive = path;
+  state->name = options.name;
+  if (!options.name.empty()) state->archiveHash = hashOf(path);
   state->text = std::move(archive->text);
   takeConstantsAsNumbers(state->text, *state->registry);
   state->objects = std::move(archive->objects);
@@ -196,6 +205,7 @@ Result<Module> Module::parsed(SourcePtr source, std::shared_ptr<ModuleState> sta
   state->text = std::move(*text);
   takeConstantsAsNumbers(state->text, *state->registry);
   state->source = std::move(given);
+  state->name = options.name;
   state->weightFiles.insert(state->weightFiles.end(), options.weights.begin(), options.weights.end());
   if (state->text.module) bindDump(*state);
   readConstantEnums(*state);
@@ -273,10 +283,9 @@ const EngineInfo* Module::engineInfo() const { return state_->info.get(); }
 
 // Of archives, which are large, not before somebody asks.
 std::string Module::sourceHash() const {
-  Diagnostics ignored;
+  if (!state_->archiveHash.empty()) return state_->archiveHash;
   if (!state_->archive.empty())
-    if (Ref<FileMapping> file = FileMapping::open(state_->archive, ignored))
-      return fmt::format("{:016x}", checksumOf(file->bytes()));
+    if (std::string hash = hashOf(state_->archive); !hash.empty()) return hash;
   return state_->info ? state_->info->sourceHash : "";
 }
 

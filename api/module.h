@@ -34,6 +34,8 @@ struct LoadOptions {
   const OpRegistry* registry = nullptr;
   // Weights that are in memory, beside those in files.
   std::vector<std::pair<std::string, Tensor>> tensors = {};
+  // What engines call their source, whose path lasts no longer than loading; empty: the name of the file.
+  std::string name = {};
 
   bool hasWeights() const { return !weights.empty() || !tensors.empty(); }
 };

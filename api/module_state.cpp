@@ -418,6 +418,11 @@ const Value* inputNamed(const Graph& graph, std::string_view name) {
 
 }  // namespace
 
+std::string sourceName(const ModuleState& origin) {
+  if (!origin.name.empty()) return origin.name;
+  return fileNameOf(origin.source ? origin.source->path() : origin.archive);
+}
+
 const ExportedInputs& exportedInputsOf(const ModuleState& state, const Graph& graph) {
   if (state.exportedRest) return *state.exportedRest;
   const ModuleState& loaded = state.origin ? *state.origin : state;

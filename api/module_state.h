@@ -37,6 +37,8 @@ struct ModuleState {
   EngineOptions engine;                                           // of the engines that its graphs hold
   SourcePtr source;                                               // the text
   std::string archive;                                            // the path of the archive that it was read from
+  std::string archiveHash;                                        // of an archive whose path was not to last
+  std::string name;                                               // empty: that of the file
   std::map<std::string, std::map<std::string, IValue>> defaults;  // of an archive: by method and input
   // Of exported programs: what the inputs of each graph may be; the names of the graphs, if there are several.
   std::vector<ExportedInputs> exported;
@@ -85,6 +87,9 @@ std::optional<IValue> bindSelf(ModuleState& state, const Graph& graph, Unsupplie
 ProgramSources collectSources(ModuleState& state, const Graph& entry, Diagnostics& diagnostics);
 // A copy of a graph whose constants hold their data, as far as it is known, subgraphs included.
 std::unique_ptr<Graph> copyWithData(const Graph& graph, const ProgramSources& sources);
+
+// What engines call a module that was read.
+std::string sourceName(const ModuleState& origin);
 
 // What an exported program asks of the inputs of this graph, or of the one that it was made from.
 const ExportedInputs& exportedInputsOf(const ModuleState& state, const Graph& graph);

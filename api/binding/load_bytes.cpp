@@ -57,7 +57,9 @@ Result<Module> loadBytes(std::string_view bytes, const std::string& name, const 
     return Failed{};
   }
   said = {file.path(), name};
-  return Module::load(file.path(), options, diagnostics);
+  LoadOptions named = options;
+  named.name = name;
+  return Module::load(file.path(), named, diagnostics);
 }
 
 }  // namespace tscompile

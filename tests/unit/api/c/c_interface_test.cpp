@@ -367,6 +367,29 @@ TEST(CInterface, TellsOtherFilesAndForgottenWeightsInOneSentence) {
                "note: give them as 'weights'; the first is 'a'");
 }
 
+// What an engine says of its source does not depend on what else the process has open.
+TEST(CInterface, EnginesOfArchivesInMemoryHaveTheirNames) {
+  const std::string bytes = readText(TSCOMPILE_SOURCE_DIR "/samples/models/lenet_archive/model.pt");
+  TemporaryFolder folder;
+  const auto saved = [&](const std::string& path) {
+    tscompile_module* m = nullptr;
+    EXPECT_EQ(tscompile_load_memory(bytes.data(), bytes.size(), "given.pt", nullptr, &m, nullptr), TSCOMPILE_OK);
+    const Module module(m);
+    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> other(std::fopen("/dev/null", "r"), std::fclose);
+    const char* inputs[] = {"1x1x32x32"};
+    const tscompile_compile_options options = {sizeof options, nullptr, inputs, 1, nullptr, 0};
+    tscompile_module* c = nullptr;
+    EXPECT_EQ(tscompile_module_compile(module.get(), &options, &c, nullptr), TSCOMPILE_OK);
+    const Module compiled(c);
+    EXPECT_EQ(tscompile_module_save(c, path.c_str(), nullptr), TSCOMPILE_OK);
+    return readText(path);
+  };
+  const std::string first = saved(folder / "first.tse");
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> another(std::fopen("/dev/null", "r"), std::fclose);
+  EXPECT_EQ(first, saved(folder / "second.tse"));
+  EXPECT_NE(first.find("given.pt"), std::string::npos);
+}
+
 TEST(CInterface, CompilesSavesAndTells) {
   Module module = load(kGraph);
   const char* inputs[] = {"x.1=1..4x3"};
