@@ -7,6 +7,15 @@ install(TARGETS tscompile_library tscompile_c_shared EXPORT tscompileTargets
 if(TARGET tscompile)
   install(TARGETS tscompile RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
+if(TARGET tscompile AND NOT CMAKE_CROSSCOMPILING)
+  find_program(TSCOMPILE_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)
+  install(CODE "set(TOOL \"$<TARGET_FILE:tscompile>\")
+    set(PYTHON \"${TSCOMPILE_PYTHON}\")
+    set(SCRIPT \"${PROJECT_SOURCE_DIR}/cmake/man_pages.py\")
+    set(MAN \"${CMAKE_INSTALL_MANDIR}\")
+    set(SHARE \"${CMAKE_INSTALL_DATADIR}\")")
+  install(SCRIPT cmake/tool_pages.cmake)
+endif()
 install(EXPORT tscompileTargets NAMESPACE tscompile:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tscompile)
 
 # The public headers: what programs, rewriters and authors of plugins are told to include, and what these include. They

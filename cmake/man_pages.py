@@ -71,7 +71,7 @@ def page(help_text, name, summary, version, others):
                 out.text(line)
     out.section("see also")
     out.text(", ".join(f"{o}(1)" for o in others) + ".")
-    out.text("The documentation is below /usr/share/doc/tscompile.")
+    out.text("The documentation is in share/doc/tscompile, beside the bin that tscompile is installed in.")
     return "\n".join(out.lines) + "\n"
 
 

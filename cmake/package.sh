@@ -15,18 +15,13 @@ out=$(cd "$out" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# What both have, below a prefix: all that is installed, stripped; manual pages, completion.
+# What both have, below a prefix: all that is installed, stripped.
 stage() {
   local prefix=$1
   cmake --install "$build" --prefix "$prefix" --strip >"$work/install.log"
   strip --strip-debug --enable-deterministic-archives "$prefix"/lib/libtscompile.a
   strip --remove-section=.comment --remove-section=.note "$prefix"/bin/tscompile "$prefix"/lib/libtscompile_c.so.1.*
-  python3 "$source/cmake/man_pages.py" "$prefix/bin/tscompile" "$prefix/share/man/man1"
   gzip -9n "$prefix"/share/man/man1/*.1
-  mkdir -p "$prefix"/share/{bash-completion/completions,zsh/vendor-completions,fish/vendor_completions.d}
-  "$prefix/bin/tscompile" completion bash >"$prefix/share/bash-completion/completions/tscompile"
-  "$prefix/bin/tscompile" completion zsh >"$prefix/share/zsh/vendor-completions/_tscompile"
-  "$prefix/bin/tscompile" completion fish >"$prefix/share/fish/vendor_completions.d/tscompile.fish"
 }
 aged() { find "$1" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +; }
 
@@ -49,6 +44,7 @@ deb() {
   mkdir -p "$tree/DEBIAN" "$tree/usr/share/lintian/overrides" "$work/control/debian"
   # Debian's own names and places.
   rm "$doc/LICENSE"
+  mv "$tree/usr/share/zsh/site-functions" "$tree/usr/share/zsh/vendor-completions"
   mv "$doc/samples" "$doc/examples"
   ln -s examples "$doc/samples"
   gzip -9n <"$doc/CHANGELOG.md" >"$doc/NEWS.md.gz" && rm "$doc/CHANGELOG.md"

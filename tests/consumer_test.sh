@@ -14,6 +14,10 @@ model=$source/samples/models/lenet_scripted
 
 cmake --install "$build" --prefix "$work/prefix" >"$work/install.log"
 "$work/prefix/bin/tscompile" version
+for page in man/man1/tscompile.1 man/man1/tscompile-run.1 bash-completion/completions/tscompile zsh/site-functions/_tscompile \
+  fish/vendor_completions.d/tscompile.fish; do
+  [ -s "$work/prefix/share/$page" ] || { printf '%s\n' "there is no $page"; exit 1; }
+done
 # The tree can be moved.
 mv "$work/prefix" "$work/moved"
 
