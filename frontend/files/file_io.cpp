@@ -171,6 +171,12 @@ void removeLeftFiles(const std::string& folder) {
 
 }  // namespace
 
+// Its folder would let it be replaced, but who made it read-only wants to keep it.
+static std::string readOnlyFault(const std::string& path) {
+  if (::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) == 0) return "";
+  return errorText(errno) + ": the file that is there is read-only";
+}
+
 void FileWriter::forgetTemporary() {
   for (auto& slot : gUnfinished) {
     const char* mine = temporary_.c_str();
@@ -184,6 +190,10 @@ FileWriter::FileWriter(std::string path, Diagnostics& diagnostics) : path_(std::
   bool replaces = ::stat(path_.c_str(), &info) == 0;
   if (replaces && !S_ISREG(info.st_mode)) {
     fail(kindText(info.st_mode));
+    return;
+  }
+  if (const std::string fault = replaces ? readOnlyFault(path_) : ""; !fault.empty()) {
+    fail(fault);
     return;
   }
   removeLeftFiles(folderOf(path_));
@@ -211,7 +221,7 @@ std::string folderFault(const std::string& folder) {
   struct stat info;
   if (::stat(folder.c_str(), &info) != 0) return errorText(errno);
   if (!S_ISDIR(info.st_mode)) return errorText(ENOTDIR);
-  return ::access(folder.c_str(), W_OK) == 0 ? "" : errorText(errno);
+  return ::faccessat(AT_FDCWD, folder.c_str(), W_OK, AT_EACCESS) == 0 ? "" : errorText(errno);
 }
 
 // A file is replaced by a new one, which its folder has to take; files that nobody is to write are left as they are.
@@ -219,7 +229,7 @@ std::string fileFault(const std::string& path) {
   struct stat info;
   if (::stat(path.c_str(), &info) == 0) {
     if (!S_ISREG(info.st_mode)) return kindText(info.st_mode);
-    if (::access(path.c_str(), W_OK) != 0) return errorText(errno);
+    if (std::string fault = readOnlyFault(path); !fault.empty()) return fault;
   }
   return folderFault(folderOf(path));
 }
