@@ -2,6 +2,7 @@
 
 #include "api/symbolic_ranges.h"
 #include "ir/support/quantities.h"
+#include "ir/values/dtype_words.h"
 #include "passes/catalog.h"
 #include "runtime/engine/network/tactics.h"
 
@@ -291,8 +292,12 @@ std::string_view precisionName(DType precision) {
 }
 
 std::optional<DType> precisionFromName(std::string_view name) {
+  constexpr std::string_view kTorch = "torch.";
+  if (name.starts_with(kTorch)) name.remove_prefix(kTorch.size());
+  std::optional<DType> said = dtypeFromName(name);
+  if (!said) said = dtypeFromForeignName(name);
   for (const auto& [known, dtype] : kPrecisions)
-    if (known == name) return dtype;
+    if (known == name || dtype == said) return dtype;
   return std::nullopt;
 }
 

@@ -47,6 +47,7 @@ std::optional<double> partOfPercent(const std::string& text);
 
 // "f32", "f16", "bf16", "int8": how engines store weights of products. Others than these there are not.
 std::string_view precisionName(DType precision);
+// Takes PyTorch's and others' names of the same dtypes as well: "bfloat16", "torch.float16", "half".
 std::optional<DType> precisionFromName(std::string_view name);
 
 }  // namespace tscompile

@@ -39,6 +39,9 @@ bool isSomeWordsOf(std::string_view some, std::string_view all) {
     rest.remove_prefix(std::min(end + 1, rest.size()));
     return word;
   };
+  // Of options, too.
+  some.remove_prefix(std::min(some.find_first_not_of('-'), some.size()));
+  all.remove_prefix(std::min(all.find_first_not_of('-'), all.size()));
   size_t words = 0;
   while (!some.empty()) {
     const std::string_view word = next(some);

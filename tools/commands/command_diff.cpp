@@ -672,7 +672,11 @@ static int runDiff(const Options& given, Session& session) {
       areEngines ? changedConstants(tensors[0], tensors[1]) : changedConstants(tensors[0], tensors[1], constants);
   session.progress.end();
   if (!comparesWeights && (readsWeights(*x) || readsWeights(*y)))
-    session.note("weights were not compared: those of graph text are in other files, which diff takes as well");
+    session.note(
+        a->engineInfo() || b->engineInfo()
+            ? "weights were not compared: an engine file has what lowering made of them; 'tscompile compile' makes "
+              "one of the other as well"
+            : "weights were not compared: those of graph text are in other files, which diff takes as well");
   std::vector<SettingChange> settings = changedSettings(compared[0], compared[1]);
   settings.insert(settings.begin(), ofFolders.begin(), ofFolders.end());
   const DiffReport report{comparer, settings, weights, comparesWeights};

@@ -88,7 +88,8 @@ void nameUnnamedSizes(std::vector<InputRange>& ranges, std::span<const ValueInfo
   const std::vector<std::string>& names = count > tensors.size() ? all : tensors;
   if (count > names.size())
     throw UsageError{
-        fmt::format("{} sizes have no name, and there {} {}", count, names.size() == 1 ? "is" : "are",
+        fmt::format("{} have no name, and there {} {}", count == 1 ? "sizes" : fmt::format("{} sizes", count),
+                    names.size() == 1 ? "is" : "are",
                     counted(names.size(), "input") + " that " + (names.size() == 1 ? "has" : "have") + " some"),
         {"it takes " + join(inputs, ", ", [](const ValueInfo& v) {
            return "%" + v.name + " : " + typeText(withoutRefinement(v.type));

@@ -211,6 +211,16 @@ std::string withOptions(std::string_view text) {
   return out;
 }
 
+// "x=1..8x3" of "x=1-8x3"; empty: it is something else.
+std::string withDots(std::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i)
+    out += text[i] == '-' && i > 0 && std::isdigit(static_cast<unsigned char>(text[i - 1])) != 0
+               ? ".."
+               : std::string(1, text[i]);
+  return out != text && parseInputRange(out.find('=') == std::string::npos ? "0=" + out : out) ? out : "";
+}
+
 // "--shape imgs.0=3x4 --shape imgs.1=5x6" of "imgs=[3x4,5x6]"; nothing of what is no list.
 std::string ofList(std::string_view text) {
   const size_t begin = text.find('['), end = text.rfind(']');
@@ -243,11 +253,15 @@ OptionSpec settingOption(std::string_view name, const std::string& aliases) {
             UsageError error{option + " takes " + std::string(s.takes) + ", not '" + abbreviate(v, 80) + "'"};
             if (option.ends_with("shape"))
               if (std::string fault = sizesFault(v); !fault.empty()) error.notes.push_back(std::move(fault));
-            if (const std::string parts = ofList(v); option.ends_with("shape") && !parts.empty())
+            const bool isShape = option.ends_with("shape");
+            // Numbers in brackets are sizes of one tensor; sizes in brackets are those of several.
+            const bool isOne = v.substr(std::min(v.find('['), v.size())).find_first_of("x.") == std::string::npos;
+            std::string meant = isShape && isOne ? asSizes(v) : "";
+            if (const std::string parts = ofList(v); meant.empty() && isShape && !parts.empty())
               error.notes.push_back("the tensors of a list are said one by one: " + parts);
-            else if (option.ends_with("shape"))
-              if (const std::string meant = asSizes(v); !meant.empty())
-                error.notes.push_back("did you mean '" + meant + "'?");
+            else if (isShape && meant.empty())
+              if ((meant = asSizes(v)).empty()) meant = withDots(v);
+            if (!meant.empty()) error.notes.push_back("did you mean '" + meant + "'?");
             throw error;
           },
           s.repeats,
@@ -373,6 +387,8 @@ std::string_view reasonWithoutOption(std::string_view name) {
       {"--disable-tf32", "float32 is computed in float32"},
       {"--sparse-weights", "engines have no sparse kernels"},
       {"--device-type", kGpu},
+      {"--device", kGpu},
+      {"--gpu", kGpu},
       {"-d", kGpu},
       {"--gpu-id", kGpu},
       {"--dla-core", kGpu},

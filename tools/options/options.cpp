@@ -130,12 +130,21 @@ std::string optionMeantBy(std::string_view name, const VerbSpec& verb) {
       {"--size", "--shape"},         {"--input-shape", "--shape"},  {"--batch-size", "--sizes"},
       {"--dtype", "--precision"},    {"--fp16", "--precision"},     {"--out", "--output"},
       {"--compare", "--expect"},     {"--reference", "--expect"},   {"--num-threads", "--threads"},
-      {"--checkpoint", "--weights"}, {"--state-dict", "--weights"}, {"--params", "--weights"}};
+      {"--checkpoint", "--weights"}, {"--state-dict", "--weights"}, {"--params", "--weights"},
+      {"--int8", "--precision"},     {"--bf16", "--precision"},     {"--half", "--precision"},
+      {"--json", "--format json"},   {"--timeout", "--limit-time"}, {"--memory", "--limit-mem"}};
+  const std::span<const OptionSpec> all[] = {verb.options, commonOptionSpecs()};
   for (const auto& [there, here] : kWords)
-    if (there == name)
-      for (const OptionSpec& spec : verb.options)
-        if (longName(spec) == here) return std::string(here);
-  return "";
+    for (std::span<const OptionSpec> specs : all)
+      for (const OptionSpec& spec : specs)
+        if (there == name && longName(spec) == here.substr(0, here.find(' '))) return std::string(here);
+  // "--temp" for --temperature, if one alone begins so.
+  std::string whole;
+  for (std::span<const OptionSpec> specs : all)
+    for (const OptionSpec& spec : specs)
+      for (const std::string& known : namesOf(spec))
+        if (name.size() >= 5 && known.starts_with(name) && whole != known) whole = whole.empty() ? known : "-";
+  return whole == "-" ? "" : whole;
 }
 
 // The commands that have an option of this name.
@@ -306,8 +315,19 @@ void checkArguments(const VerbSpec& verb, const Options& options) {
                      {argument + " is " + std::string(verb.argumentHelp), helpHint(verb)}};
   }
   size_t most = verb.argumentRepeats ? SIZE_MAX : verb.argument.empty() ? 0 : 1;
-  if (options.arguments.size() > most)
-    throw UsageError{"unexpected argument '" + abbreviate(options.arguments[most], 80) + "'", {helpHint(verb)}};
+  if (options.arguments.size() <= most) return;
+  const std::string& word = options.arguments[most];
+  UsageError error{"unexpected argument '" + abbreviate(word, 80) + "'"};
+  std::error_code ignored;
+  for (const OptionSpec& spec : verb.options) {
+    const std::string name = longName(spec);
+    const bool isFile = name == "--input" && std::filesystem::is_regular_file(word, ignored);
+    if (isFile || name == "--prompt" || name == "--text")
+      error.notes.push_back("did you mean '" + name + (isFile ? " @" : " ") +
+                            (word.find(' ') == std::string::npos ? word : jsonQuote(abbreviate(word, 80))) + "'?");
+  }
+  error.notes.push_back(helpHint(verb));
+  throw error;
 }
 
 void readVerb(const VerbSpec& verb, std::span<const std::string> given, Options& options) {
@@ -362,7 +382,8 @@ std::string_view commandFor(std::string_view word) {
       {"time", "bench"},         {"benchmark", "bench"},    {"trace", "profile --trace"},
       {"compare", "verify"},     {"env", "version"},        {"optimize", "lower"},
       {"opt", "lower"},          {"simplify", "lower"},     {"segments", "partition"},
-      {"why", "explain"},        {"operators", "ops"},      {"serve", "generate"}};
+      {"why", "explain"},        {"operators", "ops"},      {"serve", "generate"},
+      {"list", "help"},          {"test", "verify"}};
   for (const auto& [there, here] : kWords)
     if (there == word) return here;
   return {};
@@ -399,7 +420,8 @@ Options readCommandLine(std::span<const std::string> args) {
     return options;
   }
   if (first.size() > 1 && first[0] == '-')
-    throw UsageError{"expected a command before '" + abbreviate(first, 80) + "'", {"see 'tscompile help'"}};
+    throw UsageError{"expected a command before '" + abbreviate(first, 80) + "'",
+                     {first == "-v" ? "'tscompile version' tells the version" : "see 'tscompile help'"}};
   if (looksLikeFile(first)) {
     options.verb = findVerb("inspect");
     try {
