@@ -9,6 +9,7 @@
 #include "api/engine_file.h"
 #include "api/forgotten_weights.h"
 #include "api/input_range.h"
+#include "api/model_file.h"
 #include "api/named_inputs.h"
 #include "api/value_text.h"
 #include "ir/support/quantities.h"
@@ -247,7 +248,12 @@ PyModule loadPath(const std::string& path, const Texts& weights, nb::dict tensor
   Result<Module> module = Failed{};
   {
     nb::gil_scoped_release unlocked;
-    module = Module::load(path, options, diagnostics);
+    constexpr FolderAdvice kAdvice{
+        .built = "it is a language model that was built, which tscompile.LanguageModel(folder) opens",
+        .other =
+            "a model is one file, as torch.export.save and torch.jit.save write it; a folder may be a language "
+            "model that was built, which tscompile.LanguageModel(folder) opens"};
+    if (!refuseFolder(path, diagnostics, kAdvice)) module = Module::load(path, options, diagnostics);
   }
   if (!module) raise(diagnostics, {});
   return made(std::move(*module), {}, path);

@@ -55,7 +55,7 @@ std::vector<IValue> itemsFrom(nb::handle object, TypePtr expected, int depth) {
   return out;
 }
 
-// The class that collections.namedtuple makes for a type.
+// The class that stands for a type.
 nb::object namedTupleClass(TypePtr type) {
   static auto* classes = new std::unordered_map<TypePtr, nb::object>;
   nb::object& made = (*classes)[type];
@@ -64,12 +64,9 @@ nb::object namedTupleClass(TypePtr type) {
     for (const std::string& f : type->fields()) fields.append(textOf(f));
     const std::string& name = type->name();
     const size_t dot = name.rfind('.');
-    nb::dict options;
-    options["rename"] = true;
-    made =
-        nb::module_::import_("collections")
-            .attr("namedtuple")(textOf(name.empty() ? "Outputs" : name.substr(dot == std::string::npos ? 0 : dot + 1)),
-                                fields, **options);
+    made = nb::module_::import_("tscompile._results")
+               .attr("named_tuple")(
+                   textOf(name.empty() ? "Outputs" : name.substr(dot == std::string::npos ? 0 : dot + 1)), fields);
   }
   return made;
 }

@@ -448,8 +448,19 @@ def _texts(given: Any) -> list[str]:
     return [os.fspath(g) for g in given]
 
 
+def _saved(program: Any) -> bytes | None:
+    """What torch.jit.save or torch.export.save would write of a program that PyTorch has made; None of anything else."""
+    if hasattr(program, "save_to_buffer"):
+        return bytes(program.save_to_buffer())
+    if hasattr(program, "graph_module") and hasattr(program, "graph_signature"):
+        from tscompile import torch_backend
+
+        return torch_backend.bytes_of(program)
+    return None
+
+
 def load(
-    path_or_text: str | os.PathLike[str] | bytes,
+    path_or_text: str | os.PathLike[str] | bytes | Any,
     weights: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | Mapping[str, Any] | None = None,
     *,
     name: str = "<memory>",
@@ -462,7 +473,7 @@ def load(
     load_state_dict does), or an engine file, which gives an Engine.
 
     A str with a line break is the text itself, and bytes are those of any such file; `name` then stands for the path in
-    messages. `rules` are files of rewrite rules, or their text, that compile() and partition() apply.
+    messages. A scripted or traced module and an ExportedProgram are loaded as what PyTorch would save of them. `rules` are files of rewrite rules, or their text, that compile() and partition() apply.
     """
     tensors = dict(weights) if isinstance(weights, Mapping) else {}
     bounds = [f"{k}={v}" for k, v in (limits or {}).items()]
@@ -473,6 +484,8 @@ def load(
         core = _core.load_memory(path_or_text.encode("utf-8", "surrogateescape"), name, *rest)
     elif isinstance(path_or_text, (str, os.PathLike)):
         core = _core.load_path(os.fspath(path_or_text), *rest)
+    elif (saved := _saved(path_or_text)) is not None:
+        return load(saved, weights, name=name, plugins=plugins, rules=rules, limits=limits)
     else:
         given = type(path_or_text).__name__
         raise TypeError(f"load() takes a path, a text or bytes, not {given}; compile() takes modules of PyTorch")
@@ -536,10 +549,19 @@ def compile(module: Any, inputs: Sequence[Any], dynamic_shapes: Any = None, **se
     """An Engine of a live torch.nn.Module, through torch.export (PyTorch 2.1 or later must be there).
 
     `inputs` are an example of its arguments, a tensor or a dict alone that of the first; `dynamic_shapes` are
-    torch.export's.
+    torch.export's. A scripted or traced module is compiled for the sizes of `inputs`, and an ExportedProgram for those
+    that it was exported for.
     """
+    if (saved := _saved(module)) is not None:
+        if dynamic_shapes is not None:
+            raise TypeError("dynamic_shapes are of modules that are exported here: "
+                            "load(program).compile([((1, 8), 3)]) takes ranges of sizes")
+        given = [] if hasattr(module, "graph_signature") else [inputs] if hasattr(inputs, "shape") else inputs
+        name = getattr(module, "original_name", type(module).__name__)
+        return load(saved, name=name).compile([i for i in given if hasattr(i, "shape")], **settings)
     if not hasattr(module, "named_parameters"):
-        raise TypeError(f"compile() takes modules of PyTorch, not {type(module).__name__}; load() opens files and texts")
+        other = 'torch.compile(function, backend="tscompile") functions' if callable(module) else "load() files and texts"
+        raise TypeError(f"compile() takes modules of PyTorch, not {type(module).__name__}; {other}")
     from tscompile import torch_backend
 
     alone = hasattr(inputs, "shape") or isinstance(inputs, Mapping)  # its rows or keys are no arguments

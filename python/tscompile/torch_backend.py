@@ -44,7 +44,7 @@ def _sum_in_steps(program: torch.export.ExportedProgram) -> None:
         graph.erase_node(node)
 
 
-def _bytes_of(program: torch.export.ExportedProgram) -> bytes:
+def bytes_of(program: torch.export.ExportedProgram) -> bytes:
     _sum_in_steps(program)
     out = io.BytesIO()
     torch.export.save(program, out)
@@ -52,7 +52,7 @@ def _bytes_of(program: torch.export.ExportedProgram) -> bytes:
 
 
 def _engine_of(program: torch.export.ExportedProgram, settings: Mapping[str, Any], name: str) -> tscompile.Engine:
-    return tscompile.load(_bytes_of(program), name=name).compile(**settings)
+    return tscompile.load(bytes_of(program), name=name).compile(**settings)
 
 
 def compile_module(
@@ -61,12 +61,16 @@ def compile_module(
     if autocasts():
         raise RuntimeError("autocast is on, and engines do not follow it: compile outside of it, with precision=...")
     modes = [(m, m.training) for m in module.modules()]
-    module.eval()
+    try:
+        module.eval()
+    except NotImplementedError:  # what torch.export made has one mode, which it was exported in
+        modes = []
     try:
         with torch.no_grad():
             program = torch.export.export(module, inputs, dynamic_shapes=dynamic_shapes)
     finally:
-        module.train(modes[0][1])  # what else the module does there
+        if modes:
+            module.train(modes[0][1])  # what else the module does there
         for part, training in modes:
             part.training = training
     return _engine_of(program, settings, type(module).__name__)

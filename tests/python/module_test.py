@@ -233,7 +233,7 @@ class Values(unittest.TestCase):
     def test_named_tuples(self):
         pair = tscompile.load("graph(%a : int, %b : int):\n"
                               "  %p : NamedTuple(first : int, second : int) = prim::TupleConstruct(%a, %b)\n  return (%p)\n")(1, 2)
-        self.assertEqual((pair.first, pair.second), (1, 2))
+        self.assertEqual((pair.first, pair["second"], pair[0]), (1, 2, 1))
 
 
 class Models(unittest.TestCase):
@@ -270,7 +270,7 @@ class Models(unittest.TestCase):
             with self.assertRaises(tscompile.IoError):
                 engine.save(os.path.join(folder, "none", "model.tse"))
         for settings, message in (
-            ({"precision": "fp16"}, "precision takes one of f32, f16, bf16, int8, not 'fp16', did you mean 'f16'?"),
+            ({"precision": "f17"}, "precision takes one of f32, f16, bf16, int8, not 'f17', did you mean 'f16'?"),
             ({"precison": "f16"}, "there is no setting 'precison', did you mean 'precision'?"),
             ({"min_blok_size": 3}, "there is no setting 'min_blok_size', did you mean 'min_block_size'?"),
             ({"refittable": "yes"}, "refittable takes no value"),
@@ -406,6 +406,9 @@ class Models(unittest.TestCase):
             engine.save(path)
             self.assertEqual(engine.info["source_hash"], tscompile.load(path).info["source_hash"])
         self.assertRegex(engine.info["source_hash"], "^[0-9a-f]{16}$")
+        with open(archive, "rb") as f:
+            given = tscompile.load(f.read(), name="given").compile()
+        self.assertEqual((given.info["source"], given.info["source_hash"]), ("given", engine.info["source_hash"]))
 
     def test_reports(self):
         model = tscompile.load(GRAPH)
@@ -665,6 +668,11 @@ class LanguageModels(unittest.TestCase):
         self.assertEqual([len(r["tokens"]) for r in both], [5, 5])
         self.assertEqual(both[0]["tokens"], alone["tokens"])
         self.assertEqual(self.model.decode(self.model.encode("ab")), "ab")
+
+    def test_a_folder_tells_what_opens_it(self):
+        with self.assertRaises(tscompile.InputError) as caught:
+            tscompile.load(self.folder)
+        self.assertIn("which tscompile.LanguageModel(folder) opens", str(caught.exception))
 
     def test_streams_end_when_nobody_asks(self):
         whole = self.model.generate("ab", max_new_tokens=5)

@@ -199,6 +199,14 @@ def check_live_module():
     return module.training and torch.allclose(torch.from_dlpack(engine(x)), module(x), atol=1e-5), "tscompile.compile"
 
 
+def check_programs_that_pytorch_made():
+    module, x = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU()).eval(), torch.randn(2, 3)
+    exported = torch.export.export(module, (x,))
+    programs = torch.jit.script(module), torch.jit.trace(module, x), exported
+    engines = [tscompile.load(p) for p in programs] + [tscompile.compile(p, (x,)) for p in (*programs, exported.module())]
+    return all(torch.allclose(torch.from_dlpack(e(x)), module(x), atol=1e-5) for e in engines), "load and compile"
+
+
 # ---- what is PyTorch's own: memory, random numbers, modes ----
 
 
