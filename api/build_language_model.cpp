@@ -100,8 +100,8 @@ class LanguageModelBuild {
     if (!isMade && !withoutCache(why)) return false;
     warnOfWidth();
     if (filledTo_ != 0)
-      diagnostics_.remark(
-          {}, fmt::format("the program was exported for {} tokens alone: each step computes so many", filledTo_));
+      diagnostics_.remark({}, fmt::format("the program was exported for {} alone: each step computes so many",
+                                          counted(static_cast<uint64_t>(filledTo_), "token")));
     if (asked_ == 0 && !shape_.positions && config_.maxSeqLen == kUsualTokens)
       diagnostics_.remark({},
                           fmt::format("max_seq_len is {}: the model computes its positions and does not say how many "
@@ -371,9 +371,9 @@ class LanguageModelBuild {
   bool failApart() {
     if (filledTo_ != 0)
       diagnostics_
-          .error(fmt::format("the program is for texts of {} tokens, and shorter ones have no logits of their own: "
+          .error(fmt::format("the program is for texts of {}, and shorter ones have no logits of their own: "
                              "tokens see those after them",
-                             filledTo_),
+                             counted(static_cast<uint64_t>(filledTo_), "token")),
                  ErrorKind::Input)
           .note("torch.export takes dynamic_shapes=({1: Dim.AUTO},) for texts of any length");
     else
@@ -474,9 +474,9 @@ class LanguageModelBuild {
       bound(places);
       return true;
     }
-    diagnostics.error(
-        fmt::format("max_seq_len is {}, but the model's caches have places for {} tokens", config_.maxSeqLen, places),
-        ErrorKind::Input);
+    diagnostics.error(fmt::format("max_seq_len is {}, but the model's caches have places for {}", config_.maxSeqLen,
+                                  counted(static_cast<uint64_t>(places), "token")),
+                      ErrorKind::Input);
     return false;
   }
 
@@ -607,11 +607,11 @@ class LanguageModelBuild {
     const int64_t longest = longestThatRuns(config_.maxSeqLen, staticCaches_.tokens, asked_ != 0,
                                             [&](int64_t tokens) { return tryLongest(tried = tokens, failure); });
     if (longest == 0) {
-      diagnostics.error(
-          failure.list().empty() ? SourceRange{} : failure.list().front().range,
-          fmt::format("the model does not run with {} tokens, which is max_seq_len: {}", config_.maxSeqLen,
-                      failure.list().empty() ? "interrupted" : failure.list().front().message),
-          ErrorKind::Unsupported);
+      diagnostics.error(failure.list().empty() ? SourceRange{} : failure.list().front().range,
+                        fmt::format("the model does not run with {}, which is max_seq_len: {}",
+                                    counted(static_cast<uint64_t>(config_.maxSeqLen), "token"),
+                                    failure.list().empty() ? "interrupted" : failure.list().front().message),
+                        ErrorKind::Unsupported);
       return false;
     }
     bound(longest);
@@ -670,6 +670,9 @@ class LanguageModelBuild {
     if (!made.check(diagnostics_)) return false;
     built_.config = config_;
     built_.shape = shape_;
+    built_.marked.clear();
+    for (int64_t id : entrance_->marked)
+      if (id >= 0 && id < shape_.vocabulary) built_.marked.push_back(id);
     return writeBuiltModel(built_, *compiled_, given_.registry(), folder, lowering_.limits, diagnostics_);
   }
 

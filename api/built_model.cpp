@@ -231,6 +231,9 @@ class ConfigReader {
     out_.version = text(json_, "version");
     for (const Json& name : json_["inputs"])
       if (name.is_string()) out_.inputs.push_back(name.get<std::string>());
+    if (json_.contains("marked_ids") && json_["marked_ids"].is_array())
+      for (const Json& id : json_["marked_ids"])
+        if (id.is_number_integer()) out_.marked.push_back(id.get<int64_t>());
     if (json_.contains("plugins") && json_["plugins"].is_array())
       for (const Json& p : json_["plugins"])
         out_.plugins.push_back(
@@ -294,6 +297,7 @@ std::string configText(const BuiltModel& model, const Json& plugins, const Engin
               {"plugins", plugins},
               {"inputs", model.inputs},
               {"engine", {{"file", engine.file}, {"bytes", engine.bytes}, {"checksum", engine.checksum}}}};
+  if (!model.marked.empty()) out["marked_ids"] = model.marked;
   for (const KeptState& s : model.states)
     out["states"].push_back({{"dtype", std::string(pythonName(s.dtype))},
                              {"sizes", std::vector<int64_t>(s.sizes.begin(), s.sizes.end())},

@@ -34,6 +34,7 @@ struct BuiltModel {
   LanguageModelShape shape;
   KvCacheConfig cache;  // of one layer
   std::vector<std::string> inputs, plugins;
+  std::vector<int64_t> marked;    // ids of the vocabulary that it treats in a way of their own: ends, padding
   std::vector<KeptState> states;  // of each text, where there are no pools; inputs behind the others
   std::string path;               // of config.json
   std::string engine;             // its path

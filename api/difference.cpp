@@ -1,5 +1,6 @@
 // How far two values are apart.
 #include "api/verify.h"
+#include "ir/support/text.h"
 
 #include <fmt/core.h>
 
@@ -85,14 +86,15 @@ class Comparison {
   Difference ofItems(const C* got, const C* want) {
     if (!seen_.emplace(got, want).second) return {};
     if (got->items.size() != want->items.size())
-      return wrongBy(fmt::format("it has {} items, not {}", got->items.size(), want->items.size()));
+      return wrongBy(fmt::format("it has {}, not {}", counted(got->items.size(), "item"), want->items.size()));
     for (size_t i = want->items.size(); i-- > 0;) todo_.emplace_back(got->items[i], want->items[i]);
     return {};
   }
 
   Difference ofDicts(DictValue& got, DictValue& want) {
     if (!seen_.emplace(&got, &want).second) return {};
-    if (got.size() != want.size()) return wrongBy(fmt::format("it has {} keys, not {}", got.size(), want.size()));
+    if (got.size() != want.size())
+      return wrongBy(fmt::format("it has {}, not {}", counted(got.size(), "key"), want.size()));
     Difference missing;
     // Tensors as keys are told apart by what they are, not by their elements: those of two runs go by their order.
     std::vector<std::pair<IValue, IValue>> byOrder;

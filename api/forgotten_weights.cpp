@@ -43,8 +43,9 @@ void reportForgotten(const std::string& path, size_t count, const std::string& f
   const std::string why =
       given.empty() ? "no weights were given"
                     : fmt::format("none of the {} in the weights is one of them", counted(given.size(), "tensor"));
-  Diagnostic& d =
-      diagnostics.fileError(path, {}, fmt::format("the text names {} tensors without their data, and {}", count, why));
+  Diagnostic& d = diagnostics.fileError(path, {},
+                                        fmt::format("the text names {} without {} data, and {}",
+                                                    counted(count, "tensor"), count == 1 ? "its" : "their", why));
   const std::string file = weightsBeside(path);
   if (!advice.empty()) {
     d.note(advice);

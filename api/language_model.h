@@ -47,6 +47,8 @@ class LanguageModel : public StepModel {
   static std::unique_ptr<LanguageModel> of(const Module& module, const BuiltModel& built, const Options& options,
                                            Diagnostics& diagnostics);
 
+  // What each step runs.
+  const Module& module() const { return *module_; }
   const LanguageModelShape& shape() const { return shape_; }
   const BuildConfig& config() const { return config_; }
   // What a batcher is made with: Batcher::make(*model, model->cache(), model->limits(), diagnostics).

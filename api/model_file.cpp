@@ -17,16 +17,12 @@ ModelFile modelFileOf(const std::string& path) {
   return isTorchArchive(path) ? ModelFile::Archive : ModelFile::Text;
 }
 
-bool refuseFolder(const std::string& path, Diagnostics& diagnostics) {
+bool refuseFolder(const std::string& path, Diagnostics& diagnostics, const FolderAdvice& advice) {
   if (std::error_code ignored; !std::filesystem::is_directory(path, ignored)) return false;
   Diagnostics unheard;
   const bool isBuilt = bool(readBuiltModel(path, unheard));
   Diagnostic& d = diagnostics.fileError(path, {}, "expected a model, found a folder", ErrorKind::Input);
-  d.note(isBuilt
-             ? "it is a language model that was built, which 'tscompile generate' runs, and 'bench' and 'profile' "
-               "measure"
-             : "a model is one file, as torch.export.save, torch.jit.save and 'tscompile convert' write it; a folder "
-               "may be what 'tscompile build' has made, for generate, inspect and refit");
+  d.note(isBuilt ? advice.built : advice.other);
   if (!isBuilt && !unheard.list().empty())
     for (const Diagnostic& note : unheard.list().front().notes) d.note(note.message);
   return true;

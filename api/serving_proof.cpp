@@ -4,6 +4,7 @@
 #include "api/language_model.h"
 #include "api/serving/input_trials.h"
 #include "ir/graph/clone.h"
+#include "ir/support/text.h"
 #include "ir/values/random.h"
 #include "passes/serving/marked_ids.h"
 #include "passes/serving/rounded_results.h"
@@ -199,7 +200,8 @@ class Proof {
     Result<std::vector<IValue>> out =
         steps_.given.forward(inputsOfText(entrance_, TokenSpan(t.ids).first(static_cast<size_t>(count))), failure);
     if (!out) {
-      cannot(failure, fmt::format("the model does not run with a text of {} tokens: ", count));
+      cannot(failure,
+             fmt::format("the model does not run with a text of {}: ", counted(static_cast<uint64_t>(count), "token")));
       return Failed{};
     }
     Tensor logits = logitsOf(*out);

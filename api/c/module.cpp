@@ -4,6 +4,7 @@
 #include "api/c/handles.h"
 #include "api/compile_settings.h"
 #include "api/forgotten_weights.h"
+#include "api/model_file.h"
 #include "ir/support/quantities.h"
 #include "ir/support/text.h"
 
@@ -154,7 +155,13 @@ tscompile_status tscompile_load(const char* path, const tscompile_load_options* 
     clear(out, "out");
     given(path, "path");
     Diagnostics diagnostics;
-    Result<Module> module = Module::load(path, loadOptionsOf(options), diagnostics);
+    constexpr FolderAdvice kAdvice{
+        .built = "it is a language model that was built, which tscompile_language_model_load opens",
+        .other =
+            "a model is one file, as torch.export.save and torch.jit.save write it; a folder may be a language "
+            "model that was built, which tscompile_language_model_load opens"};
+    Result<Module> module = Failed{};
+    if (!refuseFolder(path, diagnostics, kAdvice)) module = Module::load(path, loadOptionsOf(options), diagnostics);
     if (!module) fail(diagnostics);
     *out = made(std::move(*module), {}, path);
   });

@@ -61,7 +61,8 @@ NearestOverload nearestOverload(const Node& node, const OpRegistry& registry) {
                               missing.size() == 1 ? "is missing" : "are missing");
     out.remedy = Remedy::Kind::GiveAllArguments;
   } else {
-    out.problem = fmt::format("{} arguments are given, but it takes {}", given, arguments.size());
+    out.problem = fmt::format("{} {} given, but it takes {}", counted(given, "argument"), given == 1 ? "is" : "are",
+                              arguments.size());
     out.remedy = arguments.empty() ? Remedy(Remedy::Kind::GiveNoArguments)
                                    : Remedy(Remedy::Kind::GiveFewerArguments, {arguments.back().name});
   }

@@ -192,8 +192,9 @@ class Roles {
     for (const Value* v : inputs_)
       if (!v->type()->isTensor() || inputs_.size() > kMost) {
         if (v->type()->is(TypeKind::Class) && saysWhatIsHeld()) return false;
-        error(fmt::format("expected ids, and a mask and positions at most, found {} inputs: {}", inputs_.size(),
-                          inputs_.size() > kMost ? listOf(inputs_) : v->name()))
+        error("expected ids, and a mask and positions at most, found " +
+              (inputs_.size() > kMost ? counted(inputs_.size(), "input") + ": " + listOf(inputs_)
+                                      : "an input %" + v->name() + " : " + typeText(v->type())))
             .note(kWrapper);
         return false;
       }

@@ -1,5 +1,6 @@
 #include "passes/serving/serving.h"
 
+#include "ir/support/text.h"
 #include "ir/values/aten.h"
 #include "ir/values/kind_set.h"
 #include "passes/lowering/clean_up.h"
@@ -75,8 +76,8 @@ class Preparation {
   bool takeInputs() {
     std::span<Value* const> inputs = graph_.inputs();
     if (inputs.size() != 2 || !inputs[0]->type()->isTensor() || !inputs[1]->type()->isTensor())
-      return fail(graph_.range,
-                  fmt::format("expected the inputs input_ids and position_ids, found {} inputs", inputs.size()));
+      return fail(graph_.range, fmt::format("expected the inputs input_ids and position_ids, found {}",
+                                            counted(inputs.size(), "input")));
     bool swapped = inputs[0]->givenName() == "position_ids" || inputs[1]->givenName() == "input_ids";
     ids_ = inputs[swapped ? 1 : 0];
     positions_ = inputs[swapped ? 0 : 1];
@@ -158,8 +159,8 @@ class Preparation {
   // those of the last tokens alone they become those of all.
   bool findLastLayer() {
     if (graph_.outputs().size() != 1)
-      return fail(graph_.range,
-                  fmt::format("expected logits as the one output, found {} outputs", graph_.outputs().size()));
+      return fail(graph_.range, fmt::format("expected logits as the one output, found {}",
+                                            counted(graph_.outputs().size(), "output")));
     SmallInstance small(context_, 2, 5, positions_);
     auto unchosen = [&](Node* user, size_t slot, Value* v) {
       for (Value* all = withAllTokens(v, small); all; all = withAllTokens(v, small)) user->replaceInput(slot, v = all);

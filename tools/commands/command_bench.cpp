@@ -565,7 +565,8 @@ class Bench {
     // Texts that go on at the same time share the steps of one model.
     const int threads = result.threads * (result.tokens > 0 ? 1 : result.callers);
     if (threads > defaultThreads())
-      say(fmt::format("there are only {} processors for {} threads", defaultThreads(), threads));
+      say(fmt::format("there {} only {} for {} threads", defaultThreads() == 1 ? "is" : "are",
+                      counted(static_cast<uint64_t>(defaultThreads()), "processor"), threads));
     if (std::string busy = otherWork(result.threads); results_.empty() && !busy.empty()) say(std::move(busy));
   }
 

@@ -23,6 +23,7 @@
 #include "tools/reports/processor.h"
 #include "tools/tasks/execution.h"
 #include "tools/tasks/inputs.h"
+#include "tools/tasks/measured_texts.h"
 #include "tools/tasks/option_effects.h"
 #include "tools/tasks/partitioning.h"
 #include "tools/tasks/refusals.h"
@@ -114,7 +115,7 @@ class Reporter {
     if (command_.output.empty() && !session_.common.json)
       throw UsageError{"report needs a file to write", {"name it with --output, such as -o report.html"}};
     checkTogether();
-    if (!(command_.runs ? measure() : look())) return fail();
+    if (!(!command_.runs ? look() : isBuilt_ ? readTexts() : measure())) return fail();
     session_.progress.step("writing the report");
     std::ostringstream text;
     session_.common.json ? writeReportData(*report_, text) : void(text << reportPage(*report_));
@@ -134,6 +135,8 @@ class Reporter {
                    {"--input", "--inputs", "--seed", "--threads", "--duration", "--rtol", "--atol", "--no-compare"},
                    "--no-run");
     if (!command_.compares) refuseBeside(options_, {"--rtol", "--atol"}, "--no-compare");
+    if (isBuilt_)
+      checkBuiltModelOptions(options_, {"-o", "--output", "--no-run", "--threads", "--duration", "--shape"});
   }
 
   int fail() {
@@ -143,7 +146,8 @@ class Reporter {
 
   // What can be told without running, or weights.
   bool look() {
-    Result<Module> module = session_.loadModule(options_.arguments[0], options_.run.weights);
+    const std::string path = isBuilt_ ? builtEngineOf(options_.arguments[0]) : options_.arguments[0];
+    Result<Module> module = session_.loadModule(path, options_.run.weights);
     if (!module) return false;
     checkOptionEffects(options_, *module);
     CompileSpec spec = specOf();
@@ -171,6 +175,36 @@ class Reporter {
     const Graph* graph = method ? module.graph(options_.run.method) : nullptr;
     if (graph) describe(*graph, *graph);
     return graph != nullptr;
+  }
+
+  // Of a language model that was built a run is a text, from its prompt to its last token.
+  bool readTexts() {
+    const Clock::time_point start = Clock::now();
+    texts_ = MeasuredTexts::load(options_.arguments[0], static_cast<int>(options_.run.threads), session_);
+    Result<TextLengths> lengths = texts_ ? texts_->lengths(options_.partition.spec.shapes, 1, session_.diagnostics)
+                                         : Result<TextLengths>(Failed{});
+    const Graph* graph = lengths ? texts_->model().module().graph("forward") : nullptr;
+    if (!graph) return false;
+    const double loading = millisecondsSince(start);
+    describe(*graph, *graph);
+    report_->inputs = {{"prompt", "tokens", std::to_string(lengths->prompt)},
+                       {"new", "tokens", std::to_string(lengths->more)}};
+    report_->run.emplace();
+    report_->run->loadMs = loading;
+    report_->run->threads = options_.run.threads ? static_cast<int>(options_.run.threads) : defaultThreads();
+    InterruptScope interrupts;
+    texts_->model().interruptBy(&interrupts.interrupted());
+    std::vector<double> prompts, steps;
+    const auto readText = [&] { return texts_->run(*lengths, 1, prompts, steps, session_.diagnostics); };
+    session_.progress.step("running");
+    const Clock::time_point first = Clock::now();
+    bool good = readText();
+    report_->run->firstMs = millisecondsSince(first);
+    good = good && sample(readText) && watch(readText);
+    texts_->model().interruptBy(nullptr);
+    signal_ = interrupts.signal();
+    if (good) report_->run->peaks = measurePeaks(report_->run->threads);
+    return good;
   }
 
   bool measure() {
@@ -236,10 +270,11 @@ class Reporter {
     for (const std::string& word : rememberedCommandLine())
       r.made += ' ' + (word.find_first_of(" '\"$;") == std::string::npos ? word : jsonQuote(word));
     Diagnostics unheard;
-    if (Ref<FileMapping> file = r.path == "-" ? Ref<FileMapping>() : FileMapping::open(r.path, unheard)) {
+    const std::string path = isBuilt_ ? builtEngineOf(r.path) : r.path;
+    if (Ref<FileMapping> file = path == "-" ? Ref<FileMapping>() : FileMapping::open(path, unheard)) {
       r.bytes = file->bytes().size();
       r.checksum = fmt::format("{:016x}", checksumOf(file->bytes()));
-      if (isEngineFile(r.path)) r.weightBytes = tensorBytes(file, r.path);
+      if (isEngineFile(path)) r.weightBytes = tensorBytes(file, path);
     }
     if (r.weightBytes == 0) r.weightBytes = weightBytes(graph);
     size_t at = 0;
@@ -279,8 +314,9 @@ class Reporter {
     RunOptions settings = runOptions(options_.run, interrupts, session_);
     if (settings.threads == 0) settings.threads = defaultThreads();
     report_->run->threads = settings.threads;
-    const bool good = compare(given, model, settings) && sample(model.method, silent(settings)) &&
-                      watch(model.method, silent(settings));
+    const RunOptions more = silent(settings);
+    const auto again = [&] { return model.method.run(modelInputs_, session_.diagnostics, more).ok(); };
+    const bool good = compare(given, model, settings) && sample(again) && watch(again);
     signal_ = interrupts.signal();
     if (good) report_->run->peaks = measurePeaks(settings.threads);
     return good;
@@ -309,20 +345,21 @@ class Reporter {
     return true;
   }
 
-  bool sample(const Method& method, const RunOptions& settings) {
+  bool sample(const std::function<bool()>& run) {
     session_.progress.step("measuring");
     std::vector<double>& samples = report_->run->samplesMs;
     for (int i = 0; i < 2; ++i)
-      if (!method.run(modelInputs_, session_.diagnostics, settings)) return false;
+      if (!run()) return false;
     const Clock::time_point begin = Clock::now();
     const double longest = std::chrono::duration<double, std::milli>(command_.duration).count();
     while (samples.size() < 3 || (millisecondsSince(begin) < longest && samples.size() < kMostRuns)) {
       const Clock::time_point start = Clock::now();
-      if (!method.run(modelInputs_, session_.diagnostics, settings)) return false;
+      if (!run()) return false;
       samples.push_back(std::round(millisecondsSince(start) * 1e6) / 1e6);
     }
     report_->run->latencyMs = statisticsOf(samples);
-    if (std::string busy = otherWork(settings.threads); !busy.empty()) report_->run->notes.push_back(std::move(busy));
+    if (std::string busy = otherWork(report_->run->threads); !busy.empty())
+      report_->run->notes.push_back(std::move(busy));
     if (samples.size() > ReportRun::kMostSamples) samples = thinned(samples);
     return true;
   }
@@ -335,7 +372,7 @@ class Reporter {
     return out;
   }
 
-  bool watch(const Method& method, const RunOptions& settings) {
+  bool watch(const std::function<bool()>& again) {
     RunProfile profile;
     profile.leavesOutDisturbed = true;
     ObserverScope observing(profile);
@@ -343,7 +380,7 @@ class Reporter {
     const double longest = std::chrono::duration<double, std::milli>(command_.duration).count();
     do {
       profile.startRun();
-      if (!method.run(modelInputs_, session_.diagnostics, settings)) return false;
+      if (!again()) return false;
       profile.endRun();
     } while (millisecondsSince(begin) < longest / 2);
     ReportRun& run = *report_->run;
@@ -384,6 +421,8 @@ class Reporter {
   const Options& options_;
   const ReportCommand& command_;
   Session& session_;
+  const bool isBuilt_ = isBuiltModel(options_.arguments[0]);
+  std::unique_ptr<MeasuredTexts> texts_;      // of a language model, whose nodes the report tells of
   std::vector<Module> modules_;               // which have the graphs that the report speaks of
   std::vector<IValue> inputs_, modelInputs_;  // as they were given, and those that are left to the compiled model
   std::optional<Prepared> prepared_;
@@ -403,10 +442,14 @@ which it runs: where each node runs, why, and what would change it. Inputs are w
 'tscompile run'; their sizes, or those of --shape, are what engines are made for. --format json writes
 the data alone, which 'tscompile schema report' describes.
 
+Of a language model that was built (a folder) a run is a text, whose lengths --shape says: prompt=512 and
+new=0 are the prompt alone.
+
 Examples:
   tscompile report model.pt -i x=@x.npy -o report.html
   tscompile report model.ir -w model.safetensors --shape x=1x3x224x224 -o report.html
   tscompile report model.ir --no-run -o report.html
+  tscompile report built --shape prompt=512 -o report.html
 )";
 
 OptionSpecs reportOptions() {
@@ -439,7 +482,7 @@ VerbSpec reportCommand() {
   return {.name = "report",
           .summary = "write a page to look at: times, memory, and what runs where and why",
           .argument = "MODEL",
-          .argumentHelp = "a model (.pt, .pt2, graph text, a module dump) or an engine file",
+          .argumentHelp = kMeasuredModels,
           .argumentRequired = true,
           .details = kReportDetails,
           .options = reportOptions(),

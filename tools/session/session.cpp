@@ -90,7 +90,14 @@ Result<SourcePtr> Session::readGraphText(const std::string& path, UnknownOperato
   ModelFile file = modelFileOf(path);
   if (file == ModelFile::Engine) return readEngineText(path);
   if (file == ModelFile::Export) return readExportText(path, unknown);
-  if (refuseFolder(path, diagnostics)) return Failed{};
+  constexpr FolderAdvice kAdvice{
+      .built =
+          "it is a language model that was built, which 'tscompile generate' runs, and 'bench', 'profile' and "
+          "'report' measure",
+      .other =
+          "a model is one file, as torch.export.save, torch.jit.save and 'tscompile convert' write it; a folder "
+          "may be what 'tscompile build' has made, for generate, bench, profile, report, inspect and refit"};
+  if (refuseFolder(path, diagnostics, kAdvice)) return Failed{};
   Result<std::string> text = read(path);
   if (!text) return Failed{};
   std::string name = path == "-" ? "<stdin>" : path;

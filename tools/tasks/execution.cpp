@@ -400,7 +400,7 @@ Result<std::vector<IValue>> readInputs(const Executable& given, const Options& o
       session.diagnostics
           .fileError(path, {},
                      "this is the engine of a language model that was built, which random inputs mean nothing to")
-          .note(fmt::format("'tscompile generate {}' runs it, and 'bench' and 'profile' measure it", folder));
+          .note(fmt::format("'tscompile generate {}' runs it, and 'bench', 'profile' and 'report' measure it", folder));
       return Failed{};
     }
   InputReader reader(given.method.inputs(), session, defaults);

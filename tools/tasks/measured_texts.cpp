@@ -4,6 +4,7 @@
 #include "ir/support/quantities.h"
 #include "ir/support/text.h"
 #include "ir/values/random.h"
+#include "passes/serving/marked_ids.h"
 #include "tools/session/process.h"
 
 #include <fmt/core.h>
@@ -19,6 +20,12 @@ bool isBuiltModel(const std::string& path) {
   if (!std::filesystem::is_directory(path, ignored)) return false;
   Diagnostics unheard;
   return readBuiltModel(path, unheard).ok();
+}
+
+std::string builtEngineOf(const std::string& folder) {
+  Diagnostics unheard;
+  const Result<BuiltModel> built = readBuiltModel(folder, unheard);
+  return built ? built->engine : "";
 }
 
 std::string builtModelOf(const std::string& engine) {
@@ -51,7 +58,8 @@ std::unique_ptr<MeasuredTexts> MeasuredTexts::load(const std::string& folder, in
   out->model_ = LanguageModel::load(folder, options, session.diagnostics);
   if (!out->model_) return nullptr;
   Diagnostics unheard;
-  if (const Result<BuiltModel> built = readBuiltModel(folder, unheard)) out->engine_ = built->engine;
+  if (const Result<BuiltModel> built = readBuiltModel(folder, unheard))
+    out->engine_ = built->engine, out->marked_ = built->marked;
   return out;
 }
 
@@ -125,8 +133,7 @@ bool MeasuredTexts::run(const TextLengths& lengths, int64_t texts, std::vector<d
   for (int64_t t = 0; t < texts; ++t) {
     Request request;
     for (int64_t i = 0; i < lengths.prompt; ++i)
-      request.prompt.push_back(
-          static_cast<TokenId>(random::bits(7, drawn_++) % static_cast<uint64_t>(model_->vocabularySize())));
+      request.prompt.push_back(plainId(random::bits(7, drawn_++), model_->vocabularySize(), marked_));
     request.sampling.temperature = 0;
     request.maxNewTokens = lengths.more + 1;
     const Result<RequestId> id = batcher->add(std::move(request), diagnostics);

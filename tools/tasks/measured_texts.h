@@ -10,13 +10,15 @@
 
 namespace tscompile {
 
-// What bench and profile take.
+// What bench, profile and report take.
 inline constexpr const char* kMeasuredModels =
     "a model (.pt, .pt2, graph text, a module dump), an engine file, or a folder that build has made; -: text from "
     "standard input";
 
 // Whether a path names what 'tscompile build' has made.
 bool isBuiltModel(const std::string& path);
+// The path of the engine file of such a folder; empty: it is none.
+std::string builtEngineOf(const std::string& folder);
 // The folder of such a model whose engine file this is; empty: of none.
 std::string builtModelOf(const std::string& engine);
 // Throws UsageError for options of the command that are not among `meant`, if its argument is such a folder.
@@ -52,7 +54,8 @@ class MeasuredTexts {
 
   std::unique_ptr<LanguageModel> model_;
   std::string engine_;
-  uint64_t drawn_ = 0;  // ids of prompts
+  std::vector<int64_t> marked_;  // ids that no prompt has, as they are no words: ends, padding
+  uint64_t drawn_ = 0;           // ids of prompts
 };
 
 }  // namespace tscompile

@@ -51,6 +51,15 @@ TEST(CompileSettings, WhatIsByDefaultIsNotSaid) {
   EXPECT_TRUE(saidSettings(spec).empty());
 }
 
+TEST(CompileSettings, PrecisionsHaveOtherNamesOfTheirDtypes) {
+  for (const auto& [said, meant] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"bfloat16", "bf16"}, {"torch.float16", "f16"}, {"half", "f16"}, {"float32", "f32"}, {"int8", "int8"}}) {
+    CompileSpec spec;
+    ASSERT_TRUE(applySetting(spec, std::string("precision=") + said)) << said;
+    EXPECT_EQ(precisionName(spec.engine.precision), meant);
+  }
+}
+
 TEST(CompileSettings, RefusesWhatCannotBe) {
   for (const char* text :
        {"", "=", "nothing", "nothing=1", "method", "no-lower=1", "min-block-size=0", "min-block-size=-1",
@@ -77,7 +86,7 @@ TEST(CompileSettings, InputsInOrderGetTheNamesOfTensors) {
   spec.setInputs({CompileInput({4})});
   EXPECT_FALSE(partitionSpecOf(spec, module->graph(), diagnostics));
   EXPECT_EQ(renderDiagnostics(diagnostics, "test"),
-            "test: error: the method takes 2 tensors, and 1 inputs are described\n");
+            "test: error: the method takes 2 tensors, and 1 input is described\n");
 }
 
 TEST(CompileSettings, SizesAreOfInputsThatThereAre) {

@@ -55,6 +55,16 @@ TEST_F(DecoderChoices, BranchesMayBeChosenByAllTokens) {
   for (const Choice& c : kChoices) expectRight(choosing(c.condition), c.name, c.kind);
 }
 
+// What measures the model leaves them out of its texts.
+TEST_F(DecoderChoices, IdsThatMeanSomethingStandInTheFolder) {
+  ASSERT_TRUE(builds(choosing(kEnd + "  %any : Tensor = aten::any(%ends)\n  %is : bool = aten::Bool(%any)\n"),
+                     {"max_seq_len=64"}))
+      << messages();
+  Result<BuiltModel> built = readBuiltModel(folder_, diagnostics_);
+  ASSERT_TRUE(built);
+  EXPECT_EQ(built->marked, std::vector<int64_t>{7});
+}
+
 TEST_F(DecoderChoices, NumbersThatAreNearlyEqualMayChooseOtherwiseIfWeightsAreRounded) {
   Decoder d;  // what attention gives has steps of 1/8, and some numbers are near the middle of two
   d.attention =

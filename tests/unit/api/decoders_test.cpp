@@ -715,7 +715,7 @@ TEST_F(Decoders, InputsThatMayBeLeftOutAre) {
 TEST_F(Decoders, InputsThatAreNeitherIdsNorMasksNorPositionsAreRefused) {
   Decoder d;
   d.inputs = "%input_ids : Tensor, %position_ids : Tensor, %cache : Tensor[]";
-  expectRefused(d, "expected ids, and a mask and positions at most, found 3 inputs: cache");
+  expectRefused(d, "expected ids, and a mask and positions at most, found an input %cache : Tensor[]");
   d.inputs = "%input_ids : Tensor, %position_ids : Tensor, %attention_mask : Tensor, %other_mask : Tensor";
   expectRefused(d, "found 4 inputs");
   d.inputs = "%input_ids : Tensor, %a_mask : Tensor, %b_mask : Tensor";

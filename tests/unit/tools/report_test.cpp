@@ -185,6 +185,33 @@ TEST(Report, TenThousandNodesAreThreeMegabytes) {
   EXPECT_EQ(dataOf(html)["rows"].size(), 10'002u);
 }
 
+// Of a folder that build has made a run is a text.
+TEST(Report, HasTheStepsOfALanguageModelThatWasBuilt) {
+  TemporaryFolder folder;
+  const std::string text = TSCOMPILE_SOURCE_DIR "/samples/language/byte_gpt/model", built = folder / "built";
+  ASSERT_EQ(runCli({"build", text + ".ir", "-w", text + ".weights", "-o", built, "--set", "max_seq_len=32"}).code, 0);
+  const std::vector<std::string> words = {built, "--duration", "20ms", "--shape", "prompt=8", "--shape", "new=4"};
+  const Json data = dataOf(page(words, folder));
+  EXPECT_EQ(data["model"].text, built);
+  EXPECT_EQ(data["inputs"].size(), 2u);
+  EXPECT_EQ(data["inputs"][0]["name"].text, "prompt");
+  EXPECT_EQ(data["inputs"][0]["given"].text, "8");
+  EXPECT_EQ(data["inputs"][1]["given"].text, "4");
+  EXPECT_GT(data["file_bytes"].number, 1'000'000);
+  EXPECT_GT(data["weight_bytes"].number, 500'000);
+  EXPECT_GT(data["run"]["latency_ms"]["median"].number, 0);
+  double us = data["run"]["other_us"].number;
+  for (const Json& row : data["rows"].items) us += row["us"].number;
+  EXPECT_NEAR(us, data["run"]["profiled_us"].number, 0.02 * us + 1);
+  EXPECT_GT(data["run"]["modules"].size(), 0u);
+  const CliResult look = runCli({"report", built, "--no-run", "--format", "json", "-q"});
+  EXPECT_EQ(look.code, 0) << look.err;
+  EXPECT_EQ(parseJson(look.out)["rows"].size(), data["rows"].size());
+  const CliResult other = runCli({"report", built, "-i", "x=3", "-o", folder / "r.html"});
+  EXPECT_EQ(other.code, 2);
+  EXPECT_NE(other.err.find("--input is for other models"), std::string::npos) << other.err;
+}
+
 TEST(Report, NeedsAFileToWrite) {
   const CliResult r = runCli({"report", model("lenet_scripted/frozen.ir")});
   EXPECT_EQ(r.code, 2);

@@ -1,6 +1,7 @@
 // Language models through the C interface: built, asked for several texts at once, cancelled, and what is wrong told.
 #include "api/c/tscompile.h"
 #include "api/texts/text_server.h"
+#include "ir/support/diagnostic_printer.h"
 #include "tests/support/cli.h"
 #include "tests/support/json.h"
 #include "tests/support/text_file.h"
@@ -93,6 +94,19 @@ TEST_F(LanguageModelsInC, NumbersOfNoRequestGiveNothing) {
   EXPECT_TRUE(server->take(number, d));
   EXPECT_FALSE(server->take(number, d));
   EXPECT_FALSE(d.hasErrors());
+}
+
+TEST_F(LanguageModelsInC, AFolderTellsWhatOpensIt) {
+  tscompile_module* module = nullptr;
+  tscompile_error* error = nullptr;
+  EXPECT_EQ(tscompile_load(folder_.c_str(), nullptr, &module, &error), TSCOMPILE_INPUT);
+  ASSERT_NE(error, nullptr);
+  EXPECT_NE(std::string(tscompile_error_text(error)).find("which tscompile_language_model_load opens"),
+            std::string::npos);
+  tscompile_error_free(error);
+  Diagnostics d;
+  EXPECT_FALSE(Module::load(folder_, {}, d));
+  EXPECT_NE(renderDiagnostics(d, "").find("which LanguageModel::load opens"), std::string::npos);
 }
 
 TEST_F(LanguageModelsInC, TextsThatRunTogetherAreThoseOfTheTool) {
