@@ -18,14 +18,16 @@ std::string_view identifierOf(std::string_view text) {
 // "ops.aten.conv2d(x, w)"; empty: it is no call of an operator.
 std::string calledIn(std::string_view text) {
   constexpr std::string_view kIs = " = ", kTorch = "torch.", kOps = "ops.";
+  const auto named = [](std::string_view space, std::string_view name) {
+    return std::string(space) + "::" + std::string(name);
+  };
   if (text.starts_with(kTorch)) {
     const std::string_view name = identifierOf(text.substr(kTorch.size()));
-    return text.substr(kTorch.size() + name.size()).starts_with('(') ? "aten::" + std::string(name) : "";
+    return text.substr(kTorch.size() + name.size()).starts_with('(') ? named("aten", name) : "";
   }
   if (text.starts_with(kOps)) {
     const std::string_view space = identifierOf(text.substr(kOps.size()));
-    const std::string_view rest = text.substr(std::min(text.size(), kOps.size() + space.size() + 1));
-    return std::string(space) + "::" + std::string(identifierOf(rest));
+    return named(space, identifierOf(text.substr(std::min(text.size(), kOps.size() + space.size() + 1))));
   }
   const size_t is = text.find(kIs);
   if (is == std::string_view::npos) return "";

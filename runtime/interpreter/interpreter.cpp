@@ -351,7 +351,8 @@ Result<std::vector<IValue>> Program::run(std::span<const IValue> given, const Ru
     inputs.push_back(v);
   }
   if (next < given.size()) {
-    diagnostics.error(graph().range, fmt::format("the graph takes {} inputs, {} were given", next, given.size()));
+    diagnostics.error(graph().range, fmt::format("the graph takes {}, {} {} given", counted(next, "input"),
+                                                 given.size(), given.size() == 1 ? "was" : "were"));
     return Failed{};
   }
 
