@@ -205,17 +205,6 @@ void askTransposed(KernelCall& call) { call.setResult(int64_t{unpacked(call.argu
 
 void packEmbedding(KernelCall& call) { call.setResult(pack(kEmbeddingParams, {.weight = call.tensor(0)})); }
 void unpackEmbedding(KernelCall& call) { call.setResult(unpacked(call.argument(0)).weight); }
-void embed(KernelCall& call) {
-  Tensor numbers = dequantize(unpacked(call.argument(0)).weight);
-  call.setResult(invoke(call, "aten::embedding", {numbers, call.tensor(1), -1, false, false}));
-}
-// (weight, indices, offsets, scale_grad_by_freq, mode, pruned_weights, per_sample_weights, ..., include_last_offset)
-void embedBags(KernelCall& call) {
-  Tensor numbers = dequantize(unpacked(call.argument(0)).weight);
-  call.setResult(
-      invoke(call, "aten::embedding_bag.padding_idx",
-             {numbers, call.tensor(1), call.argument(2), false, 0, false, call.argument(6), call.flag(8), IValue()}));
-}
 
 // What is packed stays the tensor that it was.
 constexpr TraitSet kKept{Trait::MayShare};
@@ -325,8 +314,6 @@ void registerQuantizedProductsOps(OpRegistry& ops) {
 
   add("quantized::embedding_bag_prepack", packEmbedding, kKept);
   add("quantized::embedding_bag_unpack", unpackEmbedding, kKept);
-  add("quantized::embedding_byte", embed);
-  add("quantized::embedding_bag_byte", embedBags);
 }
 
 }  // namespace tscompile
