@@ -144,7 +144,10 @@ int64_t InferCall::size(size_t i) const {
 double InferCall::number(size_t i) const {
   requireArgument(*this, i);
   const IValue& v = needed(i);
-  if (v.isComplex()) return v.toComplex().real();
+  if (v.isComplex()) {
+    if (v.toComplex().imag() != 0) fail("value cannot be converted to type double without overflow");
+    return v.toComplex().real();
+  }
   if (!v.isNumber()) fail("expected a number as argument {}", i + 1);
   return v.toDouble();
 }

@@ -38,7 +38,10 @@ int64_t KernelCall::integer(size_t i) const {
 
 double KernelCall::number(size_t i) const {
   const IValue& v = argument(i);
-  if (v.isComplex()) return v.toComplex().real();
+  if (v.isComplex()) {
+    if (v.toComplex().imag() != 0) fail("value cannot be converted to type double without overflow");
+    return v.toComplex().real();
+  }
   if (!v.isNumber()) fail("expected a number as argument {}", i + 1);
   return v.toDouble();
 }

@@ -470,6 +470,7 @@ class Tracer : private OperatorTracer {
     const bool givesViews = mayGiveViews(op);
     if (InferFunction sizes = givesViews ? op.def().infer : def.infer) inferResults(sizes, op, infer);
     if (givesViews && !def.hasSessionConverter() && views(c, infer, results)) return;
+    requireRoom(op, infer);
     ConvertCall call(node(), op, c.arguments.data(), c.arguments.size(), &infer, results.data(), c.resultCount,
                      context_, tensors_, *this);
     if (op.schema().isMutable() && !traced_.hasWrites_) {
@@ -494,6 +495,19 @@ class Tracer : private OperatorTracer {
         refuse(Reason::Limit, fmt::format("the converter of {} left output {} unset", op.fullName(), i + 1));
       const bool isNew = !givesViews && !op.has(Trait::MayShare) && depth_ == 0;
       if (isNew && sharesArgument(call, i, results[i]) && mayBeGivenAway(i)) results[i] = copyOf(results[i]);
+    }
+  }
+
+  // Converters make tables as long as a result is; of one that no memory holds the interpreter tells what it would
+  // take.
+  void requireRoom(const Operator& op, const InferCall& infer) const {
+    constexpr int64_t kMostElements = int64_t{1} << 44;
+    for (size_t i = 0; i < infer.resultCount(); ++i) {
+      const InferredResult& result = infer.inferred(i);
+      if (result.kind != InferredResult::Kind::Tensor || !result.tensor.hasRank || !allKnown(result.tensor.sizes))
+        continue;
+      if (checkedNumel(result.tensor.sizes).value_or(kMostElements) >= kMostElements)
+        refuse(Reason::Limit, fmt::format("no memory holds what {} gives", op.fullName()));
     }
   }
 

@@ -3,6 +3,7 @@
 #include "ir/values/error.h"
 #include "ir/values/tensor.h"
 #include "runtime/kernels/openblas/blas.h"
+#include "runtime/kernels/openblas/not_finite.h"
 
 #include <algorithm>
 #include <climits>
@@ -129,74 +130,25 @@ int withWork(F&& f) {
   return f(work.data(), Int(wanted(answer)));
 }
 
-// Matrices so small that a call of the library costs more than the work; what is not finite is left to the library,
-// whose choice of pivots it is.
+// Matrices so small that a call of the library costs more than the work, and those that it loses NaN of.
 constexpr int64_t kSmall = 8;
 template <class T>
-bool isSmall(int64_t m, int64_t n, const T* a) {
-  if constexpr (!std::is_floating_point_v<T>) return false;
-  if (std::max(m, n) > kSmall) return false;
-  T sum(0);
-  for (int64_t i = 0; i < m * n; ++i) sum += a[i] * T(0);
-  return sum == T(0);
-}
-
-template <class T>
-int factorSmall(int64_t m, int64_t n, T* a, int32_t* pivots) {
-  int info = 0;
-  for (int64_t k = 0; k < std::min(m, n); ++k) {
-    T* column = a + k * m;
-    int64_t pivot = k;
-    for (int64_t i = k + 1; i < m; ++i)
-      if (std::abs(column[i]) > std::abs(column[pivot])) pivot = i;
-    pivots[k] = static_cast<int32_t>(pivot + 1);
-    if (column[pivot] == T(0)) {
-      if (info == 0) info = static_cast<int>(k + 1);
-      continue;
-    }
-    if (pivot != k)
-      for (int64_t j = 0; j < n; ++j) std::swap(a[j * m + k], a[j * m + pivot]);
-    for (int64_t i = k + 1; i < m; ++i) column[i] /= column[k];
-    for (int64_t j = k + 1; j < n; ++j)
-      for (int64_t i = k + 1; i < m; ++i) a[j * m + i] -= column[i] * a[j * m + k];
-  }
-  return info;
-}
-
-// Solves op(LU) x = b for one column.
-template <class T>
-void substituteSmall(bool transposed, int64_t n, const T* lu, const int32_t* pivots, T* b) {
-  if (!transposed) {
-    for (int64_t i = 0; i < n; ++i) std::swap(b[i], b[pivots[i] - 1]);
-    for (int64_t k = 0; k < n; ++k)
-      for (int64_t i = k + 1; i < n; ++i) b[i] -= b[k] * lu[k * n + i];
-    for (int64_t k = n; k-- > 0;) {
-      b[k] /= lu[k * n + k];
-      for (int64_t i = 0; i < k; ++i) b[i] -= b[k] * lu[k * n + i];
-    }
-    return;
-  }
-  for (int64_t k = 0; k < n; ++k) {
-    for (int64_t i = 0; i < k; ++i) b[k] -= b[i] * lu[k * n + i];
-    b[k] /= lu[k * n + k];
-  }
-  for (int64_t k = n; k-- > 0;)
-    for (int64_t i = k + 1; i < n; ++i) b[k] -= b[i] * lu[k * n + i];
-  for (int64_t i = n; i-- > 0;) std::swap(b[i], b[pivots[i] - 1]);
+bool isForLoops(int64_t m, int64_t n, const T* a) {
+  return (std::is_floating_point_v<T> && std::max(m, n) <= kSmall) || !loops::isFinite(m * n, a);
 }
 
 }  // namespace
 
 template <class T>
 int getrf(int64_t m, int64_t n, T* a, int32_t* pivots) {
-  if (isSmall(m, n, a)) return factorSmall(m, n, a, pivots);
+  if (isForLoops(m, n, a)) return loops::factor(m, n, a, pivots);
   return call<"getrf", T>(Int(m), Int(n), a, leading(m), pivots);
 }
 
 template <class T>
 int getrs(char op, int64_t n, int64_t columns, const T* lu, const int32_t* pivots, T* b) {
-  if (isSmall(n, n, lu)) {
-    for (int64_t j = 0; j < columns; ++j) substituteSmall(op != 'N', n, lu, pivots, b + j * n);
+  if (isForLoops(n, n, lu)) {
+    for (int64_t j = 0; j < columns; ++j) loops::substitute(op, n, lu, pivots, b + j * n);
     return 0;
   }
   return call<"getrs", T>(op, Int(n), Int(columns), lu, leading(n), pivots, b, leading(n));
@@ -204,21 +156,32 @@ int getrs(char op, int64_t n, int64_t columns, const T* lu, const int32_t* pivot
 
 template <class T>
 int potrf(char uplo, int64_t n, T* a) {
+  if (!loops::isFinite(n * n, a)) return loops::factorCholesky(uplo, n, a);
   return call<"potrf", T>(uplo, Int(n), a, leading(n));
 }
 
 template <class T>
 int potri(char uplo, int64_t n, T* a) {
-  return call<"potri", T>(uplo, Int(n), a, leading(n));
+  if (loops::isFinite(n * n, a)) return call<"potri", T>(uplo, Int(n), a, leading(n));
+  Work<T> inverse(n * n);
+  return loops::invertCholesky(uplo, n, a, inverse.data());
 }
 
 template <class T>
 int potrs(char uplo, int64_t n, int64_t columns, const T* a, T* b) {
+  if (!loops::isFinite(n * n, a)) {
+    for (int64_t j = 0; j < columns; ++j) loops::substituteCholesky(uplo, n, a, b + j * n);
+    return 0;
+  }
   return call<"potrs", T>(uplo, Int(n), Int(columns), a, leading(n), b, leading(n));
 }
 
 template <class T>
 int geqrf(int64_t m, int64_t n, T* a, T* tau) {
+  if (!loops::isFinite(m * n, a)) {
+    loops::factorQr(m, n, a, tau);
+    return 0;
+  }
   return withWork<T>(
       [&](T* work, Int lwork) { return call<"geqrf", T>(Int(m), Int(n), a, leading(m), tau, work, lwork); });
 }
@@ -226,6 +189,10 @@ int geqrf(int64_t m, int64_t n, T* a, T* tau) {
 template <class T>
 int orgqr(int64_t m, int64_t n, int64_t k, T* a, const T* tau) {
   constexpr Name kName = kIsComplex<T> ? Name("ungqr") : Name("orgqr");
+  if (!loops::isFinite(m * k, a) || !loops::isFinite(k, tau)) {
+    loops::makeQ(m, n, k, a, tau);
+    return 0;
+  }
   return withWork<T>(
       [&](T* work, Int lwork) { return call<kName, T>(Int(m), Int(n), Int(k), a, leading(m), tau, work, lwork); });
 }

@@ -195,7 +195,10 @@ void inferAdaptivePool(InferCall& call) {
   call.require(out.size() == kSpatial, "output_size must be {}", kSpatial);
   // One mean of all is a mean, which takes any rank and no elements as well.
   if (takesMean(call, out) && x.rank() >= kSpatial) return call.result(x.dtype, withSpatial(x, out));
-  spatialSizes(call, x, kSpatial, std::max(x.rank(), kSpatial) - kSpatial);
+  // Maxima, and averages of volumes, look at channels too.
+  const bool looksAtChannels = kSpatial == 3 || call.op().kind().name().starts_with("adaptive_max");
+  const size_t first = std::max(x.rank(), kSpatial) - kSpatial;
+  spatialSizes(call, x, kSpatial, looksAtChannels && first == 2 ? 1 : first);
   for (int64_t o : out)
     call.require(o >= 0 || !call.isRun(), "elements of output_size must be greater than or equal to 0, but got {}",
                  dimsText(out));

@@ -64,7 +64,6 @@ Resize describe(const InferCall& call, const Overload& overload) {
     for (ResizeScale& s : r.scales) s.alignCorners = call.flag(2);
   if (!overload.isVec || !call.isNone(1)) {
     r.out = call.sizes(1);
-    if (r.out.size() == 1 && !overload.isVec) r.out = Dims(spatial, r.out[0]);
     call.require(r.out.size() == spatial, "expected {} numbers in output_size, but got {}", spatial, dimsText(r.out));
   }
   auto factor = [&](size_t at) -> std::optional<double> {

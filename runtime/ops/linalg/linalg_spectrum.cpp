@@ -331,10 +331,12 @@ void forEachBound(const Tensor& a, const Tensor& values, const Tolerance& t, Dim
                        relative = batchOffsets(t.relative, batch, 0);
   for (size_t i = 0; i < from.size(); ++i, ++at) {
     const double* v = wide.data<double>() + from[i];
+    // NaN is the largest of all.
+    auto larger = [](double x, double y) { return x > y || std::isnan(x) ? x : y; };
     double largest = 0;
-    for (int64_t j = 0; j < k; ++j) largest = std::max(largest, std::fabs(v[j]));
-    double bound =
-        std::max(t.absolute.data<double>()[absolute[i]], rounded(a, t.relative.data<double>()[relative[i]] * largest));
+    for (int64_t j = 0; j < k; ++j) largest = larger(largest, std::fabs(v[j]));
+    const double bound =
+        larger(t.absolute.data<double>()[absolute[i]], rounded(a, t.relative.data<double>()[relative[i]] * largest));
     f(at, from[i] / item, v, k, bound);
   }
 }
@@ -496,7 +498,9 @@ void convertPinv(ConvertCall& call) {
   if constexpr (kHasHermitian)
     if (call.flag(kEnd)) return convertToKernel(call, "the matrices are Hermitian");
   const Tolerance t = kEnd > 2 ? toleranceArguments(call, 1) : Tolerance{number(0), toleranceArgument(call, 1)};
-  convertPseudoInverse(call, *t.absolute.data<double>(), *t.relative.data<double>());
+  const double absolute = *t.absolute.data<double>(), relative = *t.relative.data<double>();
+  if (std::isnan(absolute) || std::isnan(relative)) return convertToKernel(call, "a tolerance is not a number");
+  convertPseudoInverse(call, absolute, relative);
 }
 
 }  // namespace
