@@ -118,6 +118,8 @@ class LanguageModelBuild {
     // What a trace writes to its caches is told from other writes by where they are; exports copy these for themselves.
     lowering_.keepsState = !isExported();
     lowered_ = given_.lowered(lowering_, diagnostics_);
+    returnsLogitsAlone_ = lowered_ && lowered_->graph()->outputs().size() == 1 &&
+                          lowered_->graph()->outputs()[0].value->type()->isTensor();
     if (!lowered_ || !withLogits() || !isDetermined() || !withTextDimension() || !withOwnMask() || !withWholeTexts() ||
         !lowered_->prepare(diagnostics_))
       return false;  // reports weights that are missing
@@ -346,7 +348,10 @@ class LanguageModelBuild {
   bool withoutMemory() {
     std::unique_ptr<Graph> graph = cloneGraph(*lowered_->graph());
     const bool isCalledWithLess = bindDefaults(*graph, given_.defaults());
-    const bool hasCaches = dropCaches(*graph, given_.registry()), writes = writeCopies(*graph);
+    // What a call does not hand on to the next one is no cache, if new tokens are joined to it: an image in front of
+    // them.
+    const bool hasCaches = !returnsLogitsAlone_ && dropCaches(*graph, given_.registry());
+    const bool writes = writeCopies(*graph);
     if (!isCalledWithLess && !hasCaches && !writes) return true;
     hasCaches_ = hasCaches;
     // The mask of a text with its memory is longer than the text.
@@ -695,6 +700,7 @@ class LanguageModelBuild {
   StaticCacheFacts staticCaches_;
   ExportedInputs repeated_;  // what a program for several texts asks of their sizes
   bool hasCaches_ = false;   // to which new keys and values are joined
+  bool returnsLogitsAlone_ = false;
   bool isOneByOne_ = false;  // the model is for one token
   KnownText longest_;
   bool knowsLongest_ = false;

@@ -6,6 +6,7 @@
 #include "passes/rewrite/rewrite.h"
 #include "passes/serving/input_roles.h"
 #include "passes/serving/lookups.h"
+#include "passes/serving/moved_dim.h"
 #include "passes/serving/serving_passes.h"
 
 #include <algorithm>
@@ -23,10 +24,12 @@ struct Join {
   int64_t dim;
 };
 
-// A tensor of caches: along which dimension they grow, and how many dimensions are before those of one cache.
+// A tensor of caches: which of its dimensions counts tokens, and which texts.
 struct Stack {
-  std::optional<int64_t> dim = std::nullopt;  // nothing is joined to it
-  int64_t depth = 0;
+  std::optional<size_t> dim = std::nullopt;  // nothing is joined to it
+  std::optional<size_t> texts = std::nullopt;
+  size_t rank = 0;
+  bool operator==(const Stack&) const = default;
 };
 
 class Caches {
@@ -42,7 +45,7 @@ class Caches {
       if (input->type()->isTensor() ? isJoined(input) : input->hasUses())
         if (!look(input)) return false;
     }
-    if (joins_.empty() || !settleAsked()) return false;
+    if (joins_.empty() || !one_ || !settleAsked()) return false;
     Builder b(graph_, graph_.block()->first());
     for (Node* node : sizes_) node->output()->replaceAllUsesWith(b.constant(IValue(int64_t{0})));
     for (Node* node : batches_) {
@@ -68,19 +71,19 @@ class Caches {
     for (const Use& u : v->uses()) {
       if (joinBehind(v, u.user)) return true;
       if (const Value* same = joinedToNothing(v, u.user); same && isJoined(same)) return true;
-      if (isPart(u) && isJoined(u.user->output())) return true;
-      if (takesFromStack(u.user) && std::ranges::any_of(u.user->outputs(), [&](const Value* e) { return isJoined(e); }))
+      if (takesPart(u) && std::ranges::any_of(u.user->outputs(), [&](const Value* e) { return isJoined(e); }))
         return true;
     }
     return false;
   }
 
-  // One cache of a tensor that has several behind each other, or all of them.
-  bool takesFromStack(const Node* n) {
-    if (n->kind() == sym::ListUnpack || n->kind() == aten::getitem_) return true;
-    const bool takes = n->kind() == aten::select || n->kind() == aten::unbind;
-    return takes && n->inputCount() > 1 && c_.facts.integer(n->input(1)) == 0;
+  // Some of a tensor of caches, or all of it in another order or dtype; items of a list of those.
+  bool takesPart(const Use& use) {
+    const Node* n = use.user;
+    if (use.index() != 0) return false;
+    return isItem(n) || c_.facts.movesElements(n) || c_.facts.keepsElements(n);
   }
+  static bool isItem(const Node* n) { return n->kind() == sym::ListUnpack || n->kind() == aten::getitem_; }
 
   // What joins a list that nothing else reads; null if nothing does.
   static Node* catBehind(const Node* list) {
@@ -109,9 +112,6 @@ class Caches {
     return cat && std::ranges::equal(partsOf(list), std::array{v}) ? cat->output() : nullptr;
   }
 
-  // Its last tokens, which a window may see, or all of it.
-  static bool isPart(const Use& use) { return use.user->kind() == aten::slice && use.index() == 0; }
-
   // Everything that is made of an input: elements of lists and tuples, joins, numbers of tokens.
   bool look(Value* v) {
     if (v->type()->isTensor()) return lookAtTensor(v).has_value();
@@ -129,79 +129,109 @@ class Caches {
   // Nothing if it is used otherwise.
   std::optional<Stack> lookAtTensor(Value* v) {
     Stack stack;
-    auto add = [&](Stack part) {
-      if (stack.dim && part.dim && (*stack.dim != *part.dim || stack.depth != part.depth)) return false;
-      if (part.dim) stack = part;
-      return true;
-    };
     std::vector<Node*> asked;
     for (const Use& u : v->uses()) {
-      if (std::optional<Join> j = joinBehind(v, u.user)) {
-        if (!add({j->dim, 0})) return std::nullopt;
+      std::optional<Stack> part = Stack{};
+      if (const std::optional<Join> j = joinBehind(v, u.user)) {
+        part = oneCache(v, j->dim);
         joins_.push_back(*j);
+        if (part && !one_) one_ = part;
       } else if (u.user->kind() == aten::size && u.user->inputCount() == 2) {
         asked.push_back(u.user);
       } else if (Value* same = joinedToNothing(v, u.user)) {
-        std::optional<Stack> part = lookAtTensor(same);
-        if (!part || !add(*part)) return std::nullopt;
-      } else if (isPart(u)) {
-        const std::optional<Stack> part = lookAtTensor(u.user->output());
-        const std::optional<int64_t> dim = c_.facts.integer(u.user->input(1));
-        const bool isOfTokens = part && part->dim && part->depth == 0 && dim && isSame(*dim, *part->dim);
-        if (!part || !(isOfTokens || isWholeSlice(u.user, c_.facts)) || !add(*part)) return std::nullopt;
-      } else if (takesFromStack(u.user)) {
-        std::optional<Stack> part = lookAtParts(u.user);
-        if (!part || !add(*part)) return std::nullopt;
+        part = lookAtTensor(same);
       } else {
-        return std::nullopt;
+        part = takesPart(u) ? lookAtParts(u.user) : std::nullopt;
       }
+      if (!part || (stack.dim && part->dim && stack != *part)) return std::nullopt;
+      if (part->dim) stack = *part;
     }
     for (Node* n : asked) asked_.emplace_back(n, stack);
     return stack;
   }
   std::optional<Stack> lookAtParts(Node* taking) {
     Stack all;
-    auto add = [&](const std::optional<Stack>& part, int64_t depth) {
-      if (!part) return false;
-      if (!part->dim) return true;
-      const Stack found{part->dim, part->depth + depth};
-      if (all.dim && (all.dim != found.dim || all.depth != found.depth)) return false;
-      all = found;
-      return true;
-    };
     for (Value* part : taking->outputs()) {
-      if (part->type()->isTensor()) {
-        if (!add(lookAtTensor(part), 1)) return std::nullopt;
-        continue;
-      }
-      for (const Use& u : part->uses())
-        if (!takesFromStack(u.user) || !add(lookAtParts(u.user), 0)) return std::nullopt;
+      std::optional<Stack> found = lookAtTensor(part);
+      if (found && found->dim) found = before(taking, *found);
+      if (!found || (all.dim && found->dim && all != *found)) return std::nullopt;
+      if (found->dim) all = *found;
     }
     return all;
+  }
+
+  // Keys or values [batch, heads, tokens, size], if nothing else is known of them.
+  static std::optional<Stack> oneCache(const Value* v, int64_t dim) {
+    constexpr int64_t kRank = 4;
+    const TensorFacts* facts = v->type()->isTensor() ? &v->type()->tensor() : nullptr;
+    const int64_t rank = facts && facts->hasRank ? static_cast<int64_t>(facts->sizes.size()) : std::max(kRank, dim + 1);
+    const int64_t at = dim < 0 ? dim + rank : dim;
+    if (at < 0 || at >= rank) return std::nullopt;
+    return Stack{static_cast<size_t>(at), at == 0 ? std::nullopt : std::optional<size_t>(0), static_cast<size_t>(rank)};
+  }
+
+  // What a node takes it from.
+  std::optional<Stack> before(const Node* taking, const Stack& part) {
+    if (isItem(taking) || c_.facts.keepsElements(taking)) return part;
+    if (taking->kind() == aten::slice) return beforeSlice(taking, part);
+    const bool makesList = !taking->output()->type()->isTensor(), isUnbound = taking->kind() == aten::unbind;
+    if (makesList && !isUnbound) return beforeSplit(taking, part);
+    size_t rank = part.rank + (isUnbound ? 1 : 0);
+    if (!isUnbound) rank = rankBefore(taking, part.rank);
+    auto of = [&](size_t to) -> std::optional<size_t> {
+      for (size_t d = 0; d < rank; ++d)
+        if ((isUnbound ? pastUnbound(taking, d, rank) : movedDim(taking, d, rank, part.rank, c_.facts)) == to) return d;
+      return std::nullopt;
+    };
+    const std::optional<size_t> dim = of(*part.dim);
+    if (!dim) return std::nullopt;
+    return Stack{dim, part.texts ? of(*part.texts) : std::nullopt, rank};
+  }
+  std::optional<size_t> pastUnbound(const Node* n, size_t dim, size_t rank) {
+    const std::optional<size_t> gone = dimNamed(n->input(1), rank, c_.facts);
+    if (!gone || *gone == dim) return std::nullopt;
+    return dim - (*gone < dim ? 1 : 0);
+  }
+  size_t rankBefore(const Node* n, size_t rank) const {
+    if (n->kind() == aten::unsqueeze) return rank - 1;
+    if (n->kind() == aten::select) return rank + 1;
+    if (n->kind() != aten::squeeze || n->inputCount() < 2) return rank;
+    const std::optional<Dims> gone = c_.facts.integers(n->input(1));
+    return rank + (gone ? gone->size() : 1);
+  }
+  // Of tokens the last ones, which a window may see, or all; of layers, heads or numbers the same in each call.
+  std::optional<Stack> beforeSlice(const Node* slice, Stack part) {
+    const std::optional<size_t> dim = dimNamed(slice->input(1), part.rank, c_.facts);
+    if (isWholeSlice(slice, c_.facts) || (dim && dim == part.dim)) return part;
+    auto isKnown = [&](const Value* v) { return GraphFacts::isNone(v) || c_.facts.integer(v); };
+    if (!dim || !isKnown(slice->input(2)) || !isKnown(slice->input(3))) return std::nullopt;
+    if (dim == part.texts) part.texts = std::nullopt;
+    return part;
+  }
+  std::optional<Stack> beforeSplit(const Node* split, Stack part) {
+    const std::optional<size_t> dim = dimNamed(split->input(split->inputCount() - 1), part.rank, c_.facts);
+    if (!dim || dim == part.dim) return std::nullopt;
+    if (dim == part.texts) part.texts = std::nullopt;
+    return part;
   }
 
   // What is asked of a cache that nothing is joined to is that of all others.
   bool settleAsked() {
     for (auto [n, stack] : asked_) {
-      std::optional<int64_t> at = c_.facts.integer(n->input(1));
-      for (const Join& j : joins_)
-        if (!stack.dim && j.dim != joins_.front().dim) return false;
+      const Stack& one = stack.dim ? stack : *one_;
+      const std::optional<size_t> at = dimNamed(n->input(1), one.rank, c_.facts);
       if (!at) return false;
-      const int64_t dim = stack.dim.value_or(joins_.front().dim), of = *at < 0 ? *at : *at - stack.depth;
-      if (*at >= 0 && of < 0) return false;
-      if (isSame(of, dim))
+      for (const Join& j : joins_)
+        if (const auto other = oneCache(j.cat->output(), j.dim); !stack.dim && (!other || other->dim != one.dim))
+          return false;
+      if (at == one.dim)
         sizes_.push_back(n);
-      else if (isSame(of, 0) && withIds())
+      else if (at == one.texts && withIds())
         batches_.push_back(n);
       else
         return false;
     }
     return true;
-  }
-  // Of keys and values [batch, heads, tokens, size].
-  static bool isSame(int64_t a, int64_t b) {
-    constexpr int64_t kRank = 4;
-    return (a < 0 ? a + kRank : a) == (b < 0 ? b + kRank : b);
   }
 
   void removeUnused() {
@@ -214,6 +244,7 @@ class Caches {
   Graph& graph_;
   RewriteContext& c_;
   std::vector<Join> joins_;
+  std::optional<Stack> one_;  // that something is joined to
   std::vector<std::pair<Node*, Stack>> asked_;
   std::vector<Node*> sizes_;    // that ask for tokens of a cache
   std::vector<Node*> batches_;  // for texts, of which there are as many ids

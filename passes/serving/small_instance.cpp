@@ -27,8 +27,18 @@ int64_t textsOf(const Graph& graph, int64_t otherwise) {
   return otherwise;
 }
 
+// Of attributes, whose sizes only types tell.
+std::optional<SymbolicValue> toldByType(const Value* v) {
+  if (!v->node() || v->node()->kind() != sym::GetAttr || !v->type()->isTensor()) return std::nullopt;
+  const TensorFacts& facts = v->type()->tensor();
+  const bool isKnown = facts.hasRank && facts.dtype != DType::Undefined &&
+                       std::ranges::all_of(facts.sizes, [](int64_t s) { return s >= 0; });
+  return isKnown ? std::optional(symbolicTensor(facts.dtype, facts.sizes)) : std::nullopt;
+}
+
 ShapeOptions sizesFor(const Graph& graph, int64_t batch, int64_t tokens) {
   ShapeOptions options;
+  options.known = toldByType;
   for (const Value* input : graph.inputs()) {
     std::optional<SymbolicValue>& known = options.inputs.emplace_back();
     if (!input->type()->isTensor()) continue;

@@ -284,6 +284,29 @@ class Stacked(Decoder):
         return self.logits(x, q, k, v, self.seen[places][:, : k.size(2)]), torch.stack([k, v])
 
 
+class Cut(Decoder):
+    """The layer is the second dimension, and keys and values lie side by side in the last one."""
+
+    def forward(self, ids: Tensor, past: Tensor):
+        n = past.size(-2)
+        places = torch.arange(n, n + ids.size(1))
+        x, q, k, v = self.heads(ids, places)
+        cache = past[:, 0:1].squeeze(1)
+        k, v = torch.cat([cache[..., :4], k], -2), torch.cat([cache.chunk(2, -1)[1], v], -2)
+        return self.logits(x, q, k, v, self.seen[places][:, : k.size(2)]), torch.cat([k, v], -1).unsqueeze(1)
+
+
+class Halves(Decoder):
+    """Joins keys and values before it takes them apart."""
+
+    def forward(self, ids: Tensor, position_ids: Tensor, past: Tensor):
+        x, q, k, v = self.heads(ids, position_ids)
+        both = torch.cat((past, torch.cat((k, v), -1)), 2)
+        k, v = both.split(4, -1)
+        y = (q @ k.transpose(-2, -1) / 2).softmax(-1) @ v
+        return self.head(x + self.o(y.transpose(1, 2).flatten(2))), both
+
+
 class Held(Decoder):
     """Returns its caches in another order than it takes them."""
 
@@ -464,6 +487,9 @@ def main():
         export("grown_one.pt2", made(Grown), (one, place, past), grows)
         export("grown_texts.pt2", made(Stacked), (torch.zeros(2, 5, dtype=torch.long), torch.zeros(2, 2, 2, 3, 4)),
                ({1: Dim.AUTO}, {3: Dim.AUTO}))
+        torch.jit.save(torch.jit.script(made(Cut)), os.path.join(folder, "grown_cut.pt"))
+        export("grown_cut.pt2", made(Cut), (three, torch.zeros(1, 1, 2, 4, 8)), (some, {3: Dim.AUTO}))
+        export("grown_halves_one.pt2", made(Halves), (one, place, torch.zeros(1, 2, 4, 8)), ({}, {}, {2: Dim.AUTO}))
         export("grown_one_decomposed.pt2", made(Grown), (one, place, past), grows, decomposed=True)
         cache, grows = torch.zeros(2, 2, 4, 4), {0: Dim.AUTO, 2: Dim.AUTO}
         told = (two[:, :1], torch.ones(2, 5, dtype=torch.long), place.repeat(2, 1), cache, cache.clone())

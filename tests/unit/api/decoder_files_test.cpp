@@ -182,6 +182,8 @@ TEST_F(DecoderFiles, CachesThatGrowAreThoseOfTexts) {
        {std::pair("grown_one.pt2", KvCacheType::Paged), std::pair("replaced.pt", KvCacheType::Paged),
         std::pair("held_one.pt2", KvCacheType::Paged), std::pair("grown_told.pt2", KvCacheType::Paged),
         std::pair("grown_fresh.pt2", KvCacheType::Paged), std::pair("grown_texts.pt2", KvCacheType::Paged),
+        std::pair("grown_cut.pt", KvCacheType::Paged), std::pair("grown_cut.pt2", KvCacheType::Paged),
+        std::pair("grown_halves_one.pt2", KvCacheType::Paged),
         std::pair("grown_one_decomposed.pt2", KvCacheType::State),
         std::pair("grown_told_decomposed.pt2", KvCacheType::State)}) {
     ASSERT_TRUE(buildsFile(std::string("language/") + name)) << name << "\n" << messages();

@@ -68,7 +68,10 @@ TEST(DropCaches, WindowsOfCachesAreJoinedAsWell) {
   ASSERT_TRUE(dropCaches(*g, allOps()));
   EXPECT_EQ(g->inputs().size(), 1u);
   EXPECT_EQ(graphText(*g).find("aten::cat"), std::string::npos) << graphText(*g);
-  EXPECT_FALSE(dropCaches(*parsed(withCache(fmt::format(fmt::runtime(part), "%1"))), allOps())) << "of its heads";
+  const std::string some =
+      "  %n : int = aten::size(%x, %1)\n  %part : Tensor = aten::slice(%past, %1, %n, %2, %1)\n"
+      "  %both : Tensor[] = prim::ListConstruct(%part, %x)\n  %y : Tensor = aten::cat(%both, %2)\n";
+  EXPECT_FALSE(dropCaches(*parsed(withCache(some)), allOps())) << "of heads others in each call";
 }
 
 TEST(DropCaches, DictsMayHoldThem) {
@@ -111,6 +114,38 @@ TEST(DropCaches, OneTensorMayHoldAllCaches) {
     const std::string text = graphText(*g);
     EXPECT_EQ(text.find("aten::select"), std::string::npos) << text;
     EXPECT_NE(text.find("aten::add(%x, %x"), std::string::npos) << text;
+  }
+}
+
+// Whatever dimensions come before those of one cache, and in whatever order these are.
+TEST(DropCaches, CachesAreCutFromOneTensor) {
+  struct Case {
+    const char *cut, *tokens, *texts;
+  };
+  for (const auto& [cut, tokens, texts] : std::initializer_list<Case>{
+           {"  %a : Tensor = aten::select(%past, %1, %0)\n  %one : Tensor = aten::select(%a, %1, %0)\n", "%4", "%0"},
+           {"  %a : Tensor = aten::slice(%past, %0, %1, %2, %1)\n  %one : Tensor = aten::squeeze(%a, %0)\n", "%3",
+            "%1"},
+           {"  %a : Tensor[] = aten::chunk(%past, %2, %last)\n  %one : Tensor, %b : Tensor = prim::ListUnpack(%a)\n",
+            "%2", "%0"},
+           {"  %a : Tensor[] = aten::unbind(%past, %1)\n  %one : Tensor, %b : Tensor = prim::ListUnpack(%a)\n", "%3",
+            "%0"},
+           {"  %one : Tensor = aten::slice(%past, %last, %0, %4, %1)\n", "%2", "%0"},
+           {"  %one : Tensor = aten::transpose(%past, %1, %2)\n", "%1", "%0"},
+           {"  %order : int[] = prim::Constant[value=[1, 2, 0, 3]]()\n  %one : Tensor = aten::permute(%past, %order)\n",
+            "%0", "%1"}}) {
+    std::unique_ptr<Graph> g = parsed(
+        withCache(std::string("  %0 : int = prim::Constant[value=0]()\n  %3 : int = prim::Constant[value=3]()\n"
+                              "  %4 : int = prim::Constant[value=4]()\n  %last : int = prim::Constant[value=-1]()\n"
+                              "  %minus2 : int = prim::Constant[value=-2]()\n") +
+                  cut + "  %both : Tensor[] = prim::ListConstruct(%one, %x)\n  %all : Tensor = aten::cat(%both, %minus2)\n" +
+                  "  %n : int = aten::size(%past, " + tokens + ")\n  %b.1 : int = aten::size(%past, " + texts +
+                  ")\n  %p : Tensor = aten::add(%all, %n, %1)\n  %y : Tensor = aten::add(%p, %b.1, %1)\n"));
+    ASSERT_TRUE(dropCaches(*g, allOps())) << cut;
+    EXPECT_EQ(g->inputs().size(), 1u) << cut;
+    const std::string text = graphText(*g);
+    EXPECT_NE(text.find("aten::size(%x, "), std::string::npos) << text;
+    EXPECT_EQ(text.find("aten::cat"), std::string::npos) << text;
   }
 }
 
