@@ -134,7 +134,6 @@ TEST(WriteFile, ReportsWhatCannotBeWritten) {
   EXPECT_EQ(folder.fileCount(), 0u);
 }
 
-// With a limit on file sizes the second write fails; the old file stays and the temporary one goes.
 // Who made it read-only wants to keep it, though its folder would let it be replaced.
 TEST(WriteFile, KeepsFilesThatAreReadOnly) {
   constexpr uid_t kNobody = 65534;
@@ -143,17 +142,22 @@ TEST(WriteFile, KeepsFilesThatAreReadOnly) {
   ASSERT_EQ(::chmod(path.c_str(), 0444), 0);
   ASSERT_EQ(::chmod(folder.path().c_str(), 0777), 0);
   const bool isRoot = ::geteuid() == 0;  // who may write to all files
-  if (isRoot) ASSERT_EQ(::seteuid(kNobody), 0);
+  if (isRoot) {
+    ASSERT_EQ(::seteuid(kNobody), 0);
+  }
   const std::string fault = fileFault(path);
   Diagnostics d;
   const bool isWritten = writeFile(path, "new", d);
-  if (isRoot) ASSERT_EQ(::seteuid(0), 0);
+  if (isRoot) {
+    ASSERT_EQ(::seteuid(0), 0);
+  }
   EXPECT_EQ(fault, "Permission denied: the file that is there is read-only");
   EXPECT_FALSE(isWritten);
   EXPECT_EQ(shown(d), "kept: error: cannot write: Permission denied: the file that is there is read-only\n");
   EXPECT_EQ(readText(path), "old");
 }
 
+// With a limit on file sizes the second write fails; the old file stays and the temporary one goes.
 TEST(WriteFile, KeepsTheOldFileOnFailure) {
   TemporaryFolder folder;
   Diagnostics d;
