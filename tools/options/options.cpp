@@ -1,6 +1,7 @@
 // Reads command lines with CLI11, from the tables of the commands.
 #include "tools/options/options.h"
 
+#include "api/compile_settings.h"
 #include "frontend/files/file_io.h"
 #include "ir/support/text.h"
 #include "tools/options/defaults_file.h"
@@ -21,6 +22,7 @@ std::string longName(const OptionSpec& option) { return namesOf(option).back(); 
 void checkChoice(const OptionSpec& option, const std::string& value) {
   std::vector<std::string_view> choices = choicesOf(option);
   if (choices.empty() || std::find(choices.begin(), choices.end(), value) != choices.end()) return;
+  if (longName(option) == "--precision" && precisionFromName(value)) return;
   std::string list;
   for (size_t i = 0; i < choices.size(); ++i)
     list += (i == 0 ? "" : i + 1 == choices.size() ? " or " : ", ") + std::string(choices[i]);

@@ -18,6 +18,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <iostream>
 #include <unistd.h>
 
@@ -90,14 +91,18 @@ Result<SourcePtr> Session::readGraphText(const std::string& path, UnknownOperato
   ModelFile file = modelFileOf(path);
   if (file == ModelFile::Engine) return readEngineText(path);
   if (file == ModelFile::Export) return readExportText(path, unknown);
-  constexpr FolderAdvice kAdvice{
+  FolderAdvice advice{
       .built =
           "it is a language model that was built, which 'tscompile generate' runs, and 'bench', 'profile' and "
           "'report' measure",
       .other =
           "a model is one file, as torch.export.save, torch.jit.save and 'tscompile convert' write it; a folder "
           "may be what 'tscompile build' has made, for generate, bench, profile, report, inspect and refit"};
-  if (refuseFolder(path, diagnostics, kAdvice)) return Failed{};
+  const std::string model = path + "/model.ir";
+  const std::string converted =
+      "'tscompile convert' made it: its model is " + model + ", with --weights " + path + "/model.safetensors";
+  if (std::error_code ignored; std::filesystem::exists(model, ignored)) advice.other = converted.c_str();
+  if (refuseFolder(path, diagnostics, advice)) return Failed{};
   Result<std::string> text = read(path);
   if (!text) return Failed{};
   std::string name = path == "-" ? "<stdin>" : path;

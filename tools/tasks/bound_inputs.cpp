@@ -20,16 +20,21 @@ bool bindInputs(RewriteArguments& arguments, std::span<const std::string> texts,
     const size_t equal = text.find('=');
     if (equal == std::string::npos) throw UsageError{"--bind takes NAME=VALUE, not '" + abbreviate(text, 80) + "'"};
     const ValueInfo& input = inputs[inputOf(inputs, text.substr(0, equal))];
+    const std::string_view written = std::string_view(text).substr(equal + 1);
     const size_t before = session.diagnostics.list().size();
-    Result<IValue> value = parseValueText(std::string_view(text).substr(equal + 1), "--bind " + input.name,
-                                          session.diagnostics, input.type, session.common.limits);
+    Result<IValue> value =
+        parseValueText(written, "--bind " + input.name, session.diagnostics, input.type, session.common.limits);
     if (!value) {
-      blameCommandLine("--bind " + input.name, std::string_view(text).substr(equal + 1), before, session.diagnostics);
+      blameCommandLine("--bind " + input.name, written, before, session.diagnostics,
+                       meantValue(input, written, "--bind"));
       return false;
     }
-    if (!isInstance(*value, withoutRefinement(input.type)))
-      throw UsageError{"input %" + input.name + " takes " + typeText(input.type) + ", not " +
+    if (!isInstance(*value, withoutRefinement(input.type))) {
+      UsageError error{"input %" + input.name + " takes " + typeText(input.type) + ", not " +
                        typeText(withoutRefinement(dynamicType(*value)))};
+      if (std::string meant = meantValue(input, written, "--bind"); !meant.empty()) error.notes.push_back(meant);
+      throw error;
+    }
     arguments[boundInput(input.name)] = *value;
   }
   return true;

@@ -19,6 +19,14 @@ namespace {
 std::string describeInput(const ValueInfo& v) { return "%" + v.name + " : " + typeText(withoutRefinement(v.type)); }
 
 // A value that the user may start from.
+std::string example(TypePtr type);
+
+// Within a list or dict, whose quotes are around all of it.
+std::string exampleInside(TypePtr type) {
+  std::string out = example(type);
+  return out[0] == '\'' ? out.substr(1, out.size() - 2) : out;
+}
+
 std::string example(TypePtr type) {
   switch (type->kind()) {
     case TypeKind::Int:
@@ -36,14 +44,12 @@ std::string example(TypePtr type) {
       return std::string(type->name().substr(type->name().rfind('.') + 1)) + ".MEMBER";
     case TypeKind::Optional:
       return example(type->element());
-    case TypeKind::List: {
-      std::string element = example(type->element());
-      return "'[" + (element[0] == '\'' ? element.substr(1, element.size() - 2) : element) + "]'";
-    }
+    case TypeKind::List:
+      return "'[" + exampleInside(type->element()) + "]'";
     case TypeKind::Tuple:
       return "'(...)'";
     case TypeKind::Dict:
-      return "'{...}'";
+      return "'{" + exampleInside(type->element()) + ": " + exampleInside(type->element(1)) + "}'";
     default:
       return "@FILE.npy";
   }
@@ -290,6 +296,32 @@ std::string valueHint(std::string_view text, std::string_view message) {
   return hint.empty() ? meantAs(quotedIn(message)) : hint;  // an item of a list
 }
 
+// {"scale": 2} of scale:2, scale=2 and {scale: 2}; empty: it is none of these.
+static std::string withKeysInQuotes(std::string_view text) {
+  text = trim(text);
+  if (text.starts_with('{') && text.ends_with('}')) text = text.substr(1, text.size() - 2);
+  std::string out;
+  for (std::string_view part : split(text, ',')) {
+    const size_t at = part.find_first_of(":=");
+    if (at == std::string_view::npos) return "";
+    out += (out.empty() ? "{" : ", ") + jsonQuote(trim(part.substr(0, at))) + ": " +
+           std::string(trim(part.substr(at + 1)));
+  }
+  return out.empty() ? "" : out + "}";
+}
+
+std::string meantValue(const ValueInfo& input, std::string_view written, const std::string& option) {
+  constexpr size_t kLongest = 200;
+  if (written.size() > kLongest || written.find_first_of("'\"") != std::string_view::npos) return "";
+  const TypePtr type = withoutRefinement(input.type);
+  for (const std::string& text : {"[" + std::string(written) + "]", withKeysInQuotes(written), jsonQuote(written)}) {
+    Diagnostics unheard;
+    Result<IValue> value = parseValueText(text, "", unheard, type, {});
+    if (value && isInstance(*value, type)) return "did you mean " + option + " " + input.name + "='" + text + "'?";
+  }
+  return "";
+}
+
 const IValue* InputReader::defaultOf(const ValueInfo& input) const {
   // Compilers number the names of the source: %mask.1.
   auto known = defaults_.find(input.name);
@@ -363,23 +395,28 @@ bool InputReader::one(const std::string& text) {
   Diagnostics& diagnostics = session_.diagnostics;
   size_t before = diagnostics.list().size();
   const std::string_view written = std::string_view(text).substr(isNamed ? equal + 1 : 0);
+  const auto meant = [&]() -> std::string { return isOfFile_ ? "" : meantValue(wanted_[i], written, "--input"); };
   Result<IValue> value =
       parseValueText(written, "--input " + wanted_[i].name, diagnostics, wanted_[i].type, session_.common.limits);
   if (value) {
     if (value->isString() && wanted_[i].type->is(TypeKind::Device))
       if (std::optional<Device> device = deviceFromText(value->toString())) *value = *device;
-    if (TypePtr t = withoutRefinement(wanted_[i].type); !isInstance(*value, t))
-      throw UsageError{where + "input %" + wanted_[i].name + " takes " + typeText(t) + ", not " +
-                           typeText(withoutRefinement(dynamicType(*value))),
-                       {"such as " + (isOfFile_ ? lineOf(wanted_[i]) : exampleOf(wanted_[i]))}};
+    if (TypePtr t = withoutRefinement(wanted_[i].type); !isInstance(*value, t)) {
+      const std::string better = meant();
+      throw UsageError{
+          where + "input %" + wanted_[i].name + " takes " + typeText(t) + ", not " +
+              typeText(withoutRefinement(dynamicType(*value))),
+          {!better.empty() ? better : "such as " + (isOfFile_ ? lineOf(wanted_[i]) : exampleOf(wanted_[i]))}};
+    }
     given_[i] = std::move(*value);
     return true;
   }
-  blameCommandLine("--input " + wanted_[i].name, written, before, diagnostics);
+  blameCommandLine("--input " + wanted_[i].name, written, before, diagnostics, meant());
   return false;
 }
 
-void blameCommandLine(const std::string& what, std::string_view written, size_t before, Diagnostics& diagnostics) {
+void blameCommandLine(const std::string& what, std::string_view written, size_t before, Diagnostics& diagnostics,
+                      const std::string& meant) {
   if (diagnostics.list().size() <= before) return;
   const Diagnostic d = diagnostics.list()[before];
   if (d.kind != ErrorKind::Input || !d.path.empty()) return;
@@ -387,6 +424,7 @@ void blameCommandLine(const std::string& what, std::string_view written, size_t 
   UsageError error{what + ": " + d.message};
   for (const Diagnostic& note : d.notes) error.notes.push_back(note.message);
   std::string hint = valueHint(written, d.message);
+  if (!meant.empty()) hint = meant;
   if (!hint.empty()) error.notes.assign(1, std::move(hint));
   throw error;
 }

@@ -24,7 +24,12 @@ Result<std::vector<std::string>> givenInputs(const RunCommand& command, Session&
 
 // A file that is wrong is an input; a value that cannot be read, of which the first message since `before` tells, is a
 // fault of the command line: throws UsageError.
-void blameCommandLine(const std::string& what, std::string_view written, size_t before, Diagnostics& diagnostics);
+// `meant`: a note on what it may be meant as, or empty.
+void blameCommandLine(const std::string& what, std::string_view written, size_t before, Diagnostics& diagnostics,
+                      const std::string& meant);
+// "did you mean --input sizes='[3,4]'?" where a text with brackets or quotes around it is of the input's type; or
+// empty.
+std::string meantValue(const ValueInfo& input, std::string_view written, const std::string& option);
 
 class InputReader {
  public:

@@ -27,7 +27,8 @@ std::vector<std::string> refusalTexts(const RefusalWatch& watch) {
     forEachNode(*row.graph, [&](const Node* n) { nodes += !given.contains(n); });
     std::string text = "an engine of " + counted(nodes, "node") + " was left to the interpreter";
     if (row.nodes)
-      text = fmt::format("{} of {} of an engine were left to the interpreter", row.nodes, counted(nodes, "node"));
+      text = fmt::format("{} of {} of an engine {} left to the interpreter", row.nodes, counted(nodes, "node"),
+                         row.nodes == 1 ? "was" : "were");
     if (row.calls > 1) text += " " + std::to_string(row.calls) + " times";
     text += ": " + (row.refusal && row.refusal->node ? placeName(row.refusal->node) + ": " : "") + why;
     all.push_back({std::move(text), why});
