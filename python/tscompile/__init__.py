@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Number
+from operator import index as operator_index
 from typing import Any, TypeVar
 
 
@@ -68,7 +69,14 @@ __all__ = [
 def _dim_text(dim: Any) -> str:
     if isinstance(dim, str):
         return dim
-    return f"{dim[0]}..{dim[1]}" if isinstance(dim, (tuple, list)) else str(int(dim))
+    if isinstance(dim, (tuple, list)) and len(dim) == 2:
+        return f"{dim[0]}..{dim[1]}"
+    try:
+        return str(operator_index(dim))
+    except TypeError:
+        raise ValueError(
+            f"a dimension is a number, its least and its most such as (1, 8) where it is not fixed, or a name, not {dim!r}"
+        ) from None
 
 
 @dataclass(frozen=True)
@@ -106,6 +114,7 @@ def _is_one(inputs: Any) -> bool:
         and any(isinstance(d, Integral) for d in inputs)
         and all(
             isinstance(d, Integral)
+            or d is None  # which is told to be no dimension
             or (isinstance(d, str) and "x" not in d)  # else it is all sizes of an input
             or (isinstance(d, (list, tuple)) and len(d) == 2)
             for d in inputs
@@ -201,7 +210,8 @@ def _ranges(inputs: Any, method: Method) -> tuple[list[str], list[str]]:
         if len(given) > len(tensors):
             holders = [name for name, type in types.items() if _holds_tensors(type)]
             raise ValueError(
-                f"the method has {len(tensors)} inputs that are tensors, and sizes were given for {len(given)}"
+                f"sizes were given for {len(given)} inputs, and the method has {len(tensors)} that are tensors: {', '.join(tensors)}"
+                + ("; others have none: they are left out here, or bind= makes them constants" if others else "")
                 + (f"; those of {holders[0]!r}, {types[holders[0]]}, have names: {holders[0] + '.0'!r} or a key" if holders else "")
             )
         named = list(zip(tensors, given))
@@ -303,6 +313,13 @@ class Module:
     @property
     def methods(self) -> list[str]:
         return self._core.methods
+
+    def __getattr__(self, name: str) -> Method:
+        """Methods by their names, as PyTorch has them: model.encode is model.method("encode")."""
+        if not name.startswith("_") and name in self.methods:
+            return self.method(name)
+        hint = ": compile() makes an engine, which save() writes" if name == "save" else ""
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}", name=name, obj=self)
 
     def method(self, name: str = "forward") -> Method:
         """A method, verified and ready to run."""
@@ -560,7 +577,10 @@ def compile(module: Any, inputs: Sequence[Any], dynamic_shapes: Any = None, **se
         name = getattr(module, "original_name", type(module).__name__)
         return load(saved, name=name).compile([i for i in given if hasattr(i, "shape")], **settings)
     if not hasattr(module, "named_parameters"):
-        other = 'torch.compile(function, backend="tscompile") functions' if callable(module) else "load() files and texts"
+        if isinstance(module, Module):
+            raise TypeError("compile() takes modules of PyTorch; what is loaded already has a method compile()")
+        of_functions = 'torch.compile(function, backend="tscompile") takes functions'
+        other = of_functions if callable(module) else "load() opens files and texts"
         raise TypeError(f"compile() takes modules of PyTorch, not {type(module).__name__}; {other}")
     from tscompile import torch_backend
 

@@ -398,6 +398,23 @@ class Models(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "no setting 'timing_cache'; there are .*precision"):
             model.compile(timing_cache="x")
 
+    def test_what_is_no_size_is_told(self):
+        model = tscompile.load(GRAPH)
+        for given in ([(None, 3)], [(2.5, 3)], {"x.1": ("N", None)}):
+            with self.assertRaisesRegex(ValueError, r"a dimension is a number, its least and its most such as \(1, 8\)"):
+                model.compile(given)
+        with self.assertRaisesRegex(ValueError, "sizes were given for 2 inputs, and the method has 1 that are tensors: x.1; others"):
+            model.compile([(2, 3), (2, 3)])
+
+    def test_methods_are_attributes(self):
+        model = tscompile.load(GRAPH)
+        x = np.ones((2, 3), np.float32)
+        np.testing.assert_array_equal(np.asarray(model.forward(x, 2)), np.asarray(model(x, 2)))
+        with self.assertRaisesRegex(AttributeError, r"no attribute 'save': compile\(\) makes an engine"):
+            model.save
+        with self.assertRaisesRegex(AttributeError, "no attribute 'state_dict'$"):
+            model.state_dict
+
     def test_the_source_of_an_engine(self):
         archive = os.path.join(ROOT, "samples", "models", "lenet_archive", "model.pt")
         engine = tscompile.load(archive).compile()
