@@ -7,6 +7,7 @@
 #include "runtime/call/run_context.h"
 #include "runtime/engine/network/memory_plan.h"
 #include "runtime/engine/network/network.h"
+#include "runtime/registry.h"
 
 #include <algorithm>
 #include <numeric>
@@ -38,6 +39,23 @@ double bytesOf(const Network& network, std::span<const TensorId> ids) {
   double out = 0;
   for (TensorId id : ids)
     out += static_cast<double>(network[id].numel) * static_cast<double>(itemSize(network[id].dtype));
+  return out;
+}
+
+// What a layer reads and writes. Of a tensor that it takes some elements of, or that it writes parts of where it lies
+// (caches), that is about as much as it gives.
+double movedBytes(const Network& network, const Layer& layer) {
+  const double given = bytesOf(network, layer.outputs);
+  const Operator* op = layer.node ? allOps().resolve(*layer.node) : nullptr;
+  const bool takesSome = op && op->has(Trait::MovesElements);
+  double out = given;
+  for (const TensorId& id : layer.inputs) {
+    const NetBuffer& buffer = network.bufferOf(id);
+    const bool isCache =
+        buffer.kind == NetBuffer::Kind::Input && std::ranges::count(network.writtenInputs, buffer.input) > 0;
+    const double bytes = bytesOf(network, {&id, 1});
+    out += takesSome || isCache ? std::min(bytes, given) : bytes;
+  }
   return out;
 }
 
@@ -252,7 +270,7 @@ size_t RunProfile::indexOf(const Network& network) {
     layer.isNative = l->isNative();
     layer.shapes = shapeText(network, l->inputs) + " -> " + shapeText(network, l->outputs);
     layer.flops = l->flops();
-    layer.bytes = bytesOf(network, l->inputs) + bytesOf(network, l->outputs);
+    layer.bytes = movedBytes(network, *l);
     layer.source = l->node;
     layer.live = live[e.layers.size() - 1];
     if (l->node) layer.node = shortName(l->node);
