@@ -565,8 +565,8 @@ def operator(schema: str, shapes: Callable[..., Any] | None = None) -> Callable[
 def compile(module: Any, inputs: Sequence[Any], dynamic_shapes: Any = None, **settings: Any) -> Engine:
     """An Engine of a live torch.nn.Module, through torch.export (PyTorch 2.1 or later must be there).
 
-    `inputs` are an example of its arguments, a tensor or a dict alone that of the first; `dynamic_shapes` are
-    torch.export's. A scripted or traced module is compiled for the sizes of `inputs`, and an ExportedProgram for those
+    `inputs` are an example of its arguments in order, or in a dict by name; a tensor alone is that of the first, and a
+    dict whose keys are no names of arguments, too. `dynamic_shapes` are torch.export's. A scripted or traced module is compiled for the sizes of `inputs`, and an ExportedProgram for those
     that it was exported for.
     """
     if (saved := _saved(module)) is not None:
@@ -584,5 +584,4 @@ def compile(module: Any, inputs: Sequence[Any], dynamic_shapes: Any = None, **se
         raise TypeError(f"compile() takes modules of PyTorch, not {type(module).__name__}; {other}")
     from tscompile import torch_backend
 
-    alone = hasattr(inputs, "shape") or isinstance(inputs, Mapping)  # its rows or keys are no arguments
-    return torch_backend.compile_module(module, (inputs,) if alone else tuple(inputs), dynamic_shapes, settings)
+    return torch_backend.compile_module(module, inputs, dynamic_shapes, settings)

@@ -7,6 +7,7 @@ Everything goes through torch.export. What tscompile does not have stays in PyTo
 from __future__ import annotations
 
 import copy
+import inspect
 import io
 import logging
 import operator
@@ -55,11 +56,21 @@ def _engine_of(program: torch.export.ExportedProgram, settings: Mapping[str, Any
     return tscompile.load(bytes_of(program), name=name).compile(**settings)
 
 
-def compile_module(
-    module: torch.nn.Module, inputs: tuple[Any, ...], dynamic_shapes: Any, settings: Mapping[str, Any]
-) -> tscompile.Engine:
+def _example(given: Any) -> Any:
+    """Arrays of NumPy as tensors."""
+    return torch.from_numpy(given) if type(given).__module__ == "numpy" and hasattr(given, "strides") else given
+
+
+def compile_module(module: torch.nn.Module, inputs: Any, dynamic_shapes: Any, settings: Mapping[str, Any]) -> tscompile.Engine:
     if autocasts():
         raise RuntimeError("autocast is on, and engines do not follow it: compile outside of it, with precision=...")
+    args, named = inputs, {}
+    if hasattr(inputs, "shape"):  # its rows are no arguments
+        args = (inputs,)
+    elif isinstance(inputs, Mapping):  # by name, or the first argument
+        is_named = bool(inputs) and set(inputs) <= set(inspect.signature(module.forward).parameters)
+        args, named = ((), dict(inputs)) if is_named else ((inputs,), {})
+    args, named = tuple(map(_example, args)), {name: _example(value) for name, value in named.items()}
     modes = [(m, m.training) for m in module.modules()]
     try:
         module.eval()
@@ -67,7 +78,7 @@ def compile_module(
         modes = []
     try:
         with torch.no_grad():
-            program = torch.export.export(module, inputs, dynamic_shapes=dynamic_shapes)
+            program = torch.export.export(module, args, named, dynamic_shapes=dynamic_shapes)
     finally:
         if modes:
             module.train(modes[0][1])  # what else the module does there

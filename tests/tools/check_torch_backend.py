@@ -199,6 +199,21 @@ def check_live_module():
     return module.training and torch.allclose(torch.from_dlpack(engine(x)), module(x), atol=1e-5), "tscompile.compile"
 
 
+def check_examples_by_name():
+    class Named(torch.nn.Module):
+        def forward(self, a, *, b, scale=1.0):
+            return a * scale + b
+
+    class Row(torch.nn.Module):
+        def forward(self, row):
+            return row["a"] + row["b"]
+
+    a, b = torch.randn(2, 3), torch.randn(2, 3)
+    named = tscompile.compile(Named(), {"a": a.numpy(), "b": b})(a, b=b)
+    row = tscompile.compile(Row(), {"a": a, "b": b})({"a": a, "b": b})
+    return all(torch.allclose(torch.from_dlpack(y), a + b) for y in (named, row)), "tscompile.compile by name"
+
+
 def check_programs_that_pytorch_made():
     module, x = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU()).eval(), torch.randn(2, 3)
     exported = torch.export.export(module, (x,))
