@@ -44,7 +44,8 @@ std::optional<std::unordered_set<const Node*>> nodesOf(const Graph& graph, std::
   if (!nearest.empty())
     d.note(fmt::format("did you mean '{}'?", nearest));
   else
-    d.note(isValue ? "lowering removes and renames values" : "lowering makes other operators of some");
+    d.note(isValue ? "lowering removes and renames values"
+                   : "it has " + someOperators(graph) + "; lowering makes other operators of some");
   return std::nullopt;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <vector>
 
 namespace tscompile {
 
@@ -63,6 +64,19 @@ std::string nearestOperator(const Graph& graph, std::string_view asked) {
   });
   if (!same.empty()) return same;
   return nearest.found() ? wholes.at(nearest.name()) : "";
+}
+
+std::string someOperators(const Graph& graph) {
+  constexpr size_t kMost = 6;
+  constexpr std::string_view kStructure = "prim";
+  std::vector<std::string> names;
+  forEachNode(graph, [&](const Node* n) {
+    const std::string name = writtenOperator(*n);
+    if (!name.starts_with(kStructure) && std::ranges::count(names, name) == 0) names.push_back(name);
+  });
+  std::string out;
+  for (size_t i = 0; i < std::min(names.size(), kMost); ++i) out += (i ? ", " : "") + names[i];
+  return names.size() > kMost ? out + " and " + std::to_string(names.size() - kMost) + " more" : out;
 }
 
 }  // namespace tscompile

@@ -17,4 +17,7 @@ std::string writtenOperator(const Node& node);
 // without a namespace is held against names without theirs.
 std::string nearestOperator(const Graph& graph, std::string_view asked);
 
+// "aten::conv2d, aten::relu and 3 more": the operators of the graph, the first ones by name.
+std::string someOperators(const Graph& graph);
+
 }  // namespace tscompile

@@ -168,8 +168,9 @@ const Value* findValue(const Graph& graph, std::string_view name) {
     error.notes.push_back("did you mean '%" + asked + "'?");
   else if (!nearest.empty())
     error.notes.push_back("did you mean '" + nearest + "'?");
-  else
-    error.notes.push_back("lowering makes other operators of some; --no-lower takes the graph as it is");
+  else if (const std::string some = someOperators(graph); !some.empty())
+    error.notes.push_back("it has " + some +
+                          "; lowering makes other operators of some, --no-lower takes the graph as it is");
   throw error;
 }
 
