@@ -90,16 +90,6 @@ TensorId contiguousComplex(ConvertCall& call, TensorId id) {
 
 namespace {
 
-// The dimensions of a tensor in the order in which it lies in memory.
-Dims orderInMemory(const Tensor& t) {
-  Dims order;
-  for (int d = 0; d < t.rank(); ++d) order.push_back(d);
-  if (!t.isContiguous())
-    std::ranges::stable_sort(
-        order, [&](int64_t a, int64_t b) { return t.stride(static_cast<int>(a)) > t.stride(static_cast<int>(b)); });
-  return order;
-}
-
 // A factor broadcast to `sizes`, its dimensions in this order, whose last one is walked through one by one.
 TensorId factorOf(ConvertCall& call, const Tensor& t, DimSpan sizes, const Dims& order) {
   const size_t missing = sizes.size() - t.sizes().size();

@@ -265,24 +265,74 @@ std::optional<PickedBlocks> pickedBlocks(DimSpan sizes, size_t first, const std:
   return which;
 }
 
+// Adds a layer that picks from dimensions [first, first + indices.size()) of a contiguous tensor.
+void addPickLayer(ConvertCall& call, const Tensor& x, size_t first, const std::vector<Tensor>& indices,
+                  PickedBlocks which, TensorId from, TensorId to) {
+  const DimSpan sizes = x.sizes();
+  const size_t behind = first + indices.size();
+  auto& layer = call.add<PickLayer>();
+  layer.which = std::move(which);
+  layer.outer = product(sizes.first(first));
+  layer.picked = product(sizes.subspan(first, indices.size()));
+  layer.innerBytes = product(sizes.subspan(behind)) * static_cast<int64_t>(itemSize(x.dtype()));
+  layer.inputs = {from};
+  for (const Tensor& t : indices) layer.inputs.push_back(call.idOf(t));
+  layer.outputs = {to};
+}
+
+// Picks rows, which lie in order each, from where they lie; false if they do not.
+bool pickRows(ConvertCall& call, const Tensor& x, const Tensor& index, PickedBlocks which) {
+  const DimSpan row = x.sizes().subspan(1);
+  const int64_t elements = product(row), stride = x.stride(0);
+  const Dims inOrder = contiguousStrides(row);
+  for (size_t d = 0; d < row.size(); ++d)
+    if (row[d] > 1 && x.stride(static_cast<int>(d) + 1) != inOrder[d]) return false;
+  if (stride <= 0 || stride % elements != 0) return false;
+  which.indices[0].stride = stride / elements;
+  const TensorId from = call.idOf(x);
+  addPickLayer(call, x, 0, {index}, std::move(which), from, call.makeResult());
+  return true;
+}
+
+// Picks few elements where they lie, and puts these in order; false if the whole of the tensor has to be.
+bool pickInMemory(ConvertCall& call, const Tensor& x, size_t first, const Tensor& index, const PickedBlocks& which) {
+  const Dims order = orderInMemory(x);
+  const size_t blockRank = which.block.size();
+  const Tensor lies = x.permuted(order);
+  if (!lies.isContiguous() || product(call.spec().sizes) >= x.numel()) return false;
+  const auto at =
+      static_cast<size_t>(std::find(order.begin(), order.end(), static_cast<int64_t>(first)) - order.begin());
+  Dims sizes;
+  Dims back(call.spec().sizes.size(), 0);  // of each dimension of the result, the one among `sizes`
+  for (size_t d = 0; d < order.size(); ++d) {
+    const auto original = static_cast<size_t>(order[d]);
+    if (d == at) {
+      for (size_t k = 0; k < blockRank; ++k) {
+        back[first + k] = static_cast<int64_t>(sizes.size());
+        sizes.push_back(which.block[k]);
+      }
+    } else {
+      back[original < first ? original : original - 1 + blockRank] = static_cast<int64_t>(sizes.size());
+      sizes.push_back(lies.size(static_cast<int>(d)));
+    }
+  }
+  const Tensor picked = call.makeTensor(x.dtype(), sizes);
+  addPickLayer(call, lies, at, {index}, which, call.idOf(lies), call.idOf(picked));
+  call.setResult(call.compute("aten::contiguous", {IValue(picked.permuted(back)), int64_t{0}}));
+  return true;
+}
+
 // Picks from dimensions [first, first + indices.size()).
 void addPick(ConvertCall& call, const Tensor& x, size_t first, const std::vector<Tensor>& indices, bool wraps) {
-  const Dims sizes(x.sizes());
   if (x.numel() == 0 || checkedNumel(call.spec().sizes).value_or(0) == 0) return convertToKernel(call, kEmpty);
-  auto which = pickedBlocks(sizes, first, indices, wraps);
+  auto which = pickedBlocks(x.sizes(), first, indices, wraps);
   if (!which) return convertToKernel(call, kNotIndex);
+  if (!x.isContiguous() && indices.size() == 1) {
+    if (first == 0 && pickRows(call, x, indices[0], *which)) return;
+    if (pickInMemory(call, x, first, indices[0], *which)) return;
+  }
   const TensorId from = inOrder(call, x);
-  auto layer = std::make_unique<PickLayer>(call.node());
-  const size_t behind = first + indices.size();
-  layer->which = *std::move(which);
-  layer->outer = product(DimSpan(sizes.data(), first));
-  layer->picked = product(DimSpan(sizes.data() + first, indices.size()));
-  layer->innerBytes =
-      product(DimSpan(sizes.data() + behind, sizes.size() - behind)) * static_cast<int64_t>(itemSize(x.dtype()));
-  layer->inputs = {from};
-  for (const Tensor& t : indices) layer->inputs.push_back(call.idOf(t));
-  layer->outputs = {call.makeResult()};
-  call.network().layers.push_back(std::move(layer));
+  addPickLayer(call, x, first, indices, *std::move(which), from, call.makeResult());
 }
 
 bool canAdd(DType d) { return d == DType::Float32 || d == DType::Float64 || d == DType::Int64; }
@@ -342,6 +392,29 @@ struct GivenIndices {
   Dims order;                            // their dimensions, then the others
 };
 
+// An index for each dimension up to the last one that has one: all numbers of a dimension where there was none.
+std::vector<Tensor> amongAll(std::vector<Tensor> list, const Tensor& x) {
+  while (!list.back().defined()) list.pop_back();
+  auto withOnes = [](const Tensor& t, int ones) {
+    Dims sizes(t.sizes()), strides(t.strides());
+    sizes.resize(sizes.size() + static_cast<size_t>(ones), 1);
+    strides.resize(sizes.size(), 1);
+    return t.withGeometry(sizes, strides, t.offset());
+  };
+  int others = static_cast<int>(std::count_if(list.begin(), list.end(), [](const Tensor& t) { return !t.defined(); }));
+  const int all = others;
+  for (size_t d = 0; d < list.size(); ++d) {
+    if (list[d].defined()) {
+      list[d] = withOnes(list[d], all);
+      continue;
+    }
+    Tensor numbers = Tensor::empty(DType::Int64, Dims{x.size(static_cast<int>(d))});
+    std::iota(numbers.data<int64_t>(), numbers.data<int64_t>() + numbers.numel(), int64_t{0});
+    list[d] = withOnes(numbers, --others);
+  }
+  return list;
+}
+
 }  // namespace
 
 // (self, indices): of dimensions that are no neighbours the block is first.
@@ -350,6 +423,9 @@ void convertIndex(ConvertCall& call) {
   const GivenIndices given(call.tensors(1), x.rank());
   if (!given.areNumbers || given.indices.empty()) return convertToKernel(call, kNotIndex);
   if (given.isRun) return addPick(call, x, given.first, given.indices, true);
+  constexpr int64_t kFew = 4;  // times as many are as well put in order
+  if (x.isContiguous() && call.spec().sizes.size() > 0 && product(call.spec().sizes) < x.numel() / kFew)
+    return addPick(call, x, 0, amongAll(call.tensors(1), x), true);
   addPick(call, x.permuted(given.order), 0, given.indices, true);
 }
 

@@ -5,6 +5,7 @@
 #include "runtime/engine/layers/pointwise_layer.h"
 #include "runtime/reference/loops/copy.h"
 
+#include <algorithm>
 #include <optional>
 #include <string_view>
 
@@ -21,6 +22,16 @@ inline bool isF32OrHalf(const Tensor& t) { return isF32(t) || isHalf(t.dtype());
 inline TensorId contiguousOperand(ConvertCall& call, size_t i) {
   TensorId id = call.operand(i);
   return call.network()[id].contiguous ? id : addCopy(call, id);
+}
+
+// The dimensions of a tensor in the order in which it lies in memory.
+inline Dims orderInMemory(const Tensor& t) {
+  Dims order;
+  for (int d = 0; d < t.rank(); ++d) order.push_back(d);
+  if (!t.isContiguous())
+    std::ranges::stable_sort(
+        order, [&](int64_t a, int64_t b) { return t.stride(static_cast<int>(a)) > t.stride(static_cast<int>(b)); });
+  return order;
 }
 
 // The value, a tensor of the network or not, with other sizes.

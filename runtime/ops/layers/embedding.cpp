@@ -178,7 +178,8 @@ void inferEmbeddingBag(InferCall& call) {
 template <class T>
 struct BagLoop {
   const BagCall& bag;
-  const T* weight;
+  const T* weight;  // the table, or its rows in the order of the indices
+  bool isPicked;
   const T* samples;  // null: all 1
   int64_t columns;
   T* out;
@@ -202,7 +203,7 @@ struct BagLoop {
       int64_t row = bag.indices.data<int64_t>()[i];
       if (row == bag.padding) continue;
       ++sizes[b];
-      if (i < bag.end(b)) add(to, b, weight + row * columns, row, i);
+      if (i < bag.end(b)) add(to, b, weight + (isPicked ? i : row) * columns, row, i);
     }
     if (bag.mode == BagMode::Mean && sizes[b])
       for (int64_t k = 0; k < columns; ++k) to[k] /= static_cast<T>(sizes[b]);
@@ -224,14 +225,24 @@ struct BagLoop {
 
 void embeddingBagKernel(KernelCall& call) {
   BagCall bag(call);
-  Tensor weight = denseTensor(call.tensor(0)), samples = denseTensor(call.tensor(6));
+  Tensor table = call.tensor(0), samples = denseTensor(call.tensor(6));
+  // A table that is stored in another way is converted, of which few rows are.
+  const bool isPicked = bag.indices.numel() < table.size(0);
+  if (isPicked) table = invokeTensor(call, "aten::embedding", {table, bag.indices, int64_t{-1}, false, false});
+  Tensor weight = denseTensor(table);
   DenseResult out(call.out());
   Tensor sizes = Tensor::zeros(DType::Int64, Dims{bag.bags}), maxima;
   if (bag.mode == BagMode::Max) maxima = Tensor::zeros(DType::Int64, call.spec(3).sizes);
   withFloating(weight.dtype(), [&](auto sample) {
     using T = decltype(sample);
-    BagLoop<T>{bag,           weight.data<T>(),      samples.defined() ? samples.data<T>() : nullptr,    weight.size(1),
-               out.data<T>(), sizes.data<int64_t>(), maxima.defined() ? maxima.data<int64_t>() : nullptr}
+    BagLoop<T>{bag,
+               weight.data<T>(),
+               isPicked,
+               samples.defined() ? samples.data<T>() : nullptr,
+               weight.size(1),
+               out.data<T>(),
+               sizes.data<int64_t>(),
+               maxima.defined() ? maxima.data<int64_t>() : nullptr}
         .run();
   });
   out.store();

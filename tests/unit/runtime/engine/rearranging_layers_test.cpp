@@ -39,7 +39,7 @@ TEST(RearrangingLayers, Picking) {
   expectLayer("  %l : Tensor?[] = prim::ListConstruct(%none, %j)\n  %y : Tensor = aten::index(%x, %l)\n", "pick",
               {x, i, j});
   expectLayer("  %l : Tensor?[] = prim::ListConstruct(%i, %none, %j)\n  %y : Tensor = aten::index(%x, %l)\n",
-              "copy, pick", {x, numbers({3}, 6, 2), j});
+              "copy, pick", {x, numbers({30, 3}, 6, 2), j});
   expectLayer(
       "  %w : Tensor = aten::select(%x, %zero, %one)\n"
       "  %y : Tensor = aten::embedding(%w, %i, %last, %f, %f)\n",
@@ -51,6 +51,28 @@ TEST(RearrangingLayers, Picking) {
       "  %s : Tensor = aten::index_select(%x, %one, %j)\n"
       "  %y : Tensor = aten::index_add(%x, %one, %j, %s, %two)\n",
       "pick, index_add", {x, i, numbers({90}, 7, 3)});
+}
+
+// Nothing else of the tensor is put in order.
+TEST(RearrangingLayers, FewElementsAreTakenWhereTheyLie) {
+  Tensor x = randn({6, 7, 40}, 1), i = numbers({2, 3}, 6, 2), j = numbers({3}, 7, 3);
+  const std::string turned = "  %t : Tensor = aten::transpose(%x, %zero, %two)\n";
+  expectLayer(turned + "  %y : Tensor = aten::index_select(%t, %one, %j)\n", "pick, copy", {x, i, j});
+  expectLayer(turned + "  %y : Tensor = aten::index_select(%t, %zero, %j)\n", "pick, copy", {x, i, j});
+  expectLayer(turned + "  %y : Tensor = aten::index_select(%t, %two, %j)\n", "pick, copy", {x, i, numbers({2}, 6, 2)});
+  expectLayer(turned + "  %l : Tensor?[] = prim::ListConstruct(%none, %i)\n  %y : Tensor = aten::index(%t, %l)\n",
+              "pick, copy", {x, i, j});
+  expectLayer(turned + "  %l : Tensor?[] = prim::ListConstruct(%i)\n  %y : Tensor = aten::index(%t, %l)\n",
+              "pick, copy", {x, i, j});
+  expectLayer(
+      "  %t : Tensor = aten::select(%x, %zero, %one)\n  %u : Tensor = aten::t(%t)\n"
+      "  %y : Tensor = aten::embedding(%u, %i, %last, %f, %f)\n",
+      "pick, copy", {x, i, j});
+  expectLayer(turned + "  %y : Tensor = aten::index_select(%t, %one, %j)\n", "copy, pick", {x, i, numbers({30}, 7, 3)});
+  expectLayer(
+      "  %t : Tensor = aten::slice(%x, %two, %zero, %two, %one)\n"
+      "  %y : Tensor = aten::index_select(%t, %one, %j)\n",
+      "copy, pick", {x, i, numbers({2}, 7, 3)});
 }
 
 TEST(RearrangingLayers, ProductsReadPickedMatricesWhereTheyAre) {
