@@ -217,14 +217,22 @@ class FunctionCompiler {
     moved_.clear();
   }
 
-  // Whether input `i` of a node can be taken out of its slot, as nothing needs it any longer; remembers that it was.
-  bool takeInput(const Node* n, size_t i) {
+  // Whether nothing but input `i` of the node needs the value there, and nothing any longer.
+  bool endsInput(const Node* n, size_t i) {
     const Value* v = n->input(i);
     if (!needsRelease(v) || moved_.count(v)) return false;
     for (size_t k = 0; k < n->inputCount(); ++k)
       if (k != i && n->input(k) == v) return false;
-    if (!plan_.isLastUse(v, n)) return false;
-    moved_.insert(v);
+    return plan_.isLastUse(v, n);
+  }
+  bool endsFirstInput(const Node* n) {
+    return n->inputCount() != 0 && n->input(0)->type()->isTensor() && endsInput(n, 0);
+  }
+
+  // Whether input `i` of a node can be taken out of its slot; remembers that it was.
+  bool takeInput(const Node* n, size_t i) {
+    if (!endsInput(n, i)) return false;
+    moved_.insert(n->input(i));
     return true;
   }
 
@@ -404,7 +412,7 @@ class FunctionCompiler {
     bool scalar = op->def().scalar && !op->schema().varReturns && op->schema().returns.size() == outputs.size() &&
                   outputs.size() <= 1;
     if (!scalar) {
-      emit(control::kOperator, n, inputs, outputs, {}).op = op;
+      emit(endsFirstInput(n) ? control::kOwningOperator : control::kOperator, n, inputs, outputs, {}).op = op;
       return;
     }
     Handler h = scalarHandler(op->def().scalar);

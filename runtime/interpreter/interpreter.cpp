@@ -3,6 +3,7 @@
 #include "ir/support/text.h"
 #include "ir/values/literal.h"
 #include "runtime/call/kernel_call.h"
+#include "runtime/call/owned_argument.h"
 #include "runtime/call/run_observer.h"
 #include "runtime/interpreter/call_operator.h"
 #include "runtime/interpreter/machine.h"
@@ -146,6 +147,12 @@ const Instruction* callOp(Machine& m, const Instruction* in) {
   return in + 1;
 }
 
+// The value of its first input is not needed after it.
+const Instruction* callOwningOp(Machine& m, const Instruction* in) {
+  const OwnedArgument owned(m.slots[in->slots[0]]);
+  return callOp(m, in);
+}
+
 size_t bytesOf(const IValue& v) {
   if (v.isTensor() && v.tensorImpl())
     return static_cast<size_t>(v.tensorImpl()->numel()) * itemSize(v.tensorImpl()->dtype());
@@ -168,7 +175,7 @@ void runObserved(Machine& m, const Instruction*& in, RunObserver& observer) {
   while (in) {
     const Instruction* current = in;
     // Others take more than their inputs, or go on elsewhere.
-    bool isCall = current->handler == callOp || current->handler == callEngine;
+    bool isCall = current->handler == callOp || current->handler == callOwningOp || current->handler == callEngine;
     size_t bytes = 0;
     for (uint32_t i = 0; isCall && i < current->inputs; ++i) bytes += bytesOf(m.slots[current->slots[i]]);
     const RunObserver::Clock::duration told = toldWithin;
@@ -293,6 +300,7 @@ const Handler kScalar1 = scalar1;
 const Handler kScalar2 = scalar2;
 const Handler kScalarN = scalarN;
 const Handler kOperator = callOp;
+const Handler kOwningOperator = callOwningOp;
 }  // namespace control
 
 Result<std::shared_ptr<const Program>> Program::compile(const Graph& entry, const OpRegistry& registry,

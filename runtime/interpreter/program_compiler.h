@@ -79,6 +79,7 @@ extern const Handler kScalar1;       // the slot after the inputs takes the resu
 extern const Handler kScalar2;
 extern const Handler kScalarN;
 extern const Handler kOperator;
+extern const Handler kOwningOperator;  // the value of input 0 is not needed after it
 }  // namespace control
 
 // A handler of its own for a function on numbers that loops are made of, or null. The instruction's `scalar` must be

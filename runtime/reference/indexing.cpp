@@ -1,5 +1,6 @@
 #include "runtime/reference/indexing.h"
 
+#include "runtime/call/owned_argument.h"
 #include "runtime/reference/extrema.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/loops/loop.h"
@@ -325,13 +326,14 @@ Tensor sourceFor(const KernelCall& call, const Tensor& out, const Tensor& source
 
 Tensor updatedSelf(KernelCall& call, Repeats repeats) {
   if (call.isInPlace() && repeats == Repeats::Refused) return call.out();
-  Tensor self = call.isInPlace() ? call.tensor(0) : cloneTensor(call.tensor(0));
+  const bool isWritten = call.isInPlace() || OwnedArgument::canBecomeResult(call.argument(0));
+  Tensor self = isWritten ? call.tensor(0) : cloneTensor(call.tensor(0));
   call.setResult(self);
   return self;
 }
 
 Tensor updatedRows(KernelCall& call) {
-  if (call.isInPlace()) return updatedSelf(call);
+  if (call.isInPlace() || OwnedArgument::canBecomeResult(call.argument(0))) return updatedSelf(call);
   const Tensor self = call.tensor(0), copy = Tensor::empty(self.dtype(), self.sizes());
   copyTensor(copy, self);
   call.setResult(copy);

@@ -1,5 +1,6 @@
 // Parts of tensors: select, narrow, slice, diagonal, unfold, and copies of a tensor with such a part replaced.
 #include "ir/values/size_expression.h"
+#include "runtime/call/owned_argument.h"
 #include "runtime/engine/layers/move_layers.h"
 #include "runtime/engine/layers/operands.h"
 #include "runtime/ops/moved_types.h"
@@ -204,9 +205,11 @@ void partKernel(KernelCall& call) {
 // (self, src, ...): the arguments of the part begin after `src`.
 template <Part kPart>
 void scatterKernel(KernelCall& call) {
+  const bool isOwned = OwnedArgument::canBecomeResult(call.argument(0));
   const Tensor self = call.tensor(0), source = call.tensor(1);
-  Tensor out = isNonOverlappingAndDense(self.sizes(), self.strides()) ? cloneTensor(self)
-                                                                      : cloneWithGaps(self, self.offset(), 0);
+  Tensor out = isOwned                                                  ? self
+               : isNonOverlappingAndDense(self.sizes(), self.strides()) ? cloneTensor(self)
+                                                                        : cloneWithGaps(self, self.offset(), 0);
   Tensor part = kPart(call, out, 2);
   call.require(source.defined() && Dims(part.sizes()) == Dims(source.sizes()),
                "expected src to have a size equal to the slice of self. src size = {}, slice size = {}",
