@@ -323,7 +323,7 @@ class LanguageModelBuild {
     if (!isOneByOne && dropCaches(*graph, given_.registry())) keepLogitsAlone(*graph, given_.registry());
     if (isRepeated && !narrowToOneText(*graph, given_.registry())) return;
     const bool grows = isOneByOne && dropCaches(*graph, given_.registry());
-    if (grows) closeSizes(*graph);
+    if (grows) beginAtFirstPlace(*graph), closeSizes(*graph);
     if (isOneByOne && !widenToTexts(*graph, given_.registry())) return;
     if (grows && !hideLaterTokens(*graph, given_.registry(), *evaluator_)) return;
     const StaticCaches left = readWholeTexts(*graph, given_.registry());
@@ -351,14 +351,14 @@ class LanguageModelBuild {
     // What a call does not hand on to the next one is no cache, if new tokens are joined to it: an image in front of
     // them.
     const bool hasCaches = !returnsLogitsAlone_ && dropCaches(*graph, given_.registry());
-    const bool writes = writeCopies(*graph);
-    if (!isCalledWithLess && !hasCaches && !writes) return true;
+    const bool writes = writeCopies(*graph), begins = beginAtFirstPlace(*graph);
+    if (!isCalledWithLess && !hasCaches && !writes && !begins) return true;
     hasCaches_ = hasCaches;
     // The mask of a text with its memory is longer than the text.
-    Module changed = lowered_->withGraph(std::move(graph), hasCaches);
-    if (isCalledWithLess || hasCaches) given_ = changed;
+    Module changed = lowered_->withGraph(std::move(graph), hasCaches || begins);
+    if (isCalledWithLess || hasCaches || begins) given_ = changed;
     lowered_ = changed.lowered(lowering_, diagnostics_);
-    return lowered_ && lowered_->prepare(diagnostics_);
+    return lowered_ && (!hasCaches || withOwnMask()) && lowered_->prepare(diagnostics_);
   }
 
   // What is kept for the next tokens is read, and hides nothing; a cache is one of whole texts.

@@ -274,6 +274,20 @@ bool writeCopies(Graph& graph) {
   return found;
 }
 
+bool beginAtFirstPlace(Graph& graph) {
+  bool found = false;
+  for (size_t i = graph.inputs().size(); i-- > 0;) {
+    Value* input = graph.input(i);
+    if (!isFirstPlace(input)) continue;
+    Builder b(graph, graph.block()->first() ? graph.block()->first() : graph.returnNode());
+    input->replaceAllUsesWith(
+        b.constant(input->type()->isTensor() ? IValue(Tensor::zeros(DType::Int64, Dims{})) : IValue(int64_t{0})));
+    graph.block()->removeParameter(i);
+    found = true;
+  }
+  return found;
+}
+
 bool dropCaches(Graph& graph, const OpRegistry& registry) {
   Diagnostics ignored;
   RewriteContext context(graph, registry, ignored);

@@ -416,13 +416,32 @@ std::optional<ServingInput> roleByName(const Value* input) {
   return std::nullopt;
 }
 
+namespace {
+
+// Tokens are counted from it: what has a place for each of them is not added to a count.
+bool isAddedToCount(const Value* input) {
+  auto isCount = [](const Value* v) {
+    const Node* n = v->node();
+    while (n && (n->kind() == aten::unsqueeze || n->kind() == aten::to)) n = n->input(0)->node();
+    return n && n->kind() == aten::arange;
+  };
+  for (const Use& u : input->uses())
+    if (u.user->kind() == aten::add && u.index() < 2 && isCount(u.user->input(1 - u.index()))) return true;
+  return false;
+}
+
+}  // namespace
+
 bool isFirstPlace(const Value* input) {
   static const KindSet kNumbers{aten::Int, aten::IntImplicit, Symbol::of("aten::item")};
-  const bool isCalledSo = roleByName(input) == ServingInput::Positions;
+  const std::optional<ServingInput> role = roleByName(input);
+  const bool isCalledSo = role == ServingInput::Positions;
   if (input->type()->is(TypeKind::Int)) return isCalledSo || countsFrom(input);
-  if (!isCalledSo || !input->type()->isTensor()) return false;
+  if (!input->type()->isTensor() || (role && !isCalledSo)) return false;
   const TensorFacts& f = input->type()->tensor();
-  if (f.hasRank) return f.sizes.empty();
+  const bool mayBeOne = !f.hasRank || f.sizes.empty() || f.sizes == Dims{1};
+  if (mayBeOne && isAddedToCount(input)) return true;
+  if (!isCalledSo || f.hasRank) return isCalledSo && f.sizes.empty();
   for (const Use& u : input->uses())
     if (!kNumbers.contains(u.user->kind())) return false;
   return input->hasUses();

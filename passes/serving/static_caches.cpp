@@ -198,6 +198,8 @@ class WholeTexts {
       if (roleByName(v) == ServingInput::Positions &&
           (isRow(v) || (hasOneToken() && (hasKnownSizes(v) || isPlaceOfEach(v)))))
         places_ = v;
+    for (Value* v : inputs_)
+      if (!places_ && v != ids_ && !roleByName(v) && isRow(v) && isWrittenAt(v)) places_ = v;
   }
 
   // A mask of a number for each place of the caches, of each token or of one.
@@ -244,10 +246,14 @@ class WholeTexts {
   // Places of one dimension are those that a dimension of a tensor is written or read at.
   static bool isRow(const Value* v) {
     const TensorFacts* f = factsOf(v);
-    if (f->hasRank) return f->sizes.size() == 1;
+    return f->hasRank ? f->sizes.size() == 1 : isWrittenAt(v);
+  }
+  static bool isWrittenAt(const Value* v) {
     for (const Use& u : v->uses()) {
       const Node* n = u.user;
       if (isOrWrites(n->kind(), kIndexCopy) && u.index() == 2) return true;
+      const bool isView = (n->kind() == aten::reshape || n->kind() == aten::view) && u.index() == 0;
+      if (isView && isWrittenAt(n->output())) return true;
       if (n->kind() != sym::ListConstruct || n->inputCount() < 2) continue;
       for (const Use& list : n->output()->uses()) {
         const Symbol k = list.user->kind();

@@ -57,6 +57,17 @@ class Buffers(Decoder):
         return self.logits(x, q, self.keys, self.values, self.seen[None, None, input_pos])
 
 
+class From(Buffers):
+    """Is given the place of the first token alone, as a tensor."""
+
+    def forward(self, ids: Tensor, pos: Tensor) -> Tensor:
+        places = pos + torch.arange(ids.size(1))
+        x, q, k, v = self.heads(ids, places)
+        self.keys.index_copy_(2, places, k)
+        self.values.index_copy_(2, places, v)
+        return self.logits(x, q, self.keys, self.values, self.seen[None, None, places])
+
+
 class Counting(Buffers):
     """Knows how many tokens there were."""
 
@@ -307,6 +318,15 @@ class Halves(Decoder):
         return self.head(x + self.o(y.transpose(1, 2).flatten(2))), both
 
 
+class Paired(Decoder):
+    """Is given a mask that is added, with a number for each token and each before it, and the place of the first one."""
+
+    def forward(self, ids: Tensor, start_pos: Tensor, mask: Tensor, past: Tensor):
+        x, q, k, v = self.heads(ids, torch.arange(ids.size(1)) + start_pos)
+        k, v = torch.cat((past[0], k), 2), torch.cat((past[1], v), 2)
+        return self.logits(x, q, k, v, mask), torch.stack((k, v))
+
+
 class Held(Decoder):
     """Returns its caches in another order than it takes them."""
 
@@ -490,6 +510,10 @@ def main():
         torch.jit.save(torch.jit.script(made(Cut)), os.path.join(folder, "grown_cut.pt"))
         export("grown_cut.pt2", made(Cut), (three, torch.zeros(1, 1, 2, 4, 8)), (some, {3: Dim.AUTO}))
         export("grown_halves_one.pt2", made(Halves), (one, place, torch.zeros(1, 2, 4, 8)), ({}, {}, {2: Dim.AUTO}))
+        paired = (three, torch.tensor(4), torch.zeros(1, 1, 3, 7), past)
+        trace("grown_paired.pt", made(Paired), paired)
+        export("grown_paired.pt2", made(Paired), paired, (some, {}, {2: Dim.AUTO, 3: Dim.AUTO}, {3: Dim.AUTO}))
+        trace("static_from.pt", made(From), (three, torch.tensor(2)))
         export("grown_one_decomposed.pt2", made(Grown), (one, place, past), grows, decomposed=True)
         cache, grows = torch.zeros(2, 2, 4, 4), {0: Dim.AUTO, 2: Dim.AUTO}
         told = (two[:, :1], torch.ones(2, 5, dtype=torch.long), place.repeat(2, 1), cache, cache.clone())

@@ -90,6 +90,7 @@ class Examples {
         continue;
       }
       if (v->type()->tensor().hasRank) return false;
+      if (isFirstPlace(v)) continue;
       const std::optional<ServingInput> role = roleByName(v);
       if (!ids_ && !role) ids_ = v;
       hasStates_ = hasStates_ || (!role && v != ids_);
@@ -127,6 +128,7 @@ class Examples {
 
   Dims sizesOf(const Value* input, const Sizes& sizes, int64_t texts, int64_t tokens) const {
     const std::optional<ServingInput> role = roleByName(input);
+    if (isFirstPlace(input)) return {};
     Form form = sizes.ids;
     if (role == ServingInput::Positions) form = sizes.positions;
     if (role == ServingInput::Mask) form = sizes.mask;
@@ -234,7 +236,9 @@ class Examples {
   // Caches that grow need no sizes, if there is nothing else.
   bool areDropped() const {
     std::unique_ptr<Graph> graph = cloneGraph(graph_);
-    return dropCaches(*graph, registry_) &&
+    const bool isDropped = dropCaches(*graph, registry_);
+    beginAtFirstPlace(*graph);
+    return isDropped &&
            std::ranges::all_of(graph->inputs(),
                                [&](const Value* v) {
                                  return v->type()->is(TypeKind::Class) ||

@@ -141,7 +141,7 @@ TEST_F(DecoderFiles, CachesOfAFixedLengthAreThoseOfTexts) {
         std::pair("static_texts.pt2", 23), std::pair("static_texts_one.pt2", 24), std::pair("static_texts.pt", 24),
         std::pair("static_put_one.pt", 24), std::pair("static_added_one.pt2", 24), std::pair("static_rooms.pt", 24),
         std::pair("static_stacked.pt", 24), std::pair("static_layers.pt", 24), std::pair("static_layers.pt2", 23),
-        std::pair("static_unbound.pt", 24), std::pair("static_listed.pt", 24),
+        std::pair("static_unbound.pt", 24), std::pair("static_listed.pt", 24), std::pair("static_from.pt", 24),
         std::pair("static_rooms_decomposed.pt2", 24)}) {
     ASSERT_TRUE(buildsFile(std::string("language/") + name)) << name << "\n" << messages();
     Result<BuiltModel> built = readBuiltModel(folder_, diagnostics_);
@@ -183,8 +183,8 @@ TEST_F(DecoderFiles, CachesThatGrowAreThoseOfTexts) {
         std::pair("held_one.pt2", KvCacheType::Paged), std::pair("grown_told.pt2", KvCacheType::Paged),
         std::pair("grown_fresh.pt2", KvCacheType::Paged), std::pair("grown_texts.pt2", KvCacheType::Paged),
         std::pair("grown_cut.pt", KvCacheType::Paged), std::pair("grown_cut.pt2", KvCacheType::Paged),
-        std::pair("grown_halves_one.pt2", KvCacheType::Paged),
-        std::pair("grown_one_decomposed.pt2", KvCacheType::State),
+        std::pair("grown_halves_one.pt2", KvCacheType::Paged), std::pair("grown_paired.pt", KvCacheType::Paged),
+        std::pair("grown_paired.pt2", KvCacheType::Paged), std::pair("grown_one_decomposed.pt2", KvCacheType::State),
         std::pair("grown_told_decomposed.pt2", KvCacheType::State)}) {
     ASSERT_TRUE(buildsFile(std::string("language/") + name)) << name << "\n" << messages();
     EXPECT_EQ(readBuiltModel(folder_, diagnostics_)->config.kvCacheType, kept) << name << messages();

@@ -51,6 +51,18 @@ TEST_F(Decoders, InputsWithoutANameForItArePositionsByTheirUse) {
   expectServed(compared, "pi");
 }
 
+// A tensor that a count is added to has one number, whatever its name says.
+TEST_F(Decoders, TextsBeginAtTheFirstPlace) {
+  Decoder d;
+  d.inputs = "%input_ids : Tensor, %start_pos : Tensor";
+  d.positions =
+      "  %at : Tensor = aten::arange(%s, %none, %none, %none, %none)\n"
+      "  %from : Tensor = aten::add(%at, %start_pos, %1)\n"
+      "  %x.positions : Tensor = aten::embedding(%places, %from, %m1, %no, %no)\n";
+  ASSERT_TRUE(builds(d)) << messages();
+  EXPECT_EQ(served(9), expected(Decoder(), "ip", 9)) << messages();
+}
+
 TEST_F(Decoders, TwoInputsThatChooseRowsOfTablesAreRefused) {
   // A second text with the same words, types of tokens, speakers: no name says so, or one that seems to.
   for (const char* name : {"tgt", "types", "speaker_ids"})

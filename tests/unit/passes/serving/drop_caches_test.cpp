@@ -134,13 +134,13 @@ TEST(DropCaches, CachesAreCutFromOneTensor) {
            {"  %one : Tensor = aten::transpose(%past, %1, %2)\n", "%1", "%0"},
            {"  %order : int[] = prim::Constant[value=[1, 2, 0, 3]]()\n  %one : Tensor = aten::permute(%past, %order)\n",
             "%0", "%1"}}) {
-    std::unique_ptr<Graph> g = parsed(
-        withCache(std::string("  %0 : int = prim::Constant[value=0]()\n  %3 : int = prim::Constant[value=3]()\n"
-                              "  %4 : int = prim::Constant[value=4]()\n  %last : int = prim::Constant[value=-1]()\n"
-                              "  %minus2 : int = prim::Constant[value=-2]()\n") +
-                  cut + "  %both : Tensor[] = prim::ListConstruct(%one, %x)\n  %all : Tensor = aten::cat(%both, %minus2)\n" +
-                  "  %n : int = aten::size(%past, " + tokens + ")\n  %b.1 : int = aten::size(%past, " + texts +
-                  ")\n  %p : Tensor = aten::add(%all, %n, %1)\n  %y : Tensor = aten::add(%p, %b.1, %1)\n"));
+    std::unique_ptr<Graph> g = parsed(withCache(
+        std::string("  %0 : int = prim::Constant[value=0]()\n  %3 : int = prim::Constant[value=3]()\n"
+                    "  %4 : int = prim::Constant[value=4]()\n  %last : int = prim::Constant[value=-1]()\n"
+                    "  %minus2 : int = prim::Constant[value=-2]()\n") +
+        cut + "  %both : Tensor[] = prim::ListConstruct(%one, %x)\n  %all : Tensor = aten::cat(%both, %minus2)\n" +
+        "  %n : int = aten::size(%past, " + tokens + ")\n  %b.1 : int = aten::size(%past, " + texts +
+        ")\n  %p : Tensor = aten::add(%all, %n, %1)\n  %y : Tensor = aten::add(%p, %b.1, %1)\n"));
     ASSERT_TRUE(dropCaches(*g, allOps())) << cut;
     EXPECT_EQ(g->inputs().size(), 1u) << cut;
     const std::string text = graphText(*g);
