@@ -38,6 +38,10 @@ Value* firstGiven(std::span<const Use> values) {
 }
 
 Value* elementWithLogits(const Node* n) {
+  const bool isNamed = n->kind() == sym::TupleConstruct && n->output()->type()->is(TypeKind::Tuple);
+  const std::vector<std::string> fields = isNamed ? n->output()->type()->fields() : std::vector<std::string>();
+  if (const auto at = std::ranges::find(fields, kLogits); at != fields.end())
+    return n->input(static_cast<size_t>(at - fields.begin()));
   if (n->kind() != sym::DictConstruct) return firstGiven(n->inputs());
   Value* first = nullptr;
   for (size_t i = 0; i + 1 < n->inputCount(); i += 2) {

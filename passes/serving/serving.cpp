@@ -152,56 +152,88 @@ class Preparation {
   bool isPerToken(const Value* v, const SmallInstance& small) {
     if (!v->type()->isTensor()) return true;
     std::optional<Dims> sizes = small.sizes(v);
-    return sizes && sizes->size() <= 1 && small.compute(v);
+    if (!sizes || sizes->size() > 2 || (sizes->size() == 2 && sizes->front() != 1)) return false;
+    return small.compute(v).has_value();
   }
 
-  // The layer that makes logits of hidden values; after it only what is done to each token by itself. Where logits are
-  // those of the last tokens alone they become those of all.
+  // The input of a node, or that of all tokens if it is of the last ones.
+  Value* unchosen(Node* user, size_t slot, const SmallInstance& small) {
+    Value* v = user->input(slot);
+    for (Value* all = withAllTokens(v, small); all; all = withAllTokens(v, small)) user->replaceInput(slot, v = all);
+    return v;
+  }
+
+  // A layer with a constant matrix.
+  std::optional<Dims> matrixOf(const Node* n) {
+    if (n->inputCount() < 2 || (n->kind() != aten::linear && n->kind() != aten::matmul)) return std::nullopt;
+    std::optional<Dims> sizes = GraphFacts::constant(n->input(1)) ? context_.facts.sizes(n->input(1)) : std::nullopt;
+    return sizes && sizes->size() == 2 ? sizes : std::nullopt;
+  }
+
+  // What makes logits of hidden values: a layer, or several side by side, as adapters are; after it only what is done
+  // to each token by itself. Where it is something else, logits of all tokens are made. Where logits are those of the
+  // last tokens alone they become those of all.
   bool findLastLayer() {
     if (graph_.outputs().size() != 1)
       return fail(graph_.range, fmt::format("expected logits as the one output, found {}",
                                             counted(graph_.outputs().size(), "output")));
-    SmallInstance small(context_, 2, 5, positions_);
-    auto unchosen = [&](Node* user, size_t slot, Value* v) {
-      for (Value* all = withAllTokens(v, small); all; all = withAllTokens(v, small)) user->replaceInput(slot, v = all);
-      return v;
-    };
-    Value* v = unchosen(graph_.returnNode(), 0, graph_.output(0));
-    while (Node* n = v->node()) {
-      if (n->inputCount() == 0 || !isDoneToEach(n)) break;
-      size_t main = 0;
-      while (main < n->inputCount() && isPerToken(n->input(main), small)) ++main;
-      for (size_t i = main + 1; i < n->inputCount(); ++i)
-        if (!isPerToken(n->input(i), small)) return notLinear(v);
-      if (main == n->inputCount()) return notLinear(v);
-      v = unchosen(n, main, n->input(main));
-    }
-    lastLayer_ = v->node();
-    if (!lastLayer_ || lastLayer_->inputCount() < 2) return notLinear(v);
-    bool isLinear = lastLayer_->kind() == aten::linear;
-    if (!isLinear && lastLayer_->kind() != aten::matmul) return notLinear(v);
-    const IValue* weight = GraphFacts::constant(lastLayer_->input(1));
-    std::optional<Dims> sizes = weight ? context_.facts.sizes(lastLayer_->input(1)) : std::nullopt;
-    if (!sizes || sizes->size() != 2) return notLinear(v);
-    model_.vocabulary = (*sizes)[isLinear ? 0 : 1];
-    model_.hidden = (*sizes)[isLinear ? 1 : 0];
-    unchosen(lastLayer_, 0, lastLayer_->input(0));
+    const SmallInstance small(context_, 2, 5, positions_);
+    Value* logits = unchosen(graph_.returnNode(), 0, small);
+    if (!logits->node()) return fail(graph_.range, "logits must be made of hidden values");
+    hidden_ = hiddenBehind(logits, small);
+    if (!hidden_) hidden_ = logits, head_ = {graph_.returnNode()};
+    std::erase_if(head_, [&](const Node* n) {
+      return std::ranges::none_of(n->inputs(), [&](const Use& u) { return u.value == hidden_; });
+    });
+    lastLayer_ = head_.back();
+    const std::optional<Dims> sizes = small.sizes(hidden_), words = small.sizes(logits), matrix = matrixOf(lastLayer_);
+    const bool isLinear = lastLayer_->kind() == aten::linear;
+    if (matrix) model_.vocabulary = (*matrix)[isLinear ? 0 : 1], model_.hidden = (*matrix)[isLinear ? 1 : 0];
+    if (words && !words->empty()) model_.vocabulary = words->back();
+    if (!matrix) model_.hidden = 0;
     return true;
   }
-  bool notLinear(const Value* v) {
-    return fail(v->node() ? v->node()->range : graph_.range,
-                "logits must come from a linear layer with constant weights");
+  // That all of `head_` make logits of; null: there is no such.
+  Value* hiddenBehind(Value* logits, const SmallInstance& small) {
+    std::vector<Value*> made{logits};
+    bool hasLayer = false;
+    while (made.size() > 1 || !hasLayer) {
+      const auto last = std::ranges::max_element(made, isMadeBefore);
+      Node* n = (*last)->node();
+      made.erase(last);
+      const bool isLayer = n && matrixOf(n);
+      if (!n || n->inputCount() == 0 || !(isLayer || isDoneToEach(n))) return nullptr;
+      bool hasTokens = false;
+      for (size_t i = 0; i < (isLayer ? 1 : n->inputCount()); ++i) {
+        if (!isLayer && isPerToken(n->input(i), small)) continue;
+        hasTokens = true;
+        Value* from = unchosen(n, i, small);
+        if (std::ranges::find(made, from) == made.end()) made.push_back(from);
+      }
+      if (!hasTokens) return nullptr;
+      head_.push_back(n);
+      hasLayer |= isLayer;
+    }
+    return made.front();
+  }
+  const Node* placeOfHead() const { return lastLayer_ == graph_.returnNode() ? hidden_->node() : lastLayer_; }
+  static bool isMadeBefore(const Value* a, const Value* b) {
+    if (!a->node() || !b->node()) return !a->node() && b->node();
+    return a->node()->isBefore(b->node());
   }
 
   // Asked before attention is made, which other analyses may not know.
   bool checkSizes() {
     SmallInstance small(context_, 2, 5, positions_);
     if (!small.fits()) return true;  // told where attention is looked for
-    std::optional<Dims> hidden = small.sizes(lastLayer_->input(0)), logits = small.sizes(graph_.output(0));
-    if (hidden == Dims{small.batch, small.tokens, model_.hidden} &&
+    std::optional<Dims> hidden = small.sizes(hidden_), logits = small.sizes(graph_.output(0));
+    auto isOfTokens = [&](const std::optional<Dims>& sizes) {
+      return sizes && sizes->size() == 3 && (*sizes)[0] == small.batch && (*sizes)[1] == small.tokens;
+    };
+    if (isOfTokens(hidden) && (model_.hidden == 0 || hidden->back() == model_.hidden) &&
         logits == Dims{small.batch, small.tokens, model_.vocabulary})
       return keepsAllTokens();
-    return fail(lastLayer_->range,
+    return fail(placeOfHead()->range,
                 "logits must be made of [batch, tokens, hidden] and have the form [batch, tokens, vocabulary]");
   }
 
@@ -211,7 +243,7 @@ class Preparation {
       if (tokens == 0) continue;
       std::optional<Dims> logits = SmallInstance(context_, 1, tokens, positions_).sizes(graph_.output(0));
       if (logits && logits->size() == 3 && (*logits)[1] < tokens)
-        return fail(lastLayer_->range,
+        return fail(placeOfHead()->range,
                     fmt::format("of {} tokens the model gives logits of {} alone", tokens, (*logits)[1]));
     }
     return true;
@@ -272,6 +304,7 @@ class Preparation {
     model_.heads = first.heads();
     model_.kvHeads = first.kvHeads();
     model_.headSize = first.headSize();
+    if (model_.hidden == 0) model_.hidden = model_.heads * model_.headSize;
     for (const AttentionNode& a : nodes_) {
       if (!a.isWellFormed() || a.input("past_key_value") || a.input("kv_cache_pool"))
         return fail(a.node()->range, "expected attention without a cache");
@@ -301,15 +334,15 @@ class Preparation {
 
   // Hidden values of the last tokens alone: rows of [batch * tokens, hidden].
   void gatherLastTokens() {
-    Value* last = add("last_token_ids", tensorOf(DType::Int32, {kAny}));
+    Value* places = add("last_token_ids", tensorOf(DType::Int32, {kAny}));
     Builder b(graph_, lastLayer_);
-    b.setPlaceOf(lastLayer_);
+    b.setPlaceOf(placeOfHead());
     TypePtr tensor = types().tensor, integer = types().integer;
     Value *zero = b.constant(IValue(0)), *one = b.constant(IValue(1)), *no = b.constant(IValue(false)),
           *none = b.constant(IValue()), *i64 = b.constant(IValue(static_cast<int64_t>(DType::Int64)));
-    Value* hidden = lastLayer_->input(0);
+    Value* hidden = hidden_;
     Value* rows = b.call(aten::flatten, {hidden, zero, one}, tensor);
-    Value* wide = b.call(aten::to, {last, i64, no, no, none}, tensor);
+    Value* wide = b.call(aten::to, {places, i64, no, no, none}, tensor);
     Value* at = b.call(aten::sub, {wide, one, one}, tensor);
     if (!options_.removeInputPadding) {
       // Each row of the batch begins where the one before it ends.
@@ -318,7 +351,10 @@ class Preparation {
       Value* starts = b.call(aten::arange, {batch, i64, none, none, none}, tensor);
       at = b.call(aten::add, {at, b.call(aten::mul, {starts, tokens}, tensor), one}, tensor);
     }
-    lastLayer_->replaceInput(0, b.call(aten::index_select, {rows, zero, at}, tensor));
+    Value* last = b.call(aten::index_select, {rows, zero, at}, tensor);
+    for (Node* n : head_)
+      for (size_t i = 0; i < n->inputCount(); ++i)
+        if (n->input(i) == hidden) n->replaceInput(i, last);
     for (Node* n = lastLayer_; n; n = n->next())
       for (Value* v : n->outputs())
         if (v->type()->isTensor() && n->kind() != sym::Constant) v->setType(tensor);
@@ -398,6 +434,8 @@ class Preparation {
   ServingModel model_;
   Value *ids_ = nullptr, *positions_ = nullptr;
   std::vector<TypePtr> types_;
+  std::vector<Node*> head_;  // that take hidden values to make logits of them, the first one last
+  Value* hidden_ = nullptr;
   Node* lastLayer_ = nullptr;
   std::vector<AttentionNode> nodes_;
 };

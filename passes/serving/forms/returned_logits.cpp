@@ -144,8 +144,9 @@ class Returned {
     auto isWide = [&](const Path& p) { return widthOf(valueAt(p)) == words; };
     if (words == 0 || all.size() < 2 || (first && (widthOf(first) == words || first != valueAt(all.front()))))
       return false;
-    if (std::ranges::count_if(all, isWide) != 1) return false;
-    for (const Step& s : *std::ranges::find_if(all, isWide)) putFirst(s);
+    const auto wide = std::ranges::find_if(all, isWide);
+    if (wide == all.end()) return false;
+    for (const Step& s : *wide) putFirst(s);
     return true;
   }
 

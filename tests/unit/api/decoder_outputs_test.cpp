@@ -66,6 +66,33 @@ TEST_F(DecoderOutputs, LogitsAreWhatHasANumberForEachWord) {
                 "  %r : (Tensor, (Tensor, Tensor)) = prim::TupleConstruct(%loss, %pair)\n  return (%r)\n"));
 }
 
+// Of several that have one the first, unless another is called so.
+TEST_F(DecoderOutputs, SeveralValuesMayHaveANumberForEachWord) {
+  const std::string more =
+      "  %loss : Tensor = aten::mean(%logits, %none)\n  %twice : Tensor = aten::mul(%logits, %2)\n"
+      "  %other : Tensor = aten::neg(%logits)\n";
+  expectLogits(returning(more + "  %pair : Tensor[] = prim::ListConstruct(%logits, %twice)\n"
+                                "  %r : (Tensor, Tensor[]) = prim::TupleConstruct(%loss, %pair)\n  return (%r)\n"));
+  expectLogits(returning(more + "  %r : NamedTuple(loss : Tensor, past : Tensor, logits : Tensor) = "
+                                "prim::TupleConstruct(%loss, %other, %logits)\n  return (%r)\n"));
+}
+
+// Layers side by side, what is done to each token behind them, and whatever else makes logits.
+TEST_F(DecoderOutputs, LogitsMayBeMadeBySeveralLayers) {
+  const std::string small = weight("down", 3, 8, 0.7) + weight("up", 13, 3, 1.1);
+  for (const std::string& head :
+       {small + "  %low : Tensor = aten::linear(%y, %down, %none)\n  %more : Tensor = aten::linear(%low, %up, %none)\n"
+                "  %sum : Tensor = aten::add(%more, %logits, %2)\n",
+        weight("scale", 1, 13, 0.3) + "  %sum : Tensor = aten::mul(%logits, %scale)\n",
+        std::string("  %dims : int[] = prim::Constant[value=[-1]]()\n"
+                    "  %most : Tensor = aten::amax(%y, %dims, %yes)\n  %sum : Tensor = aten::mul(%logits, %most)\n")}) {
+    Decoder d = returning(head + "  return (%sum)\n");
+    ASSERT_TRUE(builds(d)) << messages() << d.text();
+    EXPECT_EQ(readBuiltModel(folder_, diagnostics_)->config.kvCacheType, KvCacheType::Paged) << messages();
+    EXPECT_EQ(served(9), expected(d, "ip", 9)) << messages() << d.text();
+  }
+}
+
 TEST_F(DecoderOutputs, WordsMayComeBeforeTokens) {
   expectLogits(returning("  %turned : Tensor = aten::transpose(%logits, %1, %2)\n  return (%turned)\n"));
 }

@@ -356,7 +356,8 @@ TEST(Serving, RefusesWhatItCannotServe) {
       {"  %o : Tensor = aten::relu(%q)\n" + std::string(kTail), "no causal attention was found"},
       {"  %o : Tensor = aten::scaled_dot_product_attention(%q, %k, %v, %none, %drop, %no)\n" + std::string(kTail),
        "text:27:3: error: this attention cannot be served: nothing hides the tokens that come later"},
-      {causal + "  return (%o)\n", "text:27:3: error: logits must come from a linear layer with constant weights"},
+      {causal + "  return (%o)\n",
+       "text:27:3: error: logits must be made of [batch, tokens, hidden] and have the form"},
       {causal + "  %turned : Tensor = aten::transpose(%x, %0, %1)\n  %logits : Tensor = aten::linear(%turned, %table, "
                 "%none)\n"
                 "  return (%logits)\n",
