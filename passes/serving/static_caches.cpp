@@ -182,7 +182,8 @@ class WholeTexts {
   void findInputs() {
     takeApart();
     for (Value* v : graph_.inputs()) {
-      if (isFirstPlace(v))
+      const bool isNumber = v->type()->isTensor() && factsOf(v)->hasRank && factsOf(v)->sizes.empty();
+      if (isFirstPlace(v) || (isNumber && !roleByName(v) && isWrittenAt(v)))
         starts_.push_back(v);
       else if (v->type()->isTensor())
         inputs_.push_back(v);

@@ -43,6 +43,17 @@ TEST(StaticCaches, PlacesCountAndWhatIsReadAgainIsWhatWasWritten) {
   EXPECT_NE(text.find("aten::relu(" + text.substr(name, copy - name) + ")"), std::string::npos) << text;
 }
 
+// A number by any name, where keys are written at it.
+TEST(StaticCaches, PlacesMayBeNumbers) {
+  std::unique_ptr<Graph> g = graphOfCaches(
+      "graph(%self : __torch__.Decoder, %ids : Long(1, 1), %t : Long()):\n  %1 : int = prim::Constant[value=1]()\n"
+      "  %one : int[] = prim::Constant[value=[1]]()\n  %k : Tensor = prim::GetAttr[name=\"keys\"](%self)\n"
+      "  %at : Tensor = aten::reshape(%t, %one)\n  %all : Tensor = aten::index_copy_(%k, %1, %at, %ids)\n"
+      "  %y : Tensor = aten::relu(%k)\n  return (%y)\n");
+  ASSERT_EQ(readWholeTexts(*g, allOps()), StaticCaches::OneByOne);
+  EXPECT_EQ(g->inputs().size(), 2u) << graphText(*g);
+}
+
 TEST(StaticCaches, AGraphForOneTokenRunsForEach) {
   std::unique_ptr<Graph> g =
       graphOfCaches(writingKeys("Long(1, 1)", kKeysWritten + "  %y : Tensor = aten::relu(%k)\n"));
