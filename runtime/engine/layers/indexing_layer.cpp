@@ -318,7 +318,7 @@ bool pickInMemory(ConvertCall& call, const Tensor& x, size_t first, const Tensor
   }
   const Tensor picked = call.makeTensor(x.dtype(), sizes);
   addPickLayer(call, lies, at, {index}, which, call.idOf(lies), call.idOf(picked));
-  call.setResult(call.compute("aten::contiguous", {IValue(picked.permuted(back)), int64_t{0}}));
+  addCopy(call, call.idOf(picked.permuted(back)), call.makeResult());
   return true;
 }
 

@@ -23,15 +23,17 @@ void addConversion(Network& network, const Node* node, TensorId from, TensorId t
   network.layers.push_back(std::move(layer));
 }
 
+void addCopy(ConvertCall& call, TensorId from, TensorId to) {
+  if (call.network()[from].dtype != DType::Float32)
+    call.add<MoveLayer>(call.network(), from, to);
+  else
+    addConversion(call.network(), call.node(), from, to);
+}
+
 TensorId addCopy(ConvertCall& call, TensorId from) {
   const Dims sizes = call.network()[from].sizes;
-  const DType dtype = call.network()[from].dtype;
-  TensorId to = call.network().addTensor(dtype, sizes);
-  if (dtype != DType::Float32) {
-    call.add<MoveLayer>(call.network(), from, to);
-    return to;
-  }
-  addConversion(call.network(), call.node(), from, to);
+  const TensorId to = call.network().addTensor(call.network()[from].dtype, sizes);
+  addCopy(call, from, to);
   return to;
 }
 

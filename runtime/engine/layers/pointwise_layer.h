@@ -71,6 +71,7 @@ inline bool isLoadedInteger(DType dtype) {
 void addConversion(Network& network, const Node* node, TensorId from, TensorId to);
 // A contiguous copy of a tensor.
 TensorId addCopy(ConvertCall& call, TensorId from);
+void addCopy(ConvertCall& call, TensorId from, TensorId to);
 // Adds y = x * scale + shift with a scale and shift for each channel, dimension 1; f32 constants.
 void addChannelAffine(ConvertCall& call, const Tensor& scale, const Tensor& shift);
 
