@@ -163,7 +163,7 @@ template <size_t kDType>
 void inferRandperm(InferCall& call) {
   int64_t n = call.size(0);
   call.require(isUnknownInteger(n) || n >= 0, "n must be non-negative, got {}", n);
-  call.result(optionsDType(call, kDType, DType::Float32), Dims{integerAsSize(n)});
+  call.result(optionsDType(call, kDType, DType::Int64), Dims{integerAsSize(n)});
 }
 void randpermKernel(KernelCall& call) {
   Tensor out = call.out(), order = Tensor::empty(DType::Int64, out.sizes());
