@@ -39,7 +39,11 @@ class Hiding {
     }
     for (Node* n : softmax) {
       Formula f(n, c_);
-      n->replaceInput(0, hidden(n->input(0), false, f));
+      Value *scores = n->input(0), *seen = hidden(scores, false, f);
+      std::vector<std::pair<Node*, size_t>> later;  // what asks for rows that see nothing, too
+      for (const Use& u : scores->uses())
+        if (seen->node()->isBefore(u.user)) later.emplace_back(u.user, u.index());
+      for (auto [user, slot] : later) user->replaceInput(slot, seen);
     }
     return !attention.empty() || !softmax.empty();
   }

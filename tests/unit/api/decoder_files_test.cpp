@@ -184,7 +184,7 @@ TEST_F(DecoderFiles, CachesThatGrowAreThoseOfTexts) {
         std::pair("grown_fresh.pt2", KvCacheType::Paged), std::pair("grown_texts.pt2", KvCacheType::Paged),
         std::pair("grown_cut.pt", KvCacheType::Paged), std::pair("grown_cut.pt2", KvCacheType::Paged),
         std::pair("grown_halves_one.pt2", KvCacheType::Paged), std::pair("grown_paired.pt", KvCacheType::Paged),
-        std::pair("grown_paired.pt2", KvCacheType::Paged), std::pair("grown_one_decomposed.pt2", KvCacheType::State),
+        std::pair("grown_paired.pt2", KvCacheType::Paged), std::pair("grown_one_decomposed.pt2", KvCacheType::Paged),
         std::pair("grown_told_decomposed.pt2", KvCacheType::State)}) {
     ASSERT_TRUE(buildsFile(std::string("language/") + name)) << name << "\n" << messages();
     EXPECT_EQ(readBuiltModel(folder_, diagnostics_)->config.kvCacheType, kept) << name << messages();
