@@ -323,7 +323,7 @@ class LanguageModelBuild {
     if (!isOneByOne && dropCaches(*graph, given_.registry())) keepLogitsAlone(*graph, given_.registry());
     if (isRepeated && !narrowToOneText(*graph, given_.registry())) return;
     const bool grows = isOneByOne && dropCaches(*graph, given_.registry());
-    if (grows) beginAtFirstPlace(*graph), closeSizes(*graph);
+    if (grows) beginAtFirstPlace(*graph, true), closeSizes(*graph);
     if (isOneByOne && !widenToTexts(*graph, given_.registry())) return;
     if (grows && !hideLaterTokens(*graph, given_.registry(), *evaluator_)) return;
     const StaticCaches left = readWholeTexts(*graph, given_.registry());
@@ -351,7 +351,7 @@ class LanguageModelBuild {
     // What a call does not hand on to the next one is no cache, if new tokens are joined to it: an image in front of
     // them.
     const bool hasCaches = !returnsLogitsAlone_ && dropCaches(*graph, given_.registry());
-    const bool writes = writeCopies(*graph), begins = beginAtFirstPlace(*graph);
+    const bool writes = writeCopies(*graph), begins = beginAtFirstPlace(*graph, hasCaches || writes);
     if (!isCalledWithLess && !hasCaches && !writes && !begins) return true;
     hasCaches_ = hasCaches;
     // The mask of a text with its memory is longer than the text.

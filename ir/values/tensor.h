@@ -47,6 +47,7 @@ class Storage : public RefCounted {
   std::byte* data() const { return data_; }
   size_t bytes() const { return bytes_; }
   bool isSymbolic() const { return symbolic_; }
+  bool isBorrowed() const { return blockBytes_ == 0; }
   // Null if the elements are stored as they are.
   const EncodedElements* encoding() const { return encoding_.get(); }
   // Weights and constants: in-place writes are refused.

@@ -102,7 +102,7 @@ class Round {
     if (!twin || !twin->isImplemented() || twin->def().kernel != op.def().kernel) return {};
     if (twin->schema().isMutable()) return {};
     bool needsCast = !keepsDType(n, *twin);
-    return {without, 0, needsCast, needsCast || !keepsSizes(n, *twin), twin->has(Trait::Elementwise)};
+    return {without, 0, needsCast, needsCast || !keepsSizes(n, *twin)};
   }
 
   // Whether the functional form is known to give the sizes of its first argument.

@@ -202,7 +202,11 @@ class Caches {
   // Of tokens the last ones, which a window may see, or all; of layers, heads or numbers the same in each call.
   std::optional<Stack> beforeSlice(const Node* slice, Stack part) {
     const std::optional<size_t> dim = dimNamed(slice->input(1), part.rank, c_.facts);
-    if (isWholeSlice(slice, c_.facts) || (dim && dim == part.dim)) return part;
+    if (isWholeSlice(slice, c_.facts)) return part;
+    const std::optional<int64_t> begin = c_.facts.integer(slice->input(2)), step = c_.facts.integer(slice->input(4));
+    if (step != 1) return std::nullopt;
+    // From a place on that is the same for all lengths: each call forgets some.
+    if (dim && dim == part.dim) return begin && *begin > 0 ? std::nullopt : std::optional(part);
     auto isKnown = [&](const Value* v) { return GraphFacts::isNone(v) || c_.facts.integer(v); };
     if (!dim || !isKnown(slice->input(2)) || !isKnown(slice->input(3))) return std::nullopt;
     if (dim == part.texts) part.texts = std::nullopt;
@@ -274,11 +278,11 @@ bool writeCopies(Graph& graph) {
   return found;
 }
 
-bool beginAtFirstPlace(Graph& graph) {
+bool beginAtFirstPlace(Graph& graph, bool hasCaches) {
   bool found = false;
   for (size_t i = graph.inputs().size(); i-- > 0;) {
     Value* input = graph.input(i);
-    if (!isFirstPlace(input)) continue;
+    if (!isFirstPlace(input) || !(hasCaches || isCountedFrom(input))) continue;
     Builder b(graph, graph.block()->first() ? graph.block()->first() : graph.returnNode());
     input->replaceAllUsesWith(
         b.constant(input->type()->isTensor() ? IValue(Tensor::zeros(DType::Int64, Dims{})) : IValue(int64_t{0})));

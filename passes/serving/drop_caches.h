@@ -13,8 +13,9 @@ namespace tscompile {
 // or if one is used otherwise; the graph is then as it was.
 bool dropCaches(Graph& graph, const OpRegistry& registry);
 
-// Texts begin at 0: places of the first token of a call become that. Whether there are any.
-bool beginAtFirstPlace(Graph& graph);
+// Texts begin at 0: places of the first token of a call become that; without caches, only those that tokens are counted
+// from. Whether there are any.
+bool beginAtFirstPlace(Graph& graph, bool hasCaches);
 
 // Attributes that are only written, as a whole, in each call (frequencies of rotary positions that follow from the
 // length of a text): the call writes a copy of its own instead. Whether there are any.

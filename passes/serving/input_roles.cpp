@@ -416,21 +416,22 @@ std::optional<ServingInput> roleByName(const Value* input) {
   return std::nullopt;
 }
 
-namespace {
-
-// Tokens are counted from it: what has a place for each of them is not added to a count.
-bool isAddedToCount(const Value* input) {
+bool isCountedFrom(const Value* input) {
+  constexpr size_t kWithStart = 6;  // arange(start, end, dtype, ..)
   auto isCount = [](const Value* v) {
     const Node* n = v->node();
     while (n && (n->kind() == aten::unsqueeze || n->kind() == aten::to)) n = n->input(0)->node();
     return n && n->kind() == aten::arange;
   };
-  for (const Use& u : input->uses())
-    if (u.user->kind() == aten::add && u.index() < 2 && isCount(u.user->input(1 - u.index()))) return true;
-  return false;
+  bool isCounted = false;
+  for (const Use& u : input->uses()) {
+    const Symbol k = u.user->kind();
+    if (u.index() == 1 && k == kEmbedding) return false;  // ids
+    isCounted = isCounted || (k == aten::add && u.index() < 2 && isCount(u.user->input(1 - u.index()))) ||
+                (k == aten::arange && u.index() == 0 && u.user->inputCount() >= kWithStart);
+  }
+  return isCounted;
 }
-
-}  // namespace
 
 bool isFirstPlace(const Value* input) {
   static const KindSet kNumbers{aten::Int, aten::IntImplicit, Symbol::of("aten::item")};
@@ -440,7 +441,7 @@ bool isFirstPlace(const Value* input) {
   if (!input->type()->isTensor() || (role && !isCalledSo)) return false;
   const TensorFacts& f = input->type()->tensor();
   const bool mayBeOne = !f.hasRank || f.sizes.empty() || f.sizes == Dims{1};
-  if (mayBeOne && isAddedToCount(input)) return true;
+  if (mayBeOne && isCountedFrom(input)) return true;
   if (!isCalledSo || f.hasRank) return isCalledSo && f.sizes.empty();
   for (const Use& u : input->uses())
     if (!kNumbers.contains(u.user->kind())) return false;

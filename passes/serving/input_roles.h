@@ -18,6 +18,8 @@ std::optional<ServingInput> roleByName(const Value* input);
 // Whether it is the place of the first token of a call: a number, an int or a tensor of one, that is called so, or that
 // places are counted or cut from.
 bool isFirstPlace(const Value* input);
+// Whether it is added to the numbers of tokens, or they begin with it: what has a place for each token is not.
+bool isCountedFrom(const Value* input);
 
 // What an input's elements are used for, as far as that can be seen.
 struct InputUse {

@@ -15,13 +15,14 @@ class OwnedArgument {
   OwnedArgument& operator=(const OwnedArgument&) = delete;
   ~OwnedArgument() { current_ = before_; }
 
-  // Whether its memory can become that of the result: it is all of the argument's own, and nobody else sees it.
+  // Whether its memory can become that of the result: it is all of the argument's own, and nobody else sees it, as
+  // callers see what they lend, and conjugates what they are shown of.
   static bool canBecomeResult(const IValue& value) {
     if (&value != current_ || !value.isTensor() || !value.tensorImpl()) return false;
     const TensorImpl& t = *value.tensorImpl();
     const Storage& memory = *t.storage();
-    return t.unique() && memory.unique() && !memory.readOnly() && !memory.isSymbolic() && t.isContiguous() &&
-           t.offset() == 0;
+    return t.unique() && memory.unique() && !memory.readOnly() && !memory.isSymbolic() && !memory.isBorrowed() &&
+           t.isContiguous() && t.offset() == 0;
   }
 
  private:

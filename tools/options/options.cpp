@@ -325,7 +325,7 @@ void checkArguments(const VerbSpec& verb, const Options& options) {
     const std::string name = longName(spec);
     const bool isFile = name == "--input" && std::filesystem::is_regular_file(word, ignored);
     if (isFile || name == "--prompt" || name == "--text")
-      error.notes.push_back("did you mean '" + name + (isFile ? " @" : " ") +
+      error.notes.push_back("did you mean '" + name + (isFile ? " 0=@" : " ") +
                             (word.find(' ') == std::string::npos ? word : jsonQuote(abbreviate(word, 80))) + "'?");
   }
   error.notes.push_back(helpHint(verb));

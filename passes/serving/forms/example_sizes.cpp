@@ -237,7 +237,7 @@ class Examples {
   bool areDropped() const {
     std::unique_ptr<Graph> graph = cloneGraph(graph_);
     const bool isDropped = dropCaches(*graph, registry_);
-    beginAtFirstPlace(*graph);
+    beginAtFirstPlace(*graph, isDropped);
     return isDropped &&
            std::ranges::all_of(graph->inputs(),
                                [&](const Value* v) {

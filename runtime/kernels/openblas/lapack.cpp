@@ -156,20 +156,20 @@ int getrs(char op, int64_t n, int64_t columns, const T* lu, const int32_t* pivot
 
 template <class T>
 int potrf(char uplo, int64_t n, T* a) {
-  if (!loops::isFinite(n * n, a)) return loops::factorCholesky(uplo, n, a);
+  if (!loops::isFiniteTriangle(uplo, n, a)) return loops::factorCholesky(uplo, n, a);
   return call<"potrf", T>(uplo, Int(n), a, leading(n));
 }
 
 template <class T>
 int potri(char uplo, int64_t n, T* a) {
-  if (loops::isFinite(n * n, a)) return call<"potri", T>(uplo, Int(n), a, leading(n));
+  if (loops::isFiniteTriangle(uplo, n, a)) return call<"potri", T>(uplo, Int(n), a, leading(n));
   Work<T> inverse(n * n);
   return loops::invertCholesky(uplo, n, a, inverse.data());
 }
 
 template <class T>
 int potrs(char uplo, int64_t n, int64_t columns, const T* a, T* b) {
-  if (!loops::isFinite(n * n, a)) {
+  if (!loops::isFiniteTriangle(uplo, n, a)) {
     for (int64_t j = 0; j < columns; ++j) loops::substituteCholesky(uplo, n, a, b + j * n);
     return 0;
   }

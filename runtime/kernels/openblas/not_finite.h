@@ -17,6 +17,14 @@ bool isFinite(int64_t count, const T* a) {
   return sum == T(0);
 }
 
+// Of the lower (L) or the upper triangle of n columns.
+template <class T>
+bool isFiniteTriangle(char uplo, int64_t n, const T* a) {
+  for (int64_t j = 0; j < n; ++j)
+    if (!(uplo == 'L' ? isFinite(n - j, a + j * n + j) : isFinite(j + 1, a + j * n))) return false;
+  return true;
+}
+
 // A product of complex numbers whose parts are what the definition says: no infinity is recovered.
 template <class T>
 T times(T a, T b) {

@@ -149,6 +149,10 @@ void embedBags(KernelCall& call) {
   Table table(call);
   std::vector<int64_t> indices = indicesOf(call), left = prunedRows(call);
   std::vector<int64_t> begins = bagsOf(call, static_cast<int64_t>(indices.size()));
+  if (call.flag(8) && (Table::kBits < 8 || call.flag(5)) && !begins.empty())
+    call.require(begins.back() == static_cast<int64_t>(indices.size()),
+                 "last offset value should be the size of the indices tensor, {}, but it is {}", indices.size(),
+                 begins.back());
   Tensor weights;
   if (!call.isNone(6)) {
     weights = contiguous(call.tensor(6));

@@ -160,12 +160,41 @@ TEST(DropCaches, OtherUsesKeepIt) {
         kJoined + "  %n : int = aten::size(%past, %1)\n  %y : Tensor = aten::add(%all, %n, %1)\n",  // its heads
         std::string(
             "  %both : Tensor[] = prim::ListConstruct(%x, %past)\n  %y : Tensor = aten::cat(%both, %2)\n"),  // behind
+        std::string("  %none : NoneType = prim::Constant()\n"  // each call forgets one token
+                    "  %rest : Tensor = aten::slice(%past, %2, %1, %none, %1)\n"
+                    "  %both : Tensor[] = prim::ListConstruct(%rest, %x)\n  %y : Tensor = aten::cat(%both, %2)\n"),
+        std::string("  %none : NoneType = prim::Constant()\n"  // every other layer
+                    "  %part : Tensor = aten::slice(%past, %1, %none, %none, %2)\n"
+                    "  %both : Tensor[] = prim::ListConstruct(%part, %x)\n  %y : Tensor = aten::cat(%both, %2)\n"),
         std::string("  %y : Tensor = aten::add(%x, %past, %1)\n")}) {
     std::unique_ptr<Graph> g = parsed(withCache(use));
     const std::string before = graphText(*g);
     EXPECT_FALSE(dropCaches(*g, allOps())) << use;
     EXPECT_EQ(graphText(*g), before);
   }
+}
+
+// A number that tokens are counted from is their place; one that a slice begins with may be any, unless there are
+// caches.
+TEST(BeginAtFirstPlace, WithoutCachesTokensAreCountedFromIt) {
+  const std::string begin =
+      "graph(%x : Tensor, %k : int):\n  %none : NoneType = prim::Constant()\n"
+      "  %1 : int = prim::Constant[value=1]()\n";
+  const std::string counted =
+      "  %n : int = aten::size(%x, %1)\n  %end : int = aten::add(%k, %n)\n"
+      "  %y : Tensor = aten::arange(%k, %end, %none, %none, %none, %none)\n  return (%y)\n";
+  const std::string cut = "  %y : Tensor = aten::slice(%x, %1, %k, %none, %1)\n  return (%y)\n";
+  for (bool hasCaches : {false, true}) {
+    EXPECT_TRUE(beginAtFirstPlace(*parsed(begin + counted), hasCaches));
+    EXPECT_EQ(beginAtFirstPlace(*parsed(begin + cut), hasCaches), hasCaches);
+  }
+  std::unique_ptr<Graph> ids = parsed(
+      "graph(%x : Tensor, %w : Float(9, 4), %n : int):\n  %none : NoneType = prim::Constant()\n"
+      "  %no : bool = prim::Constant[value=0]()\n  %1 : int = prim::Constant[value=1]()\n"
+      "  %e : Tensor = aten::embedding(%w, %x, %1, %no, %no)\n"
+      "  %count : Tensor = aten::arange(%n, %none, %none, %none, %none)\n"
+      "  %y : Tensor = aten::add(%x, %count, %1)\n  return (%e, %y)\n");
+  EXPECT_FALSE(beginAtFirstPlace(*ids, true)) << "ids that are hashed with their places";
 }
 
 std::string withAttribute(const std::string& rest) {
