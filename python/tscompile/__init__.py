@@ -562,20 +562,29 @@ def operator(schema: str, shapes: Callable[..., Any] | None = None) -> Callable[
     return register
 
 
+def _sized(module: Any, inputs: Any) -> Any:
+    """The tensors of an example of what PyTorch has scripted or traced; an exported program has sizes of its own."""
+    if hasattr(module, "graph_signature"):
+        return []
+    if isinstance(inputs, Mapping):
+        named = {a.name for a in module.forward.schema.arguments}.issuperset(inputs)
+        return {k: v for k, v in inputs.items() if hasattr(v, "shape")} if named else []
+    return [i for i in ([inputs] if hasattr(inputs, "shape") else inputs) if hasattr(i, "shape")]
+
+
 def compile(module: Any, inputs: Sequence[Any], dynamic_shapes: Any = None, **settings: Any) -> Engine:
     """An Engine of a live torch.nn.Module, through torch.export (PyTorch 2.1 or later must be there).
 
     `inputs` are an example of its arguments in order, or in a dict by name; a tensor alone is that of the first, and a
-    dict whose keys are no names of arguments, too. `dynamic_shapes` are torch.export's. A scripted or traced module is compiled for the sizes of `inputs`, and an ExportedProgram for those
-    that it was exported for.
+    dict whose keys are no names of arguments, too. `dynamic_shapes` are torch.export's. A scripted or traced module is
+    compiled for the sizes of `inputs`, and an ExportedProgram for those that it was exported for.
     """
     if (saved := _saved(module)) is not None:
         if dynamic_shapes is not None:
             raise TypeError("dynamic_shapes are of modules that are exported here: "
                             "load(program).compile([((1, 8), 3)]) takes ranges of sizes")
-        given = [] if hasattr(module, "graph_signature") else [inputs] if hasattr(inputs, "shape") else inputs
         name = getattr(module, "original_name", type(module).__name__)
-        return load(saved, name=name).compile([i for i in given if hasattr(i, "shape")], **settings)
+        return load(saved, name=name).compile(_sized(module, inputs), **settings)
     if not hasattr(module, "named_parameters"):
         if isinstance(module, Module):
             raise TypeError("compile() takes modules of PyTorch; what is loaded already has a method compile()")

@@ -24,6 +24,7 @@ class IntoArguments {
 // Refuses, as PyTorch does, a target whose dtype or sizes an `out` variant cannot give it.
 void checkOut(const Operator& op, const IValue* const* arguments, size_t count, const IValue& target,
               const IValue& value);
+
 enum class OutSizes : uint8_t {
   Given,    // of an `out` variant, before it has those of the result
   Resized,  // ... after

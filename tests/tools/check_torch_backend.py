@@ -208,9 +208,16 @@ def check_examples_by_name():
         def forward(self, row):
             return row["a"] + row["b"]
 
+    class Pair(torch.nn.Module):
+        def forward(self, a, b):
+            return a + b
+
     a, b = torch.randn(2, 3), torch.randn(2, 3)
     named = tscompile.compile(Named(), {"a": a.numpy(), "b": b})(a, b=b)
     row = tscompile.compile(Row(), {"a": a, "b": b})({"a": a, "b": b})
+    scripted = tscompile.compile(torch.jit.script(Pair()), {"a": a, "b": b})
+    if scripted.info["inputs"] != ["a=2x3:float32", "b=2x3:float32"]:
+        return False, f"tscompile.compile by name: {scripted.info['inputs']}"
     return all(torch.allclose(torch.from_dlpack(y), a + b) for y in (named, row)), "tscompile.compile by name"
 
 

@@ -23,8 +23,7 @@ std::optional<std::string> randomText(TypePtr type, uint64_t seed);
 Result<std::vector<std::string>> givenInputs(const RunCommand& command, Session& session);
 
 // A file that is wrong is an input; a value that cannot be read, of which the first message since `before` tells, is a
-// fault of the command line: throws UsageError.
-// `meant`: a note on what it may be meant as, or empty.
+// fault of the command line: throws UsageError. `meant`: a note on what it may be meant as, or empty.
 void blameCommandLine(const std::string& what, std::string_view written, size_t before, Diagnostics& diagnostics,
                       const std::string& meant);
 // "did you mean --input sizes='[3,4]'?" where a text with brackets or quotes around it is of the input's type; or
