@@ -22,7 +22,8 @@ inline bool isOrWrites(Symbol kind, Symbol op) { return kind == op || kind.text(
 inline bool isWholeSlice(const Node* n, const GraphFacts& facts) {
   if (!n || n->kind() != aten::slice) return false;
   return (GraphFacts::isNone(n->input(2)) || facts.integer(n->input(2)) == 0) &&
-         (GraphFacts::isNone(n->input(3)) || facts.integer(n->input(3)) == INT64_MAX);
+         (GraphFacts::isNone(n->input(3)) || facts.integer(n->input(3)) == INT64_MAX) &&
+         facts.integer(n->input(4)) == 1;
 }
 
 }  // namespace tscompile
