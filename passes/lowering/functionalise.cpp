@@ -102,7 +102,21 @@ class Round {
     if (!twin || !twin->isImplemented() || twin->def().kernel != op.def().kernel) return {};
     if (twin->schema().isMutable()) return {};
     bool needsCast = !keepsDType(n, *twin);
-    return {without, 0, needsCast, needsCast || !keepsSizes(n, *twin)};
+    const bool isLaidAlike = twin->has(Trait::Elementwise) && liesAsComputed(n->input(0));
+    return {without, 0, needsCast, needsCast || !keepsSizes(n, *twin), isLaidAlike};
+  }
+
+  // Whether it lies as what is computed of it element by element does, which is free along dimensions of one element.
+  bool liesAsComputed(const Value* v) {
+    const SymbolicValue known = facts_.symbolic(v);
+    const TensorFacts& t = known.type->tensor();
+    if (t.hasRank && isEach(t.sizes, [](int64_t s) { return s != 1 && isKnownSize(s); })) return true;
+    for (const Node* n = v->node(); n && !n->hasBlocks(); n = n->input(0)->node()) {
+      const Operator* op = facts_.resolve(n);
+      if (!op || n->inputCount() == 0) return false;
+      if (!op->isInPlaceVariant()) return op->has(Trait::Elementwise);
+    }
+    return false;
   }
 
   // Whether the functional form is known to give the sizes of its first argument.
