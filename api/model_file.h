@@ -21,8 +21,7 @@ struct FolderAdvice {
   const char* built = "it is a language model that was built, which LanguageModel::load opens";
   const char* other =
       "a model is one file, as torch.export.save and torch.jit.save write it; a folder may be a language model that "
-      "was "
-      "built, which LanguageModel::load opens";
+      "was built, which LanguageModel::load opens";
 };
 
 // Reports a folder that stands where a model should, if it is one.

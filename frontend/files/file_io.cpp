@@ -169,13 +169,13 @@ void removeLeftFiles(const std::string& folder) {
   }
 }
 
-}  // namespace
-
 // Its folder would let it be replaced, but who made it read-only wants to keep it.
-static std::string readOnlyFault(const std::string& path) {
+std::string readOnlyFault(const std::string& path) {
   if (::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) == 0) return "";
   return errorText(errno) + ": the file that is there is read-only";
 }
+
+}  // namespace
 
 void FileWriter::forgetTemporary() {
   for (auto& slot : gUnfinished) {

@@ -46,7 +46,7 @@ void checkDType(const Operator& op, const IValue* const* arguments, size_t count
   }
 }
 
-// `out` variants and in-place variants without a kernel that can overwrite its argument: compute aside, copy over.
+// Gives the target of an `out` variant the sizes of its result.
 void resizeFor(const IValue& target, const IValue& value) {
   if (!target.isTensor() || !target.tensorImpl() || !value.isTensor() || !value.tensorImpl())
     throw ExecutionError(ErrorKind::Model, "expected a tensor as the output argument");
@@ -62,6 +62,7 @@ void resizeFor(const IValue& target, const IValue& value) {
   requireWritable(to);
 }
 
+// `out` variants and in-place variants without a kernel that can overwrite its argument: compute aside, copy over.
 void copyInto(const IValue& target, const IValue& value) {
   resizeFor(target, value);
   copyTensor(target.toTensor(), value.toTensor());
