@@ -191,7 +191,7 @@ void NetworkMaker::moreViews() {
     case 4:
       return add("aten::nan_to_num", {x, none(), none(), none()});
     case 5:
-      return add("aten::cosine_similarity", {x, *twin(x), a, 1e-3});
+      return add("aten::cosine_similarity", {x, *twin(x), a, 0.1});
     default:
       add("aten::narrow", {x, a, 0, x.size(a < 0 ? a + x.rank() : a) / 2});
   }
