@@ -283,9 +283,17 @@ class WriteScatterer {
       maker->setKind(kOwnMemory);
       return true;
     }
-    if (mayHaveGaps(base) && showsGaps(base, memory)) return false;  // a copy has none
+    if (mayHaveGaps(base) && (showsGaps(base, memory) || showsOrder(base))) return false;  // a copy has none
     copyBehind(maker);
     return true;
+  }
+  // Whether the order of its dimensions may be told, and be another in a copy without gaps: one element lies anyhow
+  // along its dimension, which has a place among the others all the same.
+  bool showsOrder(const Value* tensor) {
+    const TensorFacts& t = facts_.symbolic(tensor).type->tensor();
+    const bool hasOnes =
+        !t.hasRank || std::ranges::any_of(t.sizes, [](int64_t s) { return s == 1 || !isKnownSize(s); });
+    return hasOnes && facts_.isSeen(tensor);
   }
   void copyBehind(Node* maker) {
     Value* base = maker->output();
@@ -395,6 +403,8 @@ class WriteScatterer {
       if (showsGaps(part->output(), memory)) return false;  // a copy has none
       if (!facts_.isSeen(part->output()) || likeLiesInOrder(part->output(), facts_))
         part->setKind(*copyOf(part->kind(), registry_));
+      else if (showsOrder(part->output()))
+        return false;
       else
         copyBehind(part);
       return true;
