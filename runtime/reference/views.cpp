@@ -99,33 +99,33 @@ Tensor expandedTo(const Tensor& t, DimSpan sizes) {
   return t.withGeometry(sizes, strides, t.offset());
 }
 
-std::optional<Dims> viewStrides(const Tensor& t, DimSpan sizes) {
-  if (t.rank() == 0) return Dims(sizes.size(), 1);
-  if (t.numel() == 0)
-    return std::equal(sizes.begin(), sizes.end(), t.sizes().begin(), t.sizes().end()) ? Dims(t.strides())
-                                                                                      : contiguousStrides(sizes);
+std::optional<Dims> viewStrides(DimSpan have, DimSpan lie, DimSpan sizes) {
+  if (have.empty()) return Dims(sizes.size(), 1);
+  if (std::ranges::find(have, 0) != have.end())
+    return std::ranges::equal(sizes, have) ? Dims(lie) : contiguousStrides(sizes);
   // Walk both shapes from the back; runs of old dimensions that continue each other can be cut anew.
   Dims strides(sizes.size());
-  auto next = static_cast<int64_t>(sizes.size()) - 1;
-  int64_t base = t.stride(t.rank() - 1), have = 1, taken = 1;
-  for (int d = t.rank() - 1; d >= 0; --d) {
-    have *= t.size(d);
-    bool runEnds = d == 0 || (t.size(d - 1) != 1 && t.stride(d - 1) != wrapMul(have, base));
+  size_t next = sizes.size();
+  int64_t base = lie.back(), length = 1, taken = 1;
+  for (size_t d = have.size(); d-- > 0;) {
+    length *= have[d];
+    bool runEnds = d == 0 || (have[d - 1] != 1 && lie[d - 1] != wrapMul(length, base));
     if (!runEnds) continue;
-    while (next >= 0 && (taken < have || sizes[next] == 1)) {
+    while (next > 0 && (taken < length || sizes[next - 1] == 1)) {
+      --next;
       strides[next] = wrapMul(taken, base);
       taken *= sizes[next];
-      --next;
     }
-    if (taken != have) return std::nullopt;
+    if (taken != length) return std::nullopt;
     if (d > 0) {
-      base = t.stride(d - 1);
-      have = taken = 1;
+      base = lie[d - 1];
+      length = taken = 1;
     }
   }
-  if (next >= 0) return std::nullopt;
+  if (next > 0) return std::nullopt;
   return strides;
 }
+std::optional<Dims> viewStrides(const Tensor& t, DimSpan sizes) { return viewStrides(t.sizes(), t.strides(), sizes); }
 
 Tensor reshaped(const Tensor& t, DimSpan sizes) {
   if (std::optional<Dims> strides = viewStrides(t, sizes)) return t.withGeometry(sizes, *strides, t.offset());

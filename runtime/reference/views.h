@@ -24,6 +24,8 @@ Tensor unfolded(const Tensor& t, int64_t dim, int64_t size, int64_t step);
 Tensor expandedTo(const Tensor& t, DimSpan sizes);
 // The strides that let the same memory be seen with other sizes of the same number of elements, if any do.
 std::optional<Dims> viewStrides(const Tensor& t, DimSpan sizes);
+// The same of memory that is seen with the sizes `have` and the strides `lie`.
+std::optional<Dims> viewStrides(DimSpan have, DimSpan lie, DimSpan sizes);
 // The tensor with other sizes: a view if possible, else a copy.
 Tensor reshaped(const Tensor& t, DimSpan sizes);
 

@@ -6,6 +6,8 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
+#include <exception>
+#include <string>
 
 namespace tscompile::test {
 
@@ -24,7 +26,11 @@ void forEachSeed(uint64_t count, Check&& check) {
              std::chrono::milliseconds(minutes ? static_cast<int64_t>(std::atof(minutes) * 60000) : 0);
   for (uint64_t seed = first; minutes ? std::chrono::steady_clock::now() < end || seed < count : seed < count; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    check(seed);
+    try {
+      check(seed);
+    } catch (const std::exception& e) {
+      ADD_FAILURE() << "it throws: " << e.what();
+    }
     if (::testing::Test::HasFailure()) return;
   }
 }

@@ -244,10 +244,16 @@ void inferKron(InferCall& call) {
   call.result(known ? promoteTypes(a.dtype, b.dtype) : DType::Undefined, sizes);
 }
 
-void kronKernel(KernelCall& call) {
-  Tensor a = call.tensor(0), b = call.tensor(1), out = call.out();
-  // [a0, 1, a1, 1, ...] times [1, b0, 1, b1, ...]: each pair of dimensions is one of the result.
-  int rank = out.rank();
+// [a0, 1, a1, 1, ...] times [1, b0, 1, b1, ...]: each pair of dimensions is one of the result.
+struct KronFactors {
+  Tensor a, b;
+  Dims sizes, strides;  // of the products
+  Dims joined;          // strides of the result, which is a view of them
+};
+
+KronFactors kronFactors(const KernelCall& call, const Tensor& a, const Tensor& b, DimSpan result) {
+  const auto rank = static_cast<int>(result.size());
+  call.require(2 * rank <= kMaxRank, "tensors of {} dimensions have too many for kron", rank);
   auto spread = [rank](const Tensor& t, bool first) {
     Dims sizes;
     for (int d = 0; d < rank; ++d) {
@@ -256,40 +262,34 @@ void kronKernel(KernelCall& call) {
     }
     return t.withGeometry(sizes, viewStrides(t, sizes).value(), t.offset());
   };
-  call.require(2 * rank <= kMaxRank, "tensors of {} dimensions have too many for kron", rank);
-  Tensor x = spread(a, true), y = spread(b, false);
-  Dims sizes;
-  broadcastInto(sizes, x.sizes());
-  broadcastInto(sizes, y.sizes());
-  const Tensor* factors[] = {&x, &y};
-  const Dims strides = elementwiseStrides(sizes, factors);
-  if (strides == contiguousStrides(sizes))
-    return multiplyElements(out.withGeometry(sizes, strides, out.offset()), x, y);
-  const Tensor products = Tensor::emptyStrided(out.dtype(), sizes, strides);
-  multiplyElements(products, x, y);
-  const std::optional<Dims> joined = viewStrides(products, out.sizes());
+  KronFactors f{spread(a, true), spread(b, false), {}, {}, {}};
+  broadcastInto(f.sizes, f.a.sizes());
+  broadcastInto(f.sizes, f.b.sizes());
+  const Tensor* factors[] = {&f.a, &f.b};
+  f.strides = elementwiseStrides(f.sizes, factors);
+  const std::optional<Dims> joined = viewStrides(f.sizes, f.strides, result);
   call.require(joined.has_value(), "{}", kNoSuchView);
-  call.setResult(products.withGeometry(out.sizes(), *joined, products.offset()));
+  f.joined = *joined;
+  return f;
 }
 
-// As kronKernel does it.
+void kronKernel(KernelCall& call) {
+  const Tensor out = call.out();
+  const KronFactors f = kronFactors(call, call.tensor(0), call.tensor(1), out.sizes());
+  if (f.strides == contiguousStrides(f.sizes))
+    return multiplyElements(out.withGeometry(f.sizes, f.strides, out.offset()), f.a, f.b);
+  const Tensor products = Tensor::emptyStrided(out.dtype(), f.sizes, f.strides);
+  multiplyElements(products, f.a, f.b);
+  call.setResult(products.withGeometry(out.sizes(), f.joined, products.offset()));
+}
+
 void convertKron(ConvertCall& call) {
-  const Tensor a = call.tensor(0), b = call.tensor(1);
   const DimSpan sizes = call.spec().sizes;
-  if (a.dtype() != DType::Float32 || b.dtype() != DType::Float32)
-    return convertToKernel(call, "an argument is not float32");
-  if (2 * sizes.size() > kMaxRank) return convertToKernel(call, "there are too many dimensions");
-  auto spread = [&](const Tensor& t, bool first) {
-    Dims spaced;
-    const size_t missing = sizes.size() - t.sizes().size();
-    for (size_t d = 0; d < sizes.size(); ++d) {
-      const int64_t size = d < missing ? 1 : t.sizes()[d - missing];
-      spaced.push_back(first ? size : 1);
-      spaced.push_back(first ? 1 : size);
-    }
-    return call.compute("aten::reshape", {t, intList(spaced)});
+  const KronFactors f = kronFactors(call, call.tensor(0), call.tensor(1), sizes);
+  auto spread = [&](const Tensor& t, const Tensor& factor) {
+    return call.compute("aten::reshape", {t, intList(Dims(factor.sizes()))});
   };
-  const IValue products = call.compute("aten::mul.Tensor", {spread(a, true), spread(b, false)});
+  const IValue products = call.compute("aten::mul.Tensor", {spread(call.tensor(0), f.a), spread(call.tensor(1), f.b)});
   call.setResult(0, call.compute("aten::reshape", {products, intList(sizes)}));
 }
 
@@ -405,7 +405,7 @@ void registerVectorProductOps(OpRegistry& ops) {
            .kernel = kronKernel,
            .convert = convertKron,
            .dtypes = kAllTypes,
-           .traits = {Trait::OwnStrides}});
+           .traits = {Trait::OwnStrides, Trait::MindsStrides}});
   ops.add({.schema = "aten::trace(Tensor self) -> Tensor",
            .infer = inferTrace,
            .kernel = traceKernel,
