@@ -55,6 +55,14 @@ std::vector<IValue> itemsFrom(nb::handle object, TypePtr expected, int depth) {
   return out;
 }
 
+// The fields of a dataclass as torch.export takes them apart: in order, without those that are None.
+IValue dataclassFrom(nb::handle object, TypePtr expected, int depth) {
+  nb::list fields;
+  for (nb::handle name : object.attr("__dataclass_fields__"))
+    if (nb::object field = object.attr(name); !field.is_none()) fields.append(field);
+  return tuple(itemsFrom(fields, expected, depth));
+}
+
 // The class that stands for a type.
 nb::object namedTupleClass(TypePtr type) {
   static auto* classes = new std::unordered_map<TypePtr, nb::object>;
@@ -128,6 +136,7 @@ IValue fromPython(nb::handle h, TypePtr expected, int depth) {
     if (std::optional<Tensor> t = tensorOf(o)) return *t;
   if (nb::hasattr(h, "keys") && nb::hasattr(h, "items"))
     return dictFrom(nb::steal(PyMapping_Items(o)), expected, depth);
+  if (nb::hasattr(h, "__dataclass_fields__") && !PyType_Check(o)) return dataclassFrom(h, expected, depth);
   const nb::str type(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(o))).attr("__name__"));
   throw nb::type_error((std::string("a model takes no ") + type.c_str()).c_str());
 }

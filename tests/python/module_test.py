@@ -4,6 +4,7 @@
     module_test.py [-v]       prints "skipped: ..." and exits 0 where the module is not there
 """
 import contextlib
+import dataclasses
 import gc
 import importlib.util
 import io
@@ -211,6 +212,10 @@ class Values(unittest.TestCase):
         tensors = identity("Tensor[]")([np.ones(2, np.float32), np.zeros(1, np.int64)])
         self.assertEqual([t.tolist() for t in tensors], [[1, 1], [0]])
         self.assertEqual(identity("Dict(str, Tensor)")({"x": np.ones(1, np.float32)})["x"].tolist(), [1])
+        sizes = dataclasses.make_dataclass("Sizes", ["rows", "left_out", "scale"])
+        self.assertEqual(identity("(int, float)")(sizes(2, None, 0.5)), (2, 0.5))
+        with self.assertRaises(TypeError):
+            identity("(int, float)")(sizes)
 
     def test_what_does_not_fit_is_told(self):
         for kind, given, error in (
