@@ -7,6 +7,7 @@
 #include "passes/rewrite/plan.h"
 #include "passes/serving/attention_node.h"
 #include "passes/serving/fixed_caches.h"
+#include "passes/serving/last_tokens.h"
 #include "passes/serving/serving_passes.h"
 #include "passes/serving/text_length.h"
 
@@ -117,30 +118,6 @@ class Preparation {
     context_.facts.refresh();
   }
 
-  // What only chooses tokens or names dimensions: the input whose last tokens, or all tokens, `v` has in its rows; else
-  // null.
-  Value* withAllTokens(Value* v, const SmallInstance& small) {
-    Value* from = v;
-    for (int steps = 0; steps < 4; ++steps) {
-      Node* n = from->node();
-      if (!n || !context_.facts.movesElements(n) || n->outputCount() != 1) return nullptr;
-      from = n->input(0);
-      std::optional<Dims> sizes = small.sizes(from);
-      if (!sizes || sizes->size() != 3 || (*sizes)[0] != small.batch || (*sizes)[1] != small.tokens) continue;
-      std::optional<SmallInstance::Elements> places = small.places(v, from);
-      if (!places) return nullptr;
-      int64_t width = sizes->back(), count = static_cast<int64_t>(places->values.size());
-      bool all = count == small.batch * small.tokens * width, last = count == small.batch * width;
-      for (int64_t i = 0; i < count; ++i) {
-        int64_t atLast = ((i / width + 1) * small.tokens - 1) * width + i % width;
-        all = all && places->values[static_cast<size_t>(i)] == static_cast<double>(i);
-        last = last && places->values[static_cast<size_t>(i)] == static_cast<double>(atLast);
-      }
-      if (all || last) return from;
-    }
-    return nullptr;
-  }
-
   // What gives each token something of itself alone, whatever its place.
   bool isDoneToEach(const Node* n) {
     if (n->kind() == aten::softmax || n->kind() == Symbol::of("aten::log_softmax")) return true;
@@ -159,7 +136,7 @@ class Preparation {
   // The input of a node, or that of all tokens if it is of the last ones.
   Value* unchosen(Node* user, size_t slot, const SmallInstance& small) {
     Value* v = user->input(slot);
-    for (Value* all = withAllTokens(v, small); all; all = withAllTokens(v, small)) user->replaceInput(slot, v = all);
+    while (Value* all = withAllTokens(v, small, context_.facts)) user->replaceInput(slot, v = all);
     return v;
   }
 
@@ -177,6 +154,7 @@ class Preparation {
     if (graph_.outputs().size() != 1)
       return fail(graph_.range, fmt::format("expected logits as the one output, found {}",
                                             counted(graph_.outputs().size(), "output")));
+    makeOfAllTokens(context_, positions_);
     const SmallInstance small(context_, 2, 5, positions_);
     Value* logits = unchosen(graph_.returnNode(), 0, small);
     if (!logits->node()) return fail(graph_.range, "logits must be made of hidden values");

@@ -35,6 +35,40 @@ class DecoderOutputs : public Decoders {
   }
 };
 
+// Chosen before they are normalised, and as torch.export decomposes what comes then: rows of a matrix, whose sizes say
+// that there is one token.
+TEST_F(DecoderOutputs, LogitsMayBeOfTheLastTokensAlone) {
+  const std::string normalised =
+      "  %wide : int[] = prim::ListConstruct(%8)\n  %eps : float = prim::Constant[value=1e-05]()\n"
+      "  %n : Tensor = aten::layer_norm(%chosen, %wide, %none, %none, %eps, %no)\n";
+  const std::string layer = normalised + "  %l : Tensor = aten::linear(%n, %words, %none)\n  return (%l)\n";
+  const std::string product =
+      normalised +
+      "  %n.s : int[] = prim::ListConstruct(%b, %8)\n  %n.rows : Tensor = aten::reshape(%n, %n.s)\n"
+      "  %turned : Tensor = aten::t(%words)\n  %l.rows : Tensor = aten::mm(%n.rows, %turned)\n"
+      "  %l.s : int[] = prim::ListConstruct(%b, %1, %m1)\n"
+      "  %l : Tensor = aten::reshape(%l.rows, %l.s)\n  return (%l)\n";
+  const Decoder all = returning("  %chosen : Tensor = aten::slice(%y, %1, %0, %max, %1)\n" + layer);
+  for (const std::string& chosen : {"  %chosen : Tensor = aten::slice(%y, %1, %m1, %max, %1)\n" + layer,
+                                    "  %chosen : Tensor = aten::select(%y, %1, %m1)\n" + layer,
+                                    "  %chosen : Tensor = aten::slice(%y, %1, %m1, %max, %1)\n" + product,
+                                    "  %chosen : Tensor = aten::select(%y, %1, %m1)\n" + product}) {
+    const Decoder d = returning(chosen);
+    ASSERT_TRUE(builds(d)) << messages() << d.text();
+    EXPECT_EQ(readBuiltModel(folder_, diagnostics_)->config.kvCacheType, KvCacheType::Paged) << messages();
+    EXPECT_EQ(served(9), expected(all, "ip", 9)) << messages() << d.text();
+  }
+  // What is made of others beside them is not that of one token.
+  const Decoder mixed = returning(
+      "  %last : Tensor = aten::slice(%y, %1, %m1, %max, %1)\n  %dims : int[] = prim::ListConstruct(%1)\n"
+      "  %mean : Tensor = aten::mean(%y, %dims, %yes, %none)\n"
+      "  %chosen : Tensor = aten::add(%last, %mean, %1)\n" +
+      layer);
+  ASSERT_TRUE(builds(mixed)) << messages();
+  EXPECT_NE(readBuiltModel(folder_, diagnostics_)->config.kvCacheType, KvCacheType::Paged);
+  EXPECT_EQ(served(9), expected(mixed, "ip", 9)) << messages();
+}
+
 TEST_F(DecoderOutputs, LogitsAreWhatHasANumberForEachWord) {
   expectLogits(returning("  %r : (Tensor, Tensor) = prim::TupleConstruct(%y, %logits)\n  return (%r)\n"));
   expectLogits(returning("  return (%y, %logits)\n"));
