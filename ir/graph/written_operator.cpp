@@ -15,6 +15,28 @@ std::string_view identifierOf(std::string_view text) {
   return text.substr(0, text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"));
 }
 
+// Whether the bracket that opens at `open` is closed by the last character: no index or the like follows the call.
+bool closesAtEnd(std::string_view text, size_t open) {
+  int depth = 0;
+  char quote = 0;
+  for (size_t i = open; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quote) {
+      if (c == '\\')
+        ++i;
+      else if (c == quote)
+        quote = 0;
+    } else if (c == '"' || c == '\'') {
+      quote = c;
+    } else if (c == '(') {
+      ++depth;
+    } else if (c == ')' && --depth == 0) {
+      return i + 1 == text.size();
+    }
+  }
+  return false;
+}
+
 // "aten::conv2d" of "%y : Tensor = aten::conv2d(%x)", and in an archive's code of "torch.conv2d(x, w)" and
 // "ops.aten.conv2d(x, w)"; empty: it is no call of an operator.
 std::string calledIn(std::string_view text) {
@@ -24,7 +46,8 @@ std::string calledIn(std::string_view text) {
   };
   if (text.starts_with(kTorch)) {
     const std::string_view name = identifierOf(text.substr(kTorch.size()));
-    return text.substr(kTorch.size() + name.size()).starts_with('(') ? named("aten", name) : "";
+    const size_t open = kTorch.size() + name.size();
+    return text.substr(open).starts_with('(') && closesAtEnd(text, open) ? named("aten", name) : "";
   }
   if (text.starts_with(kOps)) {
     const std::string_view space = identifierOf(text.substr(kOps.size()));
@@ -46,6 +69,13 @@ std::string writtenOperator(const Node& node) {
   std::string written = calledIn(node.range.text());
   const bool isPublic = written.size() > name && written.starts_with(own.substr(0, name)) && written[name] != '_';
   return isPublic ? written : std::string(own);
+}
+
+std::string calledOperator(const Node& node) {
+  const std::string_view space = node.kind().nameSpace();
+  std::string called = space.empty() ? "" : calledIn(node.range.text());
+  const bool isOfSpace = called.size() > space.size() && called.starts_with(space) && called[space.size()] == ':';
+  return isOfSpace ? called : std::string(node.kind().text());
 }
 
 std::string nearestOperator(const Graph& graph, std::string_view asked) {

@@ -13,6 +13,10 @@ namespace tscompile {
 // of the node.
 std::string writtenOperator(const Node& node);
 
+// The operator that stands where the node comes from, inner or not: aten::add_ of an aten::add that was made of it.
+// That of the node if none of its namespace stands there.
+std::string calledOperator(const Node& node);
+
 // The operator of the graph whose name is the nearest to this one, which is none of its; empty if none is near. A name
 // without a namespace is held against names without theirs.
 std::string nearestOperator(const Graph& graph, std::string_view asked);

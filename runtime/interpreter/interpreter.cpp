@@ -1,5 +1,6 @@
 // Runs programs: control flow, calls, operators.
 #include "ir/graph/printer.h"
+#include "ir/graph/written_operator.h"
 #include "ir/support/text.h"
 #include "ir/values/literal.h"
 #include "runtime/call/kernel_call.h"
@@ -227,15 +228,6 @@ bool names(std::string_view statement, const std::string& name) {
   return false;
 }
 
-// The operator as the statement has it, of which lowering may have made another one.
-std::string operatorOf(const Node& n) {
-  const std::string_view statement = n.range.text(), space = n.kind().nameSpace();
-  const size_t at = statement.find(" = " + std::string(space) + "::");
-  if (space.empty() || at == std::string_view::npos) return std::string(n.kind().text());
-  const std::string_view kind = statement.substr(at + 3);
-  return std::string(kind.substr(0, kind.find_first_of("([ ")));
-}
-
 // Numbers and other values that many nodes share, so that their names say nothing of this one.
 bool isPlainConstant(const Value* v) {
   if (!v->node() || v->node()->kind() != sym::Constant) return false;
@@ -267,7 +259,7 @@ void report(Machine& m, const Instruction* in, const ExecutionError& e, Diagnost
   bool located = e.kind() == ErrorKind::Model || e.kind() == ErrorKind::Unsupported || e.kind() == ErrorKind::Limit;
   // Nodes that lowering has added ask what an operator of the user's text would have said itself.
   const bool isOurs = n && n->kind().nameSpace() == "tscompile" && n->kind() != sym::Engine;
-  if (n && located && n->kind() != sym::RaiseException && !isOurs) message = operatorOf(*n) + ": " + message;
+  if (n && located && n->kind() != sym::RaiseException && !isOurs) message = calledOperator(*n) + ": " + message;
   Diagnostic& d = diagnostics.error(n ? n->range : SourceRange{}, message, e.kind());
   if (!n || e.kind() == ErrorKind::Interrupted) return;
   if (!isOurs && n == in->node && n->inputCount() && n->kind() != sym::RaiseException && in->inputs == n->inputCount())
