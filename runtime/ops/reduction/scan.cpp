@@ -23,7 +23,6 @@ void inferCumulative(InferCall& call) {
   if (call.op().isInPlaceVariant() && t.dtype != DType::Undefined) {
     call.require(call.dtypeOr(2, t.dtype) == t.dtype, "expected the dtype {} of the tensor, but got {}",
                  pythonName(t.dtype), pythonName(call.dtypeOr(2, t.dtype)));
-    call.require(t.dtype != DType::Bool, "not implemented for bool");
     return call.result(t);
   }
   call.result(t, call.dtypeOr(2, isIntegral(t.dtype, true) ? DType::Int64 : t.dtype));

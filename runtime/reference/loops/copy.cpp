@@ -194,6 +194,11 @@ IValue numberOf(const Tensor& t) {
   return t.dtype() == DType::Bool ? IValue(t.integer(0) != 0) : IValue(t.integer(0));
 }
 
-void fillTensor(const Tensor& t, const IValue& number) { copyTensor(t, elementOf(number, t.dtype())); }
+void fillTensor(const Tensor& t, const IValue& number) {
+  // PyTorch writes a single half without asking whether it holds the number, which is infinite then.
+  const bool isHalf = t.dtype() == DType::Float16 || t.dtype() == DType::BFloat16;
+  const bool isChecked = t.numel() != 1 || !isHalf || (number.isComplex() && number.toComplex().imag() != 0);
+  copyTensor(t, isChecked ? elementOf(number, t.dtype()) : scalarTensor(number));
+}
 
 }  // namespace tscompile
