@@ -1,5 +1,7 @@
 #include "runtime/call/kernel_call.h"
 
+#include "runtime/call/overlap.h"
+
 namespace tscompile {
 
 void KernelCall::failArgument(size_t i) const { fail("argument {}, counted from 0, is asked for, of {}", i, count_); }
@@ -154,9 +156,7 @@ void requireWritable(const Tensor& t) {
 
 void requireNoPartialOverlap(const Tensor& to, const Tensor& from) {
   if (!sameElements(to, from) && memoryOverlaps(to, from))
-    throw ExecutionError(ErrorKind::Model,
-                         "unsupported operation: some elements of the input tensor and the written-to tensor refer to "
-                         "a single memory location. Please clone() the tensor before performing the operation.");
+    throw ExecutionError(ErrorKind::Model, std::string(kOverlapRefused));
 }
 
 }  // namespace tscompile

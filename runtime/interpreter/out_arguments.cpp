@@ -1,5 +1,6 @@
 #include "runtime/interpreter/out_arguments.h"
 
+#include "runtime/call/overlap.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/loops/cpp_types.h"
 #include "runtime/reference/resized_memory.h"
@@ -189,9 +190,7 @@ void checkOverlaps(const Operator& op, const IValue* const* arguments, size_t co
       case 'p':
         if (isTarget || sameElements(to, from)) return;
     }
-    throw ExecutionError(ErrorKind::Model,
-                         "unsupported operation: some elements of the input tensor and the written-to tensor refer to "
-                         "a single memory location. Please clone() the tensor before performing the operation.");
+    throw ExecutionError(ErrorKind::Model, std::string(kOverlapRefused));
   };
   if (sizes != OutSizes::Final && count && repeatsElements(to.sizes(), to.strides()) && ruleAt(0) != '-')
     requireWritable(to);

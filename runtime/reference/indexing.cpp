@@ -1,5 +1,6 @@
 #include "runtime/reference/indexing.h"
 
+#include "runtime/call/overlap.h"
 #include "runtime/call/owned_argument.h"
 #include "runtime/reference/extrema.h"
 #include "runtime/reference/loops/copy.h"
@@ -318,9 +319,7 @@ void JoinRule::divide(const Tensor& self, const Tensor& counts, bool includeSelf
 Tensor sourceFor(const KernelCall& call, const Tensor& out, const Tensor& source) {
   const bool same = out.impl() == source.impl();
   if (!same && !boundsOverlap(out, source)) return source;
-  call.require(!same && !memoryOverlaps(out, source),
-               "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
-               "memory location. Please clone() the tensor before performing the operation.");
+  call.require(!same && !memoryOverlaps(out, source), "{}", kOverlapRefused);
   return cloneTensor(source);
 }
 
