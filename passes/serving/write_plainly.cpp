@@ -5,6 +5,7 @@
 //   x / sum(x), x = exp(y - max(y))                     -> softmax(y)
 //   matmul(softmax(w), v) * sigmoid(logsumexp(w) - s)    -> matmul(softmax(cat([w, s]))[.., :-1], v)
 //   detach_(x)                                          -> x
+//   matmul(q, permute(k, [1, 2, 3, 0]))                 -> matmul(q, transpose(permute(k, [1, 2, 0, 3]), -2, -1))
 //   linear(transpose(x, 0, 1), w, b)                    -> transpose(linear(x, w, b), 0, 1)
 //   y = empty; y[.., :n].copy_(a); y[.., n:].copy_(b)   -> cat([a, b], dim)
 #include "ir/values/aten.h"
@@ -137,6 +138,18 @@ Value* plainLinear(Node* n, RewriteContext& c) {
   return f.op(aten::transpose, {product, f.integer(0), f.integer(1)});
 }
 
+// Lowering joins keys [batch, heads, tokens, size], which are looked for, with the turn of the last two that follows.
+Value* plainMatmul(Node* n, RewriteContext& c) {
+  Node* order = n->input(1)->node();
+  if (!order || order->kind() != aten::permute || !c.facts.isUndisturbed(order)) return nullptr;
+  std::optional<Dims> dims = c.facts.integers(order->input(1));
+  if (!dims || dims->size() < 4) return nullptr;
+  std::swap(dims->end()[-1], dims->end()[-2]);
+  Formula f(n, c);
+  Value* keys = f.op(aten::permute, {order->input(0), f.integers(*dims)});
+  return f.op(aten::matmul, {n->input(0), f.op(aten::transpose, {keys, f.integer(-2), f.integer(-1)})});
+}
+
 // Nothing keeps gradients here.
 Value* plainDetach(Node* n, RewriteContext&) { return n->input(0); }
 
@@ -210,6 +223,7 @@ void writePlainly(Graph& graph, RewriteContext& context) {
   static const std::pair<Symbol, Plain> kPlain[] = {{aten::baddbmm, plainBaddbmm},
                                                     {Symbol::of("aten::einsum"), plainEinsum},
                                                     {aten::linear, plainLinear},
+                                                    {aten::matmul, plainMatmul},
                                                     {aten::div, plainSoftmax},
                                                     {aten::mul, joinGatedSinks},
                                                     {Symbol::of("aten::detach_"), plainDetach},

@@ -182,11 +182,13 @@ class Examples {
     return found;
   }
 
-  // Zeros, or ones for a mask.
+  // Zeros, ones for a mask, and places from 0 on: what is written at one place for all tokens hides them.
   Tensor roleInput(const Value* input, const Sizes& sizes, int64_t texts, int64_t tokens) const {
     Tensor t = Tensor::zeros(DType::Int64, sizesOf(input, sizes, texts, tokens));
-    const bool isMask = roleByName(input) == ServingInput::Mask;
-    for (int64_t i = 0; isMask && i < t.numel(); ++i) t.data<int64_t>()[i] = 1;
+    const std::optional<ServingInput> role = roleByName(input);
+    const bool isPlaces = role == ServingInput::Positions && t.rank() > 0 && t.sizes().back() == tokens;
+    for (int64_t i = 0; i < t.numel(); ++i)
+      if (role == ServingInput::Mask || isPlaces) t.data<int64_t>()[i] = isPlaces ? i % tokens : 1;
     return t;
   }
 

@@ -278,6 +278,25 @@ TEST_F(Decoders, HeadsMayBeOneDimensionWithTexts) {
   EXPECT_EQ(readBuiltModel(folder_, diagnostics_)->config.kvCacheType, KvCacheType::Paged) << messages();
 }
 
+// Keys of tokens before texts, put in the order of texts and turned at once.
+TEST_F(Decoders, KeysMayBeTurnedAsTheyAreOrdered) {
+  Decoder d;
+  d.attention = kRows +
+                "  %later : Tensor = aten::gt(%at.m, %row)\n  %sizes : int[] = prim::ListConstruct(%s, %b, %2, %4)\n"
+                "  %x.first : Tensor = aten::transpose(%x, %0, %1)\n  %x.t : Tensor = aten::relu(%x.first)\n";
+  for (auto [part, order] : {std::pair{"q", "1, 2, 0, 3"}, {"k", "1, 2, 3, 0"}, {"v", "1, 2, 0, 3"}})
+    d.attention += fmt::format(
+        "  %{0}.l : Tensor = aten::linear(%x.t, %w{0}, %none)\n  %{0}.m : Tensor = aten::reshape(%{0}.l, %sizes)\n"
+        "  %{0}.order : int[] = prim::Constant[value=[{1}]]()\n  %{0}.f : Tensor = aten::permute(%{0}.m, %{0}.order)\n",
+        part, order);
+  d.attention +=
+      "  %scores : Tensor = aten::matmul(%q.f, %k.f)\n"
+      "  %masked : Tensor = aten::masked_fill(%scores, %later, %far)\n"
+      "  %p : Tensor = aten::softmax(%masked, %m1, %none)\n  %o : Tensor = aten::matmul(%p, %v.f)\n";
+  expectServed(d);
+  EXPECT_EQ(readBuiltModel(folder_, diagnostics_)->config.kvCacheType, KvCacheType::Paged) << messages();
+}
+
 // As Falcon's rotary positions: keys are turned when groups have theirs already, values are not.
 TEST_F(Decoders, KeysMayBeTurnedInEachHeadOfAGroup) {
   Decoder d;

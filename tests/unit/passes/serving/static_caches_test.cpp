@@ -167,6 +167,9 @@ TEST(ExampleSizes, AreThoseThatTheGraphRunsWith) {
         const Tensor t = inputs.at(i).toTensor();
         return Dims(t.sizes().begin(), t.sizes().end());
       };
+      const Tensor places = inputs.at(1).toTensor();
+      for (int64_t i = 0; sizes(1) == Dims{sizes(0).back()} && i < places.numel(); ++i)
+        EXPECT_EQ(places.integer(i), i);  // tokens at one place would overwrite each other
       return fits(sizes(0), sizes(1)) ? Tensor::zeros(DType::Float32, Dims{1}) : Tensor();
     };
     return findExampleSizes(*g, allOps(), {}, 64, run) ? graphText(*g) : "";
