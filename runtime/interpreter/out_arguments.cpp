@@ -145,6 +145,7 @@ void checkOutDType(const Operator& op, const IValue* const* arguments, size_t co
 IntoArguments::IntoArguments(const Operator& op, const IValue* const* arguments, size_t count) {
   static constexpr std::string_view kSums[] = {"sum", "prod", "cumsum", "cumprod"};
   if (op.outCount() != 1 || std::ranges::find(kSums, op.kind().name()) == std::end(kSums)) return;
+  if (!op.schema().argumentIndex("dim")) return;  // the sum of all elements stays what it is
   const std::optional<size_t> at = op.schema().argumentIndex("dtype");
   if (!at || *at >= count || !arguments[*at]->isNone() || !arguments[count]->isTensor()) return;
   const TensorImpl* target = arguments[count]->tensorImpl();
