@@ -13,6 +13,8 @@
 #include "runtime/interpreter/nested_run.h"
 
 #include <algorithm>
+#include <map>
+#include <memory>
 #include <mutex>
 #include <unordered_set>
 
@@ -257,11 +259,56 @@ SegmentCompiler recutting(EngineOptions options, int cuts) {
   };
 }
 
-}  // namespace
+using Refused = std::unordered_map<const Node*, Verdict>;
 
-std::optional<EngineCut> cutIntoEngines(const Prepared& prepared, PartitionOptions options, const EngineOptions& engine,
-                                        bool withData, Diagnostics& diagnostics) {
-  std::unordered_map<const Node*, Verdict> refused;
+// What becomes of the engine of a segment.
+struct EngineTrial {
+  std::optional<Refusal> refusal;                // none: it can be made; its node is gone
+  const Node* source = nullptr;                  // the node that the refusal is about, where there is one
+  std::unordered_set<const Node*> withoutThese;  // it may do
+};
+
+// Tries engines, those of the same nodes once.
+class EngineTrials {
+ public:
+  EngineTrials(const Prepared& prepared, EngineOptions engine, bool withData)
+      : prepared_(prepared), engine_(std::move(engine)), withData_(withData) {}
+
+  const EngineTrial& of(const Segment& s, const Partition& cut) {
+    std::vector<const void*> key(s.nodes.begin(), s.nodes.end());
+    key.push_back(nullptr);
+    key.insert(key.end(), s.recomputed.begin(), s.recomputed.end());
+    key.insert(key.end(), s.outputs.begin(), s.outputs.end());
+    auto [it, isNew] = known_.try_emplace(std::move(key));
+    if (isNew) it->second = trialOf(s, cut);
+    return it->second;
+  }
+
+ private:
+  EngineTrial trialOf(const Segment& s, const Partition& cut) const {
+    EngineTrial t;
+    std::unique_ptr<Graph> graph = segmentGraph(s, cut);
+    t.refusal = tryEngine(*graph, s, prepared_, engine_);
+    if (t.refusal && !withData_ && t.refusal->verdict.reason == Reason::ConstArg) t.refusal.reset();
+    if (!t.refusal) return t;
+    t.source = sourceOf(s, cut.given, t.refusal->node);
+    t.withoutThese = sourcesOf(s, cut.given, t.refusal->node);
+    if (t.withoutThese.empty() || (t.source && asksForStrides(t.source, *prepared_.registry)))
+      t.withoutThese = {s.nodes.begin(), s.nodes.end()};
+    t.refusal->node = nullptr;
+    return t;
+  }
+
+  const Prepared& prepared_;
+  const EngineOptions engine_;
+  const bool withData_;
+  std::map<std::vector<const void*>, EngineTrial> known_;
+};
+
+// Cuts until all engines can be made but those with nodes that are assumed to be fit. Nothing after telling
+// `diagnostics` of a converter that is wrong; null: such engines count as made.
+std::optional<EngineCut> cutWith(EngineTrials& trials, const Prepared& prepared, PartitionOptions options,
+                                 Refused refused, Diagnostics* diagnostics) {
   options.refused = &refused;
   // Each round takes at least one node out, so it ends.
   while (true) {
@@ -269,28 +316,84 @@ std::optional<EngineCut> cutIntoEngines(const Prepared& prepared, PartitionOptio
     bool again = false;
     for (const Segment& s : cut.segments) {
       if (s.target != Target::Accelerated) continue;
-      std::unique_ptr<Graph> graph = segmentGraph(s, cut);
-      std::optional<Refusal> refusal = tryEngine(*graph, s, prepared, engine);
-      if (!refusal || (!withData && refusal->verdict.reason == Reason::ConstArg)) continue;
-      const Node* source = sourceOf(s, cut.given, refusal->node);
-      if (refusal->isMistake) {
-        diagnostics.error(source ? source->range : SourceRange{}, refusal->verdict.detail, ErrorKind::Unsupported)
+      const EngineTrial& trial = trials.of(s, cut);
+      if (!trial.refusal || (trial.refusal->isMistake && !diagnostics)) continue;
+      const SourceRange place = trial.source ? trial.source->range : SourceRange{};
+      if (trial.refusal->isMistake) {
+        diagnostics->error(place, trial.refusal->verdict.detail, ErrorKind::Unsupported)
             .note("docs/writing_converters.md tells what converters have to do");
         return std::nullopt;
       }
-      if (refusal->isFailure)
-        diagnostics
-            .warning(source ? source->range : SourceRange{},
-                     "the interpreter runs what an engine was to run: " + refusal->verdict.detail)
+      if (trial.refusal->isFailure && diagnostics)
+        diagnostics->warning(place, "the interpreter runs what an engine was to run: " + trial.refusal->verdict.detail)
             .note("docs/writing_converters.md tells what converters have to do");
-      again = true;
-      const std::unordered_set<const Node*> sources = sourcesOf(s, cut.given, refusal->node);
-      const bool all = sources.empty() || (source && asksForStrides(source, *prepared.registry));
-      for (const Node* n : s.nodes)
-        if (all || sources.contains(n)) refused.try_emplace(n, refusal->verdict);
+      if (options.assumed &&
+          std::ranges::any_of(trial.withoutThese, [&](const Node* n) { return options.assumed->contains(n); }))
+        continue;
+      for (const Node* n : trial.withoutThese) again |= refused.try_emplace(n, trial.refusal->verdict).second;
     }
     if (!again) return EngineCut{std::move(cut), std::move(refused)};
   }
+}
+
+// What nodes whose engine is too small are told to ask for, tried: the largest minimum that is no more than what was
+// supposed and brings them in, and the engine that the strategy minimal makes of them.
+void fitRemedies(EngineTrials& trials, const Prepared& prepared, PartitionOptions options, Partition& cut) {
+  constexpr size_t kMostCuts = 8;
+  std::map<int64_t, Partition> byMinimum;
+  std::optional<Partition> minimal;
+  const auto with = [&](auto change) {
+    PartitionOptions other = options;
+    change(other);
+    return cutWith(trials, prepared, std::move(other), {}, nullptr)->partition;
+  };
+  const auto isInside = [&](const Node* n, int64_t least) {
+    auto it = byMinimum.find(least);
+    if (it == byMinimum.end() && byMinimum.size() == kMostCuts) return false;
+    if (it == byMinimum.end())
+      it = byMinimum
+               .emplace(least, with([&](PartitionOptions& o) {
+                          o.minBlockSize = static_cast<size_t>(least), o.countsGains = false;
+                        }))
+               .first;
+    return it->second.decisions[n].accelerated();
+  };
+  forEachNode(*prepared.graph, [&](const Node* n) {
+    Decision& d = cut.decisions[n];
+    if (d.reason != Reason::SmallBlock || d.remedy.kind != Remedy::Kind::LowerMinimum) return;
+    int64_t& least = d.remedy.numbers[0];
+    while (least > 1 && !isInside(n, least)) --least;
+    int64_t& nodes = d.remedy.numbers[1];
+    if (nodes == 0) return;
+    if (!minimal) minimal = with([](PartitionOptions& o) { o.strategy = Strategy::Minimal; });
+    const Decision& then = minimal->decisions[n];
+    nodes = then.accelerated() ? static_cast<int64_t>(minimal->count(minimal->segments[then.segment])) : 0;
+  });
+}
+
+}  // namespace
+
+std::optional<EngineCut> cutIntoEngines(const Prepared& prepared, PartitionOptions options, const EngineOptions& engine,
+                                        bool withData, Diagnostics& diagnostics) {
+  EngineTrials trials(prepared, engine, withData);
+  std::optional<EngineCut> cut = cutWith(trials, prepared, options, {}, &diagnostics);
+  if (cut) fitRemedies(trials, prepared, std::move(options), cut->partition);
+  return cut;
+}
+
+Repartition recuts(const Prepared& prepared, const EngineOptions& engine, bool withData) {
+  auto trials = std::make_shared<EngineTrials>(prepared, engine, withData);
+  return [&prepared, trials](const PartitionOptions& options) {
+    PartitionOptions plain = options;
+    plain.assumed = nullptr, plain.bound = nullptr;
+    EngineCut cut = *cutWith(*trials, prepared, std::move(plain), {}, nullptr);
+    if (!options.assumed && !options.bound) return std::move(cut.partition);
+    // With inputs that are taken to be constants no engine can be tried.
+    if (!options.bound) return cutWith(*trials, prepared, options, std::move(cut.refused), nullptr)->partition;
+    PartitionOptions guess = options;
+    guess.refused = &cut.refused;
+    return partition(prepared, guess);
+  };
 }
 
 SegmentCompiler recuttingCompiler(EngineOptions options, const Graph& whole, const OpRegistry& registry) {

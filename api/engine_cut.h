@@ -3,6 +3,7 @@
 #pragma once
 
 #include "api/partition.h"
+#include "partition/report.h"
 #include "runtime/engine/network/engine_options.h"
 #include "runtime/interpreter/compiled_segment.h"
 
@@ -21,6 +22,9 @@ struct EngineCut {
 // if not, engines that need some are not tried.
 std::optional<EngineCut> cutIntoEngines(const Prepared& prepared, PartitionOptions options, const EngineOptions& engine,
                                         bool withData, Diagnostics& diagnostics);
+
+// The same graph cut otherwise, with trials of engines too: what would come of other options. `prepared` has to stay.
+Repartition recuts(const Prepared& prepared, const EngineOptions& engine, bool withData);
 
 // Engines with these options, for ProgramSources. For inputs that one cannot be planned for, its graph is cut without
 // the node that is in the way: that is interpreted, and engines run what comes before and after it. `whole` is the

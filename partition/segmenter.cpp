@@ -38,6 +38,7 @@ class Segmenter {
       cutByCost();
     else
       cut(options_.strategy);
+    if (options_.countsGains) fitMinimums();
     return std::move(partition_);
   }
 
@@ -169,6 +170,19 @@ class Segmenter {
           {static_cast<int64_t>(sizes.joined > count ? 1 : count), minimal ? static_cast<int64_t>(sizes.minimal) : 0});
       decider_.fallBack(n, Reason::SmallBlock, std::move(detail), std::move(remedy));
     }
+  }
+
+  // A minimum that is asked for counts nodes and no gains: one that helps some engines is not to cost those there are.
+  void fitMinimums() {
+    size_t least = SIZE_MAX;
+    for (const Segment& s : partition_.segments)
+      if (s.target == Target::Accelerated) least = std::min(least, partition_.count(s));
+    if (least == SIZE_MAX) return;
+    forEachNode(graph_, [&](const Node* n) {
+      Remedy& remedy = partition_.decisions[n].remedy;
+      if (partition_.decisions[n].reason == Reason::SmallBlock && remedy.kind == Remedy::Kind::LowerMinimum)
+        remedy.numbers[0] = std::min(remedy.numbers[0], static_cast<int64_t>(least));
+    });
   }
 
   // Of the engines that there would be if none were too small.

@@ -89,11 +89,12 @@ struct Sweep {
 
 int sweep(const Prepared& prepared, const PartitionCommand& command, Session& session) {
   Sweep sweep;
+  const Repartition again = recuts(prepared, command.spec.engine, false);
   for (size_t size : command.sweep) {
     PartitionOptions options = partitionOptionsOf(command.spec);
     options.minBlockSize = size;
     options.countsGains = false;
-    Partition p = partition(prepared, options);
+    const Partition p = again(options);
     sweep.rows.push_back(
         {size, p.segments.size(), p.count(Target::Accelerated), p.acceleratedCount(), coverage(p), p.seconds});
   }
@@ -115,14 +116,6 @@ int writeStitched(const Prepared& prepared, const Partition& p, const PartitionC
   return session.finish();
 }
 
-// The same graph cut otherwise, without what engines have turned down.
-Repartition againOf(const Prepared& prepared, const EngineCut& cut) {
-  return [&](PartitionOptions options) {
-    options.refused = &cut.refused;
-    return partition(prepared, options);
-  };
-}
-
 int print(const Prepared& prepared, const EngineCut& cut, const PartitionCommand& command, bool onlyTable,
           Session& session) {
   const Partition& p = cut.partition;
@@ -137,7 +130,8 @@ int print(const Prepared& prepared, const EngineCut& cut, const PartitionCommand
         .error("the printed text is longer than " + std::to_string(printing.maxBytes) + " bytes", ErrorKind::Limit)
         .note(textOf(Remedy(Remedy::Kind::RaiseLimit, {"print"})));
   if (command.explain)
-    session.out << (onlyTable ? "" : "\n") << explainSegments(*prepared.graph, p, againOf(prepared, cut));
+    session.out << (onlyTable ? "" : "\n")
+                << explainSegments(*prepared.graph, p, recuts(prepared, command.spec.engine, false));
   return session.finish();
 }
 
@@ -190,11 +184,12 @@ std::vector<const Node*> nodesOf(const std::string& asked, const Graph& graph) {
   return out;
 }
 
-void explainText(const std::string& asked, const Prepared& prepared, const EngineCut& cut, std::ostream& out) {
+void explainText(const std::string& asked, const Prepared& prepared, const EngineCut& cut, const Repartition& again,
+                 std::ostream& out) {
   const Graph& graph = *prepared.graph;
   std::vector<const Node*> nodes = nodesOf(asked, graph);
   for (const Node* n : nodes)
-    out << explainNode(n, cut.partition, againOf(prepared, cut),
+    out << explainNode(n, cut.partition, again,
                        prepared.shapes ? whyKernel(*n, *prepared.shapes, *prepared.registry) : "");
   if (!nodes.empty()) return;
   const Value* v = findValue(graph, asked.substr(1));
@@ -286,7 +281,8 @@ static int runExplain(const Options& options, Session& session) {
   if (!cut) return session.finish();
   const std::vector<std::string> asked(options.arguments.begin() + 1, options.arguments.end());
   if (!session.common.json) {
-    for (const std::string& a : asked) explainText(a, *prepared, *cut, session.out);
+    const Repartition again = recuts(*prepared, spec.engine, false);
+    for (const std::string& a : asked) explainText(a, *prepared, *cut, again, session.out);
     return session.finish();
   }
   std::unordered_set<const Node*> nodes;

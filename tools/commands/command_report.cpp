@@ -249,6 +249,7 @@ class Reporter {
     spec.onPartition = [&](const Prepared& prepared, const Partition& partition) {
       prepared_ = prepared;
       partition_ = partition;
+      hasData_ = true;
     };
     session_.progress.step("building engines");
     Result<Module> module = given.module.compiled(spec, session_.diagnostics);
@@ -294,7 +295,7 @@ class Reporter {
   }
 
   void explain() {
-    auto again = [&](PartitionOptions options) { return partition(*prepared_, options); };
+    const Repartition again = recuts(*prepared_, specOf().engine, hasData_);
     std::istringstream lines(explainSegments(*prepared_->graph, *partition_, again));
     for (std::string line; std::getline(lines, line);) report_->explanation.push_back(shown(line, 400));
     // With the numbers of partition, which leaves out nodes that only wrap what others give.
@@ -427,6 +428,7 @@ class Reporter {
   std::vector<IValue> inputs_, modelInputs_;  // as they were given, and those that are left to the compiled model
   std::optional<Prepared> prepared_;
   std::optional<Partition> partition_;
+  bool hasData_ = false;  // the graph has its weights
   std::unique_ptr<Graph> stitched_;
   std::optional<ModelReport> report_;
   int signal_ = 0;
