@@ -124,22 +124,53 @@ void setDefaults(const VerbSpec& verb, const Registered& all, Options& options) 
 
 std::string helpHint(const VerbSpec& verb) { return "see 'tscompile help " + std::string(verb.name) + "'"; }
 
-// What options of other tools are called here, where the command has one of them.
+// What options of other tools are called here.
+using Words = std::pair<std::string_view, std::string_view>;
+constexpr Words kWordsOfOthers[] = {{"--time", "--duration"},
+                                    {"--seconds", "--duration"},
+                                    {"--iterations", "--duration"},
+                                    {"--iters", "--duration"},
+                                    {"--runs", "--duration"},
+                                    {"--repeat", "--duration"},
+                                    {"--size", "--shape"},
+                                    {"--input-shape", "--shape"},
+                                    {"--batch-size", "--sizes"},
+                                    {"--dtype", "--precision"},
+                                    {"--fp16", "--precision f16"},
+                                    {"--half", "--precision f16"},
+                                    {"--bf16", "--precision bf16"},
+                                    {"--int8", "--precision int8"},
+                                    {"--quantize", "--precision int8"},
+                                    {"--quantise", "--precision int8"},
+                                    {"--quantization", "--precision int8"},
+                                    {"--quantized", "--precision int8"},
+                                    {"--out", "--output"},
+                                    {"--compare", "--expect"},
+                                    {"--reference", "--expect"},
+                                    {"--num-threads", "--threads"},
+                                    {"--checkpoint", "--weights"},
+                                    {"--state-dict", "--weights"},
+                                    {"--params", "--weights"},
+                                    {"--json", "--format json"},
+                                    {"--timeout", "--limit-time"},
+                                    {"--memory", "--limit-mem"}};
+
+std::string_view firstWord(std::string_view text) { return text.substr(0, text.find(' ')); }
+
+// What the option of another tool is called here; empty: it is none that is known.
+std::string_view wordHere(std::string_view name) {
+  for (const auto& [there, here] : kWordsOfOthers)
+    if (there == name) return here;
+  return {};
+}
+
+// What is meant by it, where the command has such an option.
 std::string optionMeantBy(std::string_view name, const VerbSpec& verb) {
-  constexpr std::pair<std::string_view, std::string_view> kWords[] = {
-      {"--time", "--duration"},      {"--seconds", "--duration"},   {"--iterations", "--duration"},
-      {"--iters", "--duration"},     {"--runs", "--duration"},      {"--repeat", "--duration"},
-      {"--size", "--shape"},         {"--input-shape", "--shape"},  {"--batch-size", "--sizes"},
-      {"--dtype", "--precision"},    {"--fp16", "--precision"},     {"--out", "--output"},
-      {"--compare", "--expect"},     {"--reference", "--expect"},   {"--num-threads", "--threads"},
-      {"--checkpoint", "--weights"}, {"--state-dict", "--weights"}, {"--params", "--weights"},
-      {"--int8", "--precision"},     {"--bf16", "--precision"},     {"--half", "--precision"},
-      {"--json", "--format json"},   {"--timeout", "--limit-time"}, {"--memory", "--limit-mem"}};
   const std::span<const OptionSpec> all[] = {verb.options, commonOptionSpecs()};
-  for (const auto& [there, here] : kWords)
-    for (std::span<const OptionSpec> specs : all)
-      for (const OptionSpec& spec : specs)
-        if (there == name && longName(spec) == here.substr(0, here.find(' '))) return std::string(here);
+  const std::string_view here = wordHere(name);
+  for (std::span<const OptionSpec> specs : all)
+    for (const OptionSpec& spec : specs)
+      if (longName(spec) == firstWord(here)) return std::string(here);
   // "--temp" for --temperature, if one alone begins so.
   std::string whole;
   for (std::span<const OptionSpec> specs : all)
@@ -150,16 +181,36 @@ std::string optionMeantBy(std::string_view name, const VerbSpec& verb) {
 }
 
 // The commands that have an option of this name.
-std::string commandsWith(const std::string& name) {
+std::vector<std::string_view> commandsWith(std::string_view name) {
   std::vector<std::string_view> commands;
   for (const VerbSpec& verb : verbSpecs())
     for (const OptionSpec& spec : verb.options)
       for (const std::string& known : namesOf(spec))
-        if (known == name && known.starts_with("--")) commands.push_back(verb.name);
-  std::string out;
+        if (known == name) commands.push_back(verb.name);
+  return commands;
+}
+
+bool isOption(const std::string& word, const VerbSpec& verb) {
+  for (std::span<const OptionSpec> specs : {std::span<const OptionSpec>(verb.options), commonOptionSpecs()})
+    for (const OptionSpec& o : specs)
+      if (std::ranges::count(namesOf(o), word) > 0) return true;
+  return word == "--help" || word == "--version";
+}
+
+// "it is an option of verify and compile": of the option, or of what another tool's is called here. Empty: of none.
+std::string whereItIs(std::string_view name, const VerbSpec& verb) {
+  const std::string_view here = wordHere(name);
+  const std::vector<std::string_view> commands = commandsWith(here.empty() ? name : firstWord(here));
+  // Short names mean something else in many commands.
+  constexpr size_t kFew = 2;
+  if (commands.empty() || (!name.starts_with("--") && commands.size() > kFew)) return "";
+  std::string out = (here.empty() ? "it" : "'" + std::string(here) + "'") + " is an option of ";
   for (size_t i = 0; i < commands.size(); ++i)
     out += (i == 0 ? "" : i + 1 < commands.size() ? ", " : " and ") + std::string(commands[i]);
-  return out;
+  const bool isOfEngines = commands.size() <= kFew && std::ranges::count(commands, "compile") > 0;
+  const bool makesNone = isOption("--input", verb) && !isOption("--precision", verb);
+  return isOfEngines && makesNone ? out + ", and " + std::string(verb.name) + " takes the file that compile writes"
+                                  : out;
 }
 
 [[noreturn]] void unknownOption(const std::string& given, const VerbSpec& verb) {
@@ -174,14 +225,14 @@ std::string commandsWith(const std::string& name) {
     throw UsageError{"there is no option '" + name + "': " + std::string(reason), {helpHint(verb)}};
   // "-o" for the first one of its own that begins so.
   std::string meant = optionMeantBy(name, verb);
-  if (meant.empty() && nearest.found()) meant = nearest.name();
+  const std::string where = meant.empty() ? whereItIs(name, verb) : "";
+  if (meant.empty() && nearest.found() && (where.empty() || wordHere(name).empty())) meant = nearest.name();
   if (meant.empty() && name.size() == 2 && name[0] == '-')
     for (const OptionSpec& spec : verb.options)
       if (meant.empty() && longName(spec).starts_with("-" + name)) meant = longName(spec);
   UsageError error{"unknown option '" + abbreviate(name, 80) + "' of " + std::string(verb.name)};
   if (!meant.empty()) error.notes.push_back("did you mean '" + meant + "'?");
-  if (std::string others = commandsWith(name); meant.empty() && !others.empty())
-    error.notes.push_back("it is an option of " + others);
+  if (!where.empty() && (meant.empty() || name.size() == 2)) error.notes.push_back(where);
   error.notes.push_back(helpHint(verb));
   throw error;
 }
@@ -233,13 +284,6 @@ bool takesValue(const std::string& word, const VerbSpec& verb) {
       for (const std::string& name : namesOf(o))
         if (name == word) return !o.value.empty() && !o.valueOptional;
   return false;
-}
-
-bool isOption(const std::string& word, const VerbSpec& verb) {
-  for (std::span<const OptionSpec> specs : {std::span<const OptionSpec>(verb.options), commonOptionSpecs()})
-    for (const OptionSpec& o : specs)
-      if (std::ranges::count(namesOf(o), word) > 0) return true;
-  return word == "--help" || word == "--version";
 }
 
 std::vector<std::string> wordsOfFile(const std::string& path, const VerbSpec& verb) {
