@@ -461,6 +461,8 @@ std::vector<std::string> Module::unusedWeights() const {
 
 const std::vector<ValueInfo>& Method::inputs() const { return call_->wanted(); }
 
+const OpRegistry& Method::registry() const { return program_->registry(); }
+
 std::vector<ValueInfo> Method::outputs() const {
   std::vector<ValueInfo> out;
   for (const Use& u : program_->graph().outputs()) out.push_back({u.value->name(), u.value->type()});

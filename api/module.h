@@ -60,6 +60,8 @@ class Method {
   // What run() takes, in order. The module itself (%self) is not counted.
   const std::vector<ValueInfo>& inputs() const;
   std::vector<ValueInfo> outputs() const;
+  // Has the operators of its module.
+  const OpRegistry& registry() const;
 
   // Runs it. `inputs` are values for inputs(), of their types; the last ones may be left out where Module::defaults()
   // has them or their type allows None, and integers stand for floats. They are borrowed: tensors over memory of the

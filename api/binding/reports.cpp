@@ -77,7 +77,7 @@ Result<std::string> profileJson(const Method& method, std::span<const IValue> in
   constexpr int kUncounted = 3;
   for (int i = 0; i < kUncounted; ++i)
     if (!method.run(inputs, diagnostics, options)) return Failed{};
-  RunProfile profile;
+  RunProfile profile(method.registry());
   profile.leavesOutDisturbed = runs == 0;
   ObserverScope observing(profile);
   const RunProfile::Clock::time_point start = RunProfile::Clock::now();

@@ -3,11 +3,11 @@
 #include "ir/graph/module_path.h"
 #include "ir/graph/node_text.h"
 #include "ir/graph/written_operator.h"
+#include "ir/operators/op_registry.h"
 #include "ir/support/text.h"
 #include "runtime/call/run_context.h"
 #include "runtime/engine/network/memory_plan.h"
 #include "runtime/engine/network/network.h"
-#include "runtime/registry.h"
 
 #include <algorithm>
 #include <numeric>
@@ -44,9 +44,9 @@ double bytesOf(const Network& network, std::span<const TensorId> ids) {
 
 // What a layer reads and writes. Of a tensor that it takes some elements of, or that it writes parts of where it lies
 // (caches), that is about as much as it gives.
-double movedBytes(const Network& network, const Layer& layer) {
+double movedBytes(const Network& network, const Layer& layer, const OpRegistry& registry) {
   const double given = bytesOf(network, layer.outputs);
-  const Operator* op = layer.node ? allOps().resolve(*layer.node) : nullptr;
+  const Operator* op = layer.node ? registry.resolve(*layer.node) : nullptr;
   const bool takesSome = op && op->has(Trait::MovesElements);
   double out = given;
   for (const TensorId& id : layer.inputs) {
@@ -270,7 +270,7 @@ size_t RunProfile::indexOf(const Network& network) {
     layer.isNative = l->isNative();
     layer.shapes = shapeText(network, l->inputs) + " -> " + shapeText(network, l->outputs);
     layer.flops = l->flops();
-    layer.bytes = movedBytes(network, *l);
+    layer.bytes = movedBytes(network, *l, *registry_);
     layer.source = l->node;
     layer.live = live[e.layers.size() - 1];
     if (l->node) layer.node = shortName(l->node);

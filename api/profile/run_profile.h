@@ -12,8 +12,12 @@
 
 namespace tscompile {
 
+class OpRegistry;
+
 class RunProfile : public RunObserver {
  public:
+  // The registry of the module that runs, which has to stay.
+  explicit RunProfile(const OpRegistry& registry) : registry_(&registry) {}
   // What the run that goes on adds.
   struct Addition {
     double time = 0, bytes = 0;
@@ -117,6 +121,7 @@ class RunProfile : public RunObserver {
   Addition stepsNow_;
   std::map<const Network*, size_t> index_;
   std::unordered_map<const Node*, size_t> nodeIndex_;
+  const OpRegistry* registry_;
 };
 
 }  // namespace tscompile

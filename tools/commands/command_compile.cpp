@@ -139,7 +139,7 @@ bool measureTactics(const Module& compiled, const CompileSpec& spec, size_t engi
   run.interrupt = &interrupts.interrupted();
   Diagnostics failures;
   RefusalWatch refusals;
-  RunProfile ran;
+  RunProfile ran(compiled.registry());
   const bool isDone = [&] {
     ObserverScope observing(ran);
     return static_cast<bool>(method->run(*inputs, failures, run));

@@ -5,6 +5,7 @@
 #include "ir/support/json_fields.h"
 #include "ir/support/text.h"
 #include "runtime/call/thread_pool.h"
+#include "runtime/registry.h"
 #include "tools/commands/commands.h"
 #include "tools/options/option_parts.h"
 #include "tools/reports/build_info.h"
@@ -93,7 +94,8 @@ class Profiler {
       inputs_ = {fmt::format("prompt={}", lengths->prompt), fmt::format("new={}", lengths->more)};
       InterruptScope interrupts;
       texts_->model().interruptBy(&interrupts.interrupted());
-      return finish(measure([&](size_t) { return readText(*lengths); }), interrupts);
+      return finish(measure(texts_->model().module().registry(), [&](size_t) { return readText(*lengths); }),
+                    interrupts);
     }
     std::optional<Executable> given = loadAsGiven(options_, session_);
     if (!given) return session_.finish();
@@ -106,12 +108,13 @@ class Profiler {
     session_.report();
     InterruptScope interrupts;
     RunOptions settings = runOptions(options_.run, interrupts, session_);
-    return finish(measure([&](size_t i) {
-                    RefusalWatch refusals;
-                    if (!model->method.run(*inputs, session_.diagnostics, settings)) return false;
-                    if (i == 0) refused_ = refusalTexts(refusals), settings = silent(settings);
-                    return true;
-                  }),
+    return finish(measure(model->method.registry(),
+                          [&](size_t i) {
+                            RefusalWatch refusals;
+                            if (!model->method.run(*inputs, session_.diagnostics, settings)) return false;
+                            if (i == 0) refused_ = refusalTexts(refusals), settings = silent(settings);
+                            return true;
+                          }),
                   interrupts);
   }
 
@@ -137,7 +140,8 @@ class Profiler {
 
   // Runs of `run`, which is told how many were before it and fails after a report.
   template <class Run>
-  bool measure(Run run) {
+  bool measure(const OpRegistry& registry, Run run) {
+    profile_ = RunProfile(registry);
     size_t done = 0;
     while (done < (texts_ ? 1 : 3))
       if (!run(done++)) return false;
@@ -322,7 +326,7 @@ class Profiler {
   std::vector<std::string> inputs_;       // "x=1x3x224x224:float32"
   std::vector<std::string> refused_;      // engines that did not run
   std::unique_ptr<MeasuredTexts> texts_;  // of a language model, whose nodes the profile tells of
-  RunProfile profile_;
+  RunProfile profile_{allOps()};
   std::vector<PluginWork::Row> plugins_;
 };
 

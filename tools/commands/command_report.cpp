@@ -200,7 +200,7 @@ class Reporter {
     const Clock::time_point first = Clock::now();
     bool good = readText();
     report_->run->firstMs = millisecondsSince(first);
-    good = good && sample(readText) && watch(readText);
+    good = good && sample(readText) && watch(texts_->model().module().registry(), readText);
     texts_->model().interruptBy(nullptr);
     signal_ = interrupts.signal();
     if (good) report_->run->peaks = measurePeaks(report_->run->threads);
@@ -317,7 +317,7 @@ class Reporter {
     report_->run->threads = settings.threads;
     const RunOptions more = silent(settings);
     const auto again = [&] { return model.method.run(modelInputs_, session_.diagnostics, more).ok(); };
-    const bool good = compare(given, model, settings) && sample(again) && watch(again);
+    const bool good = compare(given, model, settings) && sample(again) && watch(model.method.registry(), again);
     signal_ = interrupts.signal();
     if (good) report_->run->peaks = measurePeaks(settings.threads);
     return good;
@@ -373,8 +373,8 @@ class Reporter {
     return out;
   }
 
-  bool watch(const std::function<bool()>& again) {
-    RunProfile profile;
+  bool watch(const OpRegistry& registry, const std::function<bool()>& again) {
+    RunProfile profile(registry);
     profile.leavesOutDisturbed = true;
     ObserverScope observing(profile);
     const Clock::time_point begin = Clock::now();

@@ -1,5 +1,6 @@
 // What bench and profile measure, told as JSON.
 #include "api/profile/run_profile.h"
+#include "runtime/registry.h"
 #include "tests/support/cli.h"
 #include "tests/support/json.h"
 #include "tests/support/text_file.h"
@@ -287,7 +288,7 @@ TEST(Profile, TimesOfLayersAreNoMoreThanThatOfTheRun) {
 
 TEST(Profile, RunsThatOtherWorkHasDisturbedAreLeftOut) {
   using Clock = RunProfile::Clock;
-  RunProfile profile;
+  RunProfile profile(allOps());
   profile.leavesOutDisturbed = true;
   auto wait = [](std::chrono::nanoseconds time) { std::this_thread::sleep_for(time); };
   auto runFor = [&](std::chrono::nanoseconds time) {
