@@ -34,6 +34,19 @@ TypePtr elementOf(TypePtr type, size_t i) {
   return type->is(TypeKind::Dict) ? type->element(i) : nullptr;
 }
 
+// Whether it is a list of numbers as PyTorch takes one: an array of NumPy, a range, what has a length but is no tensor.
+bool isListOfNumbers(nb::handle h, TypePtr expected) {
+  if (expected && expected->is(TypeKind::Optional)) expected = expected->element();
+  if (!expected || !expected->is(TypeKind::List)) return false;
+  TypePtr element = expected;
+  while (element->is(TypeKind::List)) element = element->element();
+  if (!wantsNumber(element) || nb::hasattr(h, "__torch_function__") || nb::hasattr(h, "keys")) return false;
+  if (PyBytes_Check(h.ptr()) || PyByteArray_Check(h.ptr()) || !nb::hasattr(h, "__iter__")) return false;
+  if (PyObject_Size(h.ptr()) >= 0) return true;
+  PyErr_Clear();  // an array without dimensions
+  return false;
+}
+
 int64_t intOf(PyObject* object) {
   const long long out = PyLong_AsLongLong(object);
   if (out == -1 && PyErr_Occurred()) throw nb::python_error();
@@ -116,6 +129,7 @@ IValue fromPython(nb::handle h, TypePtr expected, int depth) {
   if (PyList_Check(o)) return listOf(itemsFrom(h, expected, depth));
   if (PyDict_Check(o)) return dictFrom(nb::steal(PyDict_Items(o)), expected, depth);
   if (PyComplex_Check(o)) return std::complex<double>(PyComplex_RealAsDouble(o), PyComplex_ImagAsDouble(o));
+  if (isListOfNumbers(h, expected)) return listOf(itemsFrom(h, expected, depth));
   // NumPy's numbers have the buffer protocol as well.
   if (wantsBool(expected) && PyNumber_Check(o)) {
     const int isTrue = PyObject_IsTrue(o);

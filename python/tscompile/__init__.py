@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Number
@@ -235,11 +236,26 @@ _TENSOR_TYPES = {
 }
 
 
+_PRECISIONS = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "int8": "int8"}
+# What settings of other tools are called here.
+_WORDS = {
+    "dtype": "precision", "int8": 'precision="int8"', "quantize": 'precision="int8"', "quantise": 'precision="int8"',
+    "quantization": 'precision="int8"', "fp16": 'precision="f16"', "half": 'precision="f16"', "bf16": 'precision="bf16"',
+    "enabled_precisions": "precision", "num_threads": "threads", "input_shape": "inputs", "input_shapes": "inputs",
+    "example_inputs": "inputs", "shapes": "inputs",
+}
+
+
 def _settings(settings: Mapping[str, Any]) -> list[str]:
     """min_block_size=5 as the command line has it, without its dashes; lists are said several times."""
     out = []
     for name, value in settings.items():
+        if name in _WORDS:
+            raise ValueError(f"there is no setting {name!r}, did you mean '{_WORDS[name]}'?")
         key = name.replace("_", "-")
+        if name == "precision" and not isinstance(value, (str, list, tuple)):  # a dtype of PyTorch or NumPy
+            dtype = value.__name__ if isinstance(value, type) else _dtype_name(value)
+            value = _PRECISIONS.get(dtype, value)
         for v in value if isinstance(value, (list, tuple)) else [value]:
             if v is True:
                 out.append(key)
@@ -368,6 +384,8 @@ class Module:
         is "minmax" or "entropy". `settings` are settings of the command line's compile: precision="f16",
         min_block_size=5, torch_executed_op=["aten::relu"].
         """
+        if not isinstance(calibration, str):
+            raise TypeError('calibration is "minmax" or "entropy"; example inputs are given as calibrate')
         given = self._given(inputs, method, settings, bind)
         return Engine(self._core.compile(*given, _examples(calibrate), calibration))
 
@@ -527,6 +545,21 @@ def _torch_function(
 
 Tensor.__torch_function__ = classmethod(_torch_function)  # type: ignore[attr-defined]
 
+
+def _no_attribute(tensor: Any, name: str) -> Any:
+    """Tells who has what users look for in a result."""
+    hint = ""
+    if not name.startswith("_"):
+        torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
+        if torch is not None and hasattr(torch.Tensor, name):
+            hint = f": torch.from_dlpack(y).{name} has the same memory"
+        elif numpy is not None and hasattr(numpy.ndarray, name):
+            hint = f": y.numpy().{name} has the same memory"
+    raise AttributeError(f"'tscompile.Tensor' object has no attribute {name!r}{hint}", name=name, obj=tensor)
+
+
+Tensor.__getattr__ = _no_attribute  # type: ignore[attr-defined]
+
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
@@ -572,6 +605,14 @@ def _sized(module: Any, inputs: Any) -> Any:
     return [i for i in ([inputs] if hasattr(inputs, "shape") else inputs) if hasattr(i, "shape")]
 
 
+def _are_sizes(inputs: Any) -> bool:
+    """Whether they say sizes of tensors, as Module.compile takes them, and no values."""
+    if isinstance(inputs, Mapping):
+        inputs = list(inputs.values())
+    items = [inputs] if _is_one(inputs) else list(inputs) if isinstance(inputs, (list, tuple)) else []
+    return bool(items) and all(not hasattr(i, "dtype") or isinstance(i, Input) for i in items) and any(map(_is_one, items))
+
+
 def compile(module: Any, inputs: Sequence[Any], dynamic_shapes: Any = None, **settings: Any) -> Engine:
     """An Engine of a live torch.nn.Module, through torch.export (PyTorch 2.1 or later must be there).
 
@@ -593,4 +634,12 @@ def compile(module: Any, inputs: Sequence[Any], dynamic_shapes: Any = None, **se
         raise TypeError(f"compile() takes modules of PyTorch, not {type(module).__name__}; {other}")
     from tscompile import torch_backend
 
-    return torch_backend.compile_module(module, inputs, dynamic_shapes, settings)
+    try:
+        return torch_backend.compile_module(module, inputs, dynamic_shapes, settings)
+    except Exception as e:
+        if not _are_sizes(inputs):
+            raise
+        raise TypeError(
+            "compile() of a module takes example arguments, such as [torch.randn(1, 3, 224, 224)], not sizes; "
+            "dynamic_shapes tells which dimensions vary, as for torch.export"
+        ) from e

@@ -205,7 +205,10 @@ class Values(unittest.TestCase):
                 ("int[]", [1, 2], [1, 2]), ("int[]", (1, 2), [1, 2]), ("float[]", [1, 2.5], [1.0, 2.5]), ("int[]", [], []),
                 ("int[][]", [[1], [2, 3]], [[1], [2, 3]]), ("str[]", ["a"], ["a"]), ("(int, float)", (1, 2), (1, 2.0)),
                 ("Dict(str, int)", {"a": 1, "b": 2}, {"a": 1, "b": 2}), ("Dict(int, float)", {3: 1}, {3: 1.0}),
-                ("Dict(str, int[])", {"a": [1]}, {"a": [1]}), ("float[]", [np.float64(1.5)], [1.5])):
+                ("Dict(str, int[])", {"a": [1]}, {"a": [1]}), ("float[]", [np.float64(1.5)], [1.5]),
+                ("int[]", np.array([2, 3]), [2, 3]), ("int[]", range(3), [0, 1, 2]), ("bool[]", np.array([True]), [True]),
+                ("float[]", np.array([1, 2.5]), [1.0, 2.5]), ("int[]?", np.array([2], np.int32), [2]),
+                ("int[][]", np.array([[1, 2], [3, 4]]), [[1, 2], [3, 4]])):
             got = identity(kind)(given)
             self.assertEqual(got, wanted, kind)
             self.assertIs(type(got), type(wanted), kind)
@@ -223,7 +226,8 @@ class Values(unittest.TestCase):
                 ("Tensor", "x", tscompile.InputError), ("Tensor", object(), TypeError), ("Tensor", b"abc", TypeError),
                 ("Tensor", np.zeros(2, "U3"), TypeError), ("Tensor", np.zeros(2, ">f4"), TypeError),
                 ("Tensor", np.zeros(2, "m8[s]"), (TypeError, ValueError)), ("str", "\ud800", UnicodeEncodeError),
-                ("(int, int)", (1, 2, 3), tscompile.InputError), ("int[]", [1, "a"], tscompile.InputError)):
+                ("(int, int)", (1, 2, 3), tscompile.InputError), ("int[]", [1, "a"], tscompile.InputError),
+                ("int[]", np.array([1.5]), tscompile.InputError), ("int[]", np.array(2), tscompile.InputError)):
             with self.assertRaises(error, msg=kind):
                 identity(kind)(given)
         holds_itself = []
@@ -279,10 +283,17 @@ class Models(unittest.TestCase):
             ({"precison": "f16"}, "there is no setting 'precison', did you mean 'precision'?"),
             ({"min_blok_size": 3}, "there is no setting 'min_blok_size', did you mean 'min_block_size'?"),
             ({"refittable": "yes"}, "refittable takes no value"),
+            ({"quantize": True}, "there is no setting 'quantize', did you mean 'precision=\"int8\"'?"),
+            ({"dtype": "int8"}, "there is no setting 'dtype', did you mean 'precision'?"),
         ):
             with self.assertRaises(ValueError) as caught:
                 model.compile(**settings)
             self.assertEqual(str(caught.exception), message)
+        self.assertIn("precision=bf16", model.compile(precision=type("bfloat16", (), {})).info["options"])
+        with self.assertRaisesRegex(TypeError, "example inputs are given as calibrate"):
+            model.compile(precision="int8", calibration=[x])
+        with self.assertRaisesRegex(AttributeError, r"no attribute 'argmax': .*.argmax has the same memory"):
+            model(x, 2).argmax()
         with self.assertRaises(ValueError):
             model.compile([x, x])
 

@@ -199,6 +199,19 @@ def check_live_module():
     return module.training and torch.allclose(torch.from_dlpack(engine(x)), module(x), atol=1e-5), "tscompile.compile"
 
 
+def check_sizes_as_examples():
+    module = torch.nn.Linear(3, 2)
+    for sizes in ((1, 3), [(1, 3)], "1..8x3", {"input": ((1, 8), 3)}, [tscompile.Input((1, 3))]):
+        try:
+            tscompile.compile(module, sizes)
+        except TypeError as error:
+            if "takes example arguments" in str(error):
+                continue
+        return False, f"{sizes}"
+    by_dtype = tscompile.compile(module, torch.randn(1, 3), precision=torch.bfloat16)
+    return "precision=bf16" in by_dtype.info["options"], "tscompile.compile with sizes"
+
+
 def check_examples_by_name():
     class Named(torch.nn.Module):
         def forward(self, a, *, b, scale=1.0):
