@@ -19,6 +19,7 @@
 #include "frontend/files/file_kind.h"
 #include "frontend/files/section_file.h"
 #include "frontend/files/shared_parts.h"
+#include "frontend/source/sparse_products.h"
 #include "frontend/text/parse.h"
 #include "ir/analysis/constant_numbers.h"
 #include "ir/graph/printer.h"
@@ -157,6 +158,7 @@ Result<Module> Module::loadArchive(const std::string& path, const LoadOptions& o
   if (!options.name.empty()) state->archiveHash = hashOf(path);
   state->text = std::move(archive->text);
   takeConstantsAsNumbers(state->text, *state->registry);
+  spellOutSparseProducts(state->text);
   state->objects = std::move(archive->objects);
   state->defaults = std::move(archive->defaults);
   Metadata members;
@@ -204,6 +206,7 @@ Result<Module> Module::parsed(SourcePtr source, std::shared_ptr<ModuleState> sta
   if (!restoreSharedMemory(state->weights, diagnostics)) return Failed{};
   state->text = std::move(*text);
   takeConstantsAsNumbers(state->text, *state->registry);
+  spellOutSparseProducts(state->text);
   state->source = std::move(given);
   state->name = options.name;
   state->weightFiles.insert(state->weightFiles.end(), options.weights.begin(), options.weights.end());

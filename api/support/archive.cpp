@@ -8,6 +8,7 @@
 #include "frontend/files/file_kind.h"
 #include "frontend/source/autocast_regions.h"
 #include "frontend/source/library.h"
+#include "frontend/source/sparse_products.h"
 #include "frontend/source/syntax.h"
 #include "ir/analysis/context_kind.h"
 #include "ir/values/error.h"
@@ -55,7 +56,9 @@ class ArchiveLoader {
     IValue object = valueOf(root, nullptr);
     if (!object.isObject() || failed_) return fail(root, "the file holds no module");
     requestMethods();
-    if (!library_.compile() || !restoreStates() || !castInRegions()) return false;
+    if (!library_.compile()) return false;
+    if (!sparse_.empty()) makeSparse();
+    if (!restoreStates() || !castInRegions()) return false;
     for (const auto& m : rootInfo()->methods)
       for (const Argument& a : library_.schemaOf(*m).arguments)
         if (a.defaultValue) out.defaults[m->name].emplace(a.name, *a.defaultValue);
@@ -198,6 +201,10 @@ class ArchiveLoader {
   IValue objectOf(PickleRef v) {
     const PickleObject& o = v->object();
     std::string name(o.name);
+    if (isSparse(v)) {
+      fail(v, "a sparse tensor that is no attribute of a module", ErrorKind::Unsupported);
+      return {};
+    }
     ClassInfo* info = library_.declared(name);
     if (!info) {
       if (name.starts_with("__torch__.torch.classes.")) return values_[v] = packedOf(v, name);
@@ -216,10 +223,42 @@ class ArchiveLoader {
     }
     for (const PickleValue::Entry& e : o.state->entries()) {
       if (!e.key->is(PickleValue::Kind::String)) continue;
+      if (isSparse(e.value) && takeApart(*object, e)) continue;
       const source::AttributeInfo* a = info->attribute(e.key->text());
       object->set(Symbol::of(e.key->text()), valueOf(e.value, a ? a->type : nullptr));
     }
     return IValue(object);
+  }
+
+  static bool isSparse(PickleRef v) { return v->is(PickleValue::Kind::Object) && v->object().name == kSparseTensor; }
+
+  // A sparse tensor becomes attributes of its places, elements and sizes.
+  bool takeApart(ObjectValue& object, const PickleValue::Entry& e) {
+    using Kind = PickleValue::Kind;
+    PickleRef arguments = e.value->object().arguments;
+    if (!arguments || !arguments->is(Kind::Tuple) || arguments->items().size() < 5) return false;
+    const auto& parts = arguments->items();
+    if (!parts[1]->is(Kind::Tuple) || !parts[3]->is(Kind::Tensor) || !parts[4]->is(Kind::Tensor)) return false;
+    auto sizes = Ref<ListValue>::make(types().integer, std::vector<IValue>());
+    for (PickleRef size : parts[1]->items()) {
+      if (!size->is(Kind::Int)) return false;
+      sizes->items.push_back(size->toInt());
+    }
+    auto name = [&](std::string_view end) { return Symbol::of(std::string(e.key->text()) + std::string(end)); };
+    object.set(name(kSparsePlaces), valueOf(parts[3], types().tensor));
+    object.set(name(kSparseElements), valueOf(parts[4], types().tensor));
+    object.set(name(kSparseSize), IValue(std::move(sizes)));
+    sparse_.emplace_back(object.type, Symbol::of(e.key->text()));
+    return true;
+  }
+
+  void makeSparse() {
+    auto make = [&](const MethodInfo& m) {
+      if (m.graph) makeSparseAttributes(*m.graph, sparse_);
+    };
+    for (const auto& info : library_.classes())
+      for (const auto& m : info->methods) make(*m);
+    for (const MethodInfo* f : library_.calledFunctions()) make(*f);
   }
 
   // Of a class that PyTorch has built in. Where it is not known, so that nothing can run with it, it is an empty
@@ -398,6 +437,7 @@ class ArchiveLoader {
   bool failed_ = false;
   std::unordered_map<PickleRef, IValue> values_;
   std::vector<Instance> instances_;
+  SparseAttributes sparse_;
 };
 
 }  // namespace

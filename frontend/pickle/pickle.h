@@ -9,6 +9,10 @@
 
 namespace tscompile {
 
+// The name of an object that is a sparse tensor; in TorchScript its arguments begin with layout, sizes, whether it
+// needs gradients, places and elements.
+inline constexpr std::string_view kSparseTensor = "torch._utils._rebuild_sparse_tensor";
+
 // Where the storages are that a pickle refers to.
 class PickleStorages {
  public:

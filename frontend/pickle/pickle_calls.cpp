@@ -71,6 +71,7 @@ const PickleReader::NamedCall* PickleReader::findCall(std::string_view name) {
       {"torch._utils._rebuild_parameter", &R::parameter, 3},
       {"torch._utils._rebuild_parameter_with_state", &R::parameter, 4},
       {"torch._utils._rebuild_qtensor", &R::quantizedTensor, 6},
+      {kSparseTensor, &R::sparseTensor, 0},
       {"torch._utils._rebuild_tensor", &R::tensor, 4},
       {"torch._utils._rebuild_tensor_v2", &R::tensor, 4},
       {"torch._utils._rebuild_tensor_v3", &R::tensorOfDType, 7},
@@ -123,6 +124,12 @@ PickleValue* PickleReader::call(PickleValue* function, PickleValue* arguments) {
 
 PickleValue* PickleReader::object(std::string_view name, PickleRef arguments) {
   return make(Kind::Object, PickleObject{name, arguments, nullptr});
+}
+
+// There is no tensor for it: its reader finds the places and elements.
+PickleValue* PickleReader::sparseTensor(const std::vector<PickleRef>& arguments) {
+  PickleValue* parts = makeItems(Kind::Tuple, arguments);
+  return parts ? object(kSparseTensor, parts) : nullptr;
 }
 
 // From nothing, another dict, or a list of pairs.

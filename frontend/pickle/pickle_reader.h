@@ -143,6 +143,7 @@ class PickleReader {
   PickleValue* tensor(const std::vector<PickleRef>& arguments);
   PickleValue* tensorOfDType(const std::vector<PickleRef>& arguments);
   PickleValue* quantizedTensor(const std::vector<PickleRef>& arguments);
+  PickleValue* sparseTensor(const std::vector<PickleRef>& arguments);
   PickleValue* parameter(const std::vector<PickleRef>& arguments);
   PickleValue* tensorOfType(const std::vector<PickleRef>& arguments);
   // The tensor's bits are at `signs` of the arguments.

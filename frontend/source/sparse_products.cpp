@@ -1,0 +1,265 @@
+#include "frontend/source/sparse_products.h"
+
+#include "ir/graph/builder.h"
+#include "ir/graph/clone.h"
+#include "ir/support/check.h"
+
+#include <algorithm>
+
+namespace tscompile {
+namespace {
+
+const Symbol kMake = Symbol::of("aten::sparse_coo_tensor");
+const Symbol kOfDense = Symbol::of("aten::to_sparse");
+const Symbol kCoalesce = Symbol::of("aten::coalesce");
+const Symbol kTurn = Symbol::of("aten::t");
+const Symbol kMatmul = Symbol::of("aten::matmul");
+
+// What becomes of a use, as graph text.
+struct Form {
+  Symbol kind;
+  size_t operands;  // the matrix and what it is multiplied with; further arguments are None
+  std::string_view body;
+};
+
+// ListUnpack raises where there are not two dimensions.
+constexpr std::string_view kPlaces = R"(
+  %zero : int = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %none : NoneType = prim::Constant()
+  %both : Tensor[] = aten::unbind(%places, %zero)
+  %rows : Tensor, %columns : Tensor = prim::ListUnpack(%both)
+)";
+
+constexpr std::string_view kProduct = R"(
+  %height : int, %depth : int = prim::ListUnpack(%size)
+  %sizes : int[] = aten::size(%x)
+  %given : int, %width : int = prim::ListUnpack(%sizes)
+  %from : int[] = prim::ListConstruct(%depth, %width)
+  %all : Tensor = aten::reshape(%x, %from)
+  %picked : Tensor = aten::index_select(%all, %zero, %columns)
+  %factors : Tensor = aten::unsqueeze(%elements, %one)
+  %terms : Tensor = aten::mul(%picked, %factors)
+  %to : int[] = prim::ListConstruct(%height, %width)
+  %nothing : Tensor = aten::new_zeros(%elements, %to, %none, %none, %none, %none)
+  %y : Tensor = aten::index_add(%nothing, %zero, %rows, %terms, %one)
+)";
+
+constexpr std::string_view kOfVector = R"(
+  %height : int, %depth : int = prim::ListUnpack(%size)
+  %from : int[] = prim::ListConstruct(%depth)
+  %all : Tensor = aten::reshape(%x, %from)
+  %picked : Tensor = aten::index_select(%all, %zero, %columns)
+  %terms : Tensor = aten::mul(%picked, %elements)
+  %to : int[] = prim::ListConstruct(%height)
+  %nothing : Tensor = aten::new_zeros(%elements, %to, %none, %none, %none, %none)
+  %y : Tensor = aten::index_add(%nothing, %zero, %rows, %terms, %one)
+)";
+
+constexpr std::string_view kDense = R"(
+  %yes : bool = prim::Constant[value=1]()
+  %nothing : Tensor = aten::new_zeros(%elements, %size, %none, %none, %none, %none)
+  %at : Tensor?[] = prim::ListConstruct(%rows, %columns)
+  %y : Tensor = aten::index_put(%nothing, %at, %elements, %yes)
+)";
+
+const Form kForms[] = {
+    {Symbol::of("aten::_sparse_mm"), 2, kProduct}, {Symbol::of("aten::mm"), 2, kProduct},     {kMatmul, 2, kProduct},
+    {Symbol::of("aten::mv"), 2, kOfVector},        {Symbol::of("aten::to_dense"), 1, kDense},
+};
+
+const Form* formOf(Symbol kind) {
+  auto at = std::ranges::find(kForms, kind, &Form::kind);
+  return at == std::end(kForms) ? nullptr : at;
+}
+
+bool areNone(const Node* n, size_t from) {
+  for (size_t i = from; i < n->inputCount(); ++i)
+    if (!n->input(i)->type()->is(TypeKind::None)) return false;
+  return true;
+}
+
+struct SparseMatrix {
+  Value *places, *elements, *size;
+};
+
+class SparseProducts {
+ public:
+  explicit SparseProducts(Graph& graph) : graph_(graph) {}
+
+  void run() {
+    std::vector<Node*> made;
+    forEachNode(graph_, [&](Node* n) {
+      if (makesMatrix(n) && isUnderstood(n->output())) made.push_back(n);
+    });
+    for (Node* n : made) {
+      replaceUses(n->output(), n->kind() == kMake ? given(n) : ofDense(n));
+      n->destroy();
+    }
+  }
+
+ private:
+  static bool makesMatrix(const Node* n) {
+    if (n->outputCount() != 1 || !n->output()->hasUses()) return false;
+    if (n->kind() == kOfDense) return n->inputCount() > 0 && areNone(n, 1);
+    return n->kind() == kMake && n->inputCount() >= 4 && n->input(0)->type()->isTensor() &&
+           n->input(1)->type()->isTensor() && n->input(2)->type()->is(TypeKind::List);
+  }
+
+  static bool keepsMatrix(const Node* n) {
+    return (n->kind() == kCoalesce || n->kind() == kTurn) && n->inputCount() == 1;
+  }
+
+  // Whether each use is one that can be said by elements and their places.
+  static bool isUnderstood(const Value* made) {
+    std::vector<const Value*> open{made};
+    while (!open.empty()) {
+      const Value* matrix = open.back();
+      open.pop_back();
+      for (const Use& use : matrix->uses()) {
+        if (keepsMatrix(use.user))
+          open.push_back(use.user->output());
+        else if (!isSaid(use, matrix))
+          return false;
+      }
+    }
+    return true;
+  }
+
+  static bool isSaid(const Use& use, const Value* matrix) {
+    const Node* user = use.user;
+    const Form* form = formOf(user->kind());
+    if (!form || use.index() != 0 || user->outputCount() != 1 || user->inputCount() < form->operands) return false;
+    return areNone(user, form->operands) && (form->operands == 1 || user->input(1) != matrix);
+  }
+
+  SparseMatrix given(Node* n) {
+    Value* elements = n->input(1);
+    if (!n->input(3)->type()->is(TypeKind::None)) {
+      Builder b = before(n);
+      Value* no = b.constant(IValue(false));
+      elements = b.call("aten::to", {elements, n->input(3), no, no, b.constant(IValue(), types().none)});
+    }
+    return {n->input(0), elements, n->input(2)};
+  }
+
+  // Its elements are those that are not zero.
+  SparseMatrix ofDense(Node* n) {
+    Builder b = before(n);
+    Value* x = n->input(0);
+    Value* places = b.call("aten::t", {b.call("aten::nonzero", {x})});
+    Value* elements = b.call("aten::masked_select", {x, b.call("aten::ne", {x, b.constant(IValue(int64_t{0}))})});
+    return {places, elements, b.call("aten::size", {x}, types().intList)};
+  }
+
+  SparseMatrix turned(Node* n, const SparseMatrix& m) {
+    Builder b = before(n);
+    Value *zero = b.constant(IValue(int64_t{0})), *one = b.constant(IValue(int64_t{1}));
+    Value* first[] = {zero};
+    Value* places = b.call("aten::flip", {m.places, b.list(first, types().integer)});
+    auto at = [&](Value* i) { return b.call("aten::__getitem__", {m.size, i}, types().integer); };
+    Value* size[] = {at(one), at(zero)};
+    return {places, m.elements, b.list(size, types().integer)};
+  }
+
+  void replaceUses(Value* made, const SparseMatrix& given) {
+    std::vector<std::pair<Value*, SparseMatrix>> open{{made, given}};
+    std::vector<Node*> gone;
+    while (!open.empty()) {
+      auto [matrix, m] = open.back();
+      open.pop_back();
+      for (const Use& use : matrix->uses()) gone.push_back(use.user);
+      for (size_t i = gone.size() - matrix->useCount(); i < gone.size(); ++i) {
+        Node* n = gone[i];
+        if (keepsMatrix(n))
+          open.emplace_back(n->output(), n->kind() == kTurn ? turned(n, m) : m);
+        else
+          n->output()->replaceAllUsesWith(computed(*formOf(n->kind()), n, m));
+      }
+    }
+    for (size_t i = gone.size(); i-- > 0;) gone[i]->destroy();
+  }
+
+  Value* computed(const Form& form, Node* n, const SparseMatrix& m) {
+    Value* other = form.operands == 2 ? n->input(1) : m.elements;
+    if (form.kind != kMatmul) return insert(form.body, n, n, other, m);
+    Builder b = before(n);
+    Value* rank = b.call("aten::dim", {other}, types().integer);
+    Value* isVector = b.call("aten::eq", {rank, b.constant(IValue(int64_t{1}))}, types().boolean);
+    Node* choice = b.insert(sym::If, {isVector});
+    for (std::string_view body : {kOfVector, kProduct}) {
+      Block* branch = choice->addBlock();
+      branch->addResult(insert(body, branch->returnNode(), n, other, m));
+    }
+    return choice->output();
+  }
+
+  // The nodes of a text in front of `point`, at the place of `n` in the source.
+  static Value* insert(std::string_view body, Node* point, const Node* n, Value* other, const SparseMatrix& m) {
+    std::string text = "graph(%places : Tensor, %elements : Tensor, %size : int[], %x : Tensor):";
+    text.append(kPlaces).append(body).append("  return (%y)\n");
+    Diagnostics problems;
+    Result<std::unique_ptr<Graph>> parsed = parseGraph(text, problems);
+    TS_CHECK(parsed.ok());
+    const Graph& from = **parsed;
+    ValueMap values;
+    Value* operands[] = {m.places, m.elements, m.size, other};
+    for (size_t i = 0; i < std::size(operands); ++i) values[from.input(i)] = operands[i];
+    Node* last = point->previous();
+    cloneNodesBefore(*from.block(), point, values);
+    for (Node* made = last ? last->next() : point->block()->first(); made && made != point; made = made->next())
+      made->copyPlace(n);
+    return values.at(from.output(0));
+  }
+
+  Builder before(Node* n) {
+    Builder b(graph_, n);
+    b.setPlaceOf(n);
+    return b;
+  }
+
+  Graph& graph_;
+};
+
+void spellOut(Graph* graph) {
+  const bool isThere = graph && (graph->kinds().count(kMake) != 0 || graph->kinds().count(kOfDense) != 0);
+  if (isThere) SparseProducts(*graph).run();
+}
+
+}  // namespace
+
+void makeSparseAttributes(Graph& graph, const SparseAttributes& attributes) {
+  std::vector<Node*> read;
+  forEachNode(graph, [&](Node* n) {
+    const IValue* name = n->kind() == sym::GetAttr ? n->attributeValue(sym::name) : nullptr;
+    if (!name || n->inputCount() != 1) return;
+    const std::pair attribute(n->input(0)->type(), Symbol::of(name->toString()));
+    if (std::ranges::find(attributes, attribute) != attributes.end()) read.push_back(n);
+  });
+  for (Node* n : read) {
+    Builder b(graph, n);
+    b.setPlaceOf(n);
+    const std::string name(n->attributeValue(sym::name)->toString());
+    auto part = [&](std::string_view end, TypePtr type) {
+      Node* made = b.insert(sym::GetAttr, {n->input(0)});
+      made->setAttribute(sym::name, IValue(name + std::string(end)));
+      made->output()->setType(type);
+      return made->output();
+    };
+    Value* none = b.constant(IValue(), types().none);
+    Value* matrix = b.call(kMake, {part(kSparsePlaces, types().tensor), part(kSparseElements, types().tensor),
+                                   part(kSparseSize, types().intList), none, none, none, none});
+    n->output()->replaceAllUsesWith(matrix);
+    n->destroy();
+  }
+}
+
+void spellOutSparseProducts(const ParsedText& text) {
+  for (const auto& graph : text.graphs) spellOut(graph.get());
+  if (!text.module) return;
+  for (const DumpedModule& m : text.module->modules)
+    for (const DumpedMethod& method : m.methods) spellOut(method.graph.get());
+  for (const DumpedMethod& f : text.module->functions) spellOut(f.graph.get());
+}
+
+}  // namespace tscompile
