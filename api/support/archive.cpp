@@ -202,7 +202,7 @@ class ArchiveLoader {
     const PickleObject& o = v->object();
     std::string name(o.name);
     if (isSparse(v)) {
-      fail(v, "a sparse tensor that is no attribute of a module", ErrorKind::Unsupported);
+      fail(v, "of sparse tensors only attributes are known that have coordinates (COO)", ErrorKind::Unsupported);
       return {};
     }
     ClassInfo* info = library_.declared(name);
@@ -232,12 +232,14 @@ class ArchiveLoader {
 
   static bool isSparse(PickleRef v) { return v->is(PickleValue::Kind::Object) && v->object().name == kSparseTensor; }
 
-  // A sparse tensor becomes attributes of its places, elements and sizes.
+  // A sparse tensor with coordinates becomes attributes of its places, elements and sizes.
   bool takeApart(ObjectValue& object, const PickleValue::Entry& e) {
     using Kind = PickleValue::Kind;
     PickleRef arguments = e.value->object().arguments;
     if (!arguments || !arguments->is(Kind::Tuple) || arguments->items().size() < 5) return false;
     const auto& parts = arguments->items();
+    constexpr int64_t kCoordinates = 1;
+    if (!parts[0]->is(Kind::Int) || parts[0]->toInt() != kCoordinates) return false;
     if (!parts[1]->is(Kind::Tuple) || !parts[3]->is(Kind::Tensor) || !parts[4]->is(Kind::Tensor)) return false;
     auto sizes = Ref<ListValue>::make(types().integer, std::vector<IValue>());
     for (PickleRef size : parts[1]->items()) {
