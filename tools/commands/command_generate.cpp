@@ -166,7 +166,13 @@ class Generation {
 
   // False if the line asks for no text.
   bool readLine(Asked& a, const SourcePtr& source, size_t begin, size_t end) {
-    Result<JsonTree> tree = JsonTree::parse(source, begin, end, a.wrong);
+    Diagnostics said;
+    Result<JsonTree> tree = JsonTree::parse(source, begin, end, said);
+    a.wrong.keepAlive(source);
+    for (Diagnostic d : said.list()) {
+      d.note("a line is a prompt in quotes, or an object such as {\"prompt\": \"Once upon\", \"max_new_tokens\": 20}");
+      a.wrong.add(std::move(d));
+    }
     if (std::optional<std::string> id = tree && lines_ ? idToCancel(tree->root()) : std::nullopt) {
       server_->cancel(*id);
       return false;
