@@ -2,6 +2,7 @@
 #include "runtime/call/kernel_call.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/loops/copy.h"
+#include "runtime/reference/loops/cpp_types.h"
 #include "runtime/reference/loops/memory_format.h"
 #include "runtime/reference/loops/scalars.h"
 #include "runtime/reference/views.h"
@@ -110,6 +111,9 @@ void setData(Arguments a, IValue& r) {
   r = IValue();
 }
 void setTensor(Arguments a, IValue& r) {
+  const DType self = handleOf(*a[0]).dtype(), source = handleOf(*a[1]).dtype();
+  if (self != source)
+    failRun(fmt::format("Could not set tensor of type {} to a tensor of type {}", cppName(source), cppName(self)));
   setData(a, r);
   r = *a[0];
 }
