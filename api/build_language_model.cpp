@@ -9,6 +9,7 @@
 #include "api/serving/held_weights.h"
 #include "api/serving/input_trials.h"
 #include "api/serving/longest_text.h"
+#include "api/serving/own_loop.h"
 #include "api/serving_proof.h"
 #include "frontend/files/file_io.h"
 #include "frontend/files/made_folder.h"
@@ -223,6 +224,7 @@ class LanguageModelBuild {
       if (!hidesLaterTokens(other, form.tokensFirst)) continue;
       repeated_ = given_.exportedInputs(*given_.graph());
       given_ = other;
+      ownMask_ = form;
       lowered_ = given_.lowered(lowering_, diagnostics_);
       return lowered_.ok();
     }
@@ -256,7 +258,7 @@ class LanguageModelBuild {
     if (dim == 1) look(repeated_);
     return most;
   }
-  int64_t tokensExportedFor() const { return mostExportedFor(entrance_->tokensFirst ? 0 : 1); }
+  int64_t tokensExportedFor() const { return std::min(handedOn_, mostExportedFor(entrance_->tokensFirst ? 0 : 1)); }
   int64_t textsExportedFor() const { return mostExportedFor(entrance_->tokensFirst ? 1 : 0); }
 
   // A model that writes keys and values into tensors of a fixed length is one of whole texts, which begin with them as
@@ -347,13 +349,15 @@ class LanguageModelBuild {
   // may be given them, and whatever else callers may leave out.
   bool withoutMemory() {
     std::unique_ptr<Graph> graph = cloneGraph(*lowered_->graph());
-    const bool isCalledWithLess = bindDefaults(*graph, given_.defaults());
+    defaults_ = given_.defaults();
+    const bool isCalledWithLess = bindDefaults(*graph, defaults_);
     // What a call does not hand on to the next one is no cache, if new tokens are joined to it: an image in front of
     // them.
     const bool hasCaches = !returnsLogitsAlone_ && dropCaches(*graph, given_.registry());
     const bool writes = writeCopies(*graph), begins = beginAtFirstPlace(*graph, hasCaches || writes);
     if (!isCalledWithLess && !hasCaches && !writes && !begins) return true;
     hasCaches_ = hasCaches;
+    if (hasCaches || (isCalledWithLess && !returnsLogitsAlone_)) called_ = *lowered_;
     // The mask of a text with its memory is longer than the text.
     Module changed = lowered_->withGraph(std::move(graph), hasCaches || begins);
     if (isCalledWithLess || hasCaches || begins) given_ = changed;
@@ -370,7 +374,28 @@ class LanguageModelBuild {
     if ((isOneByOne_ || !staticCaches_.mask.empty()) &&
         !trials.showTokens(*entrance_, staticCaches_.mask, diagnostics_))
       return false;
-    return !hasCaches_ || entrance_->tokensFirst || trials.areOfTexts(*entrance_, diagnostics_);
+    return (!hasCaches_ || entrance_->tokensFirst || trials.areOfTexts(*entrance_, diagnostics_)) && handsOn();
+  }
+
+  // What was taken away is what calls hand on to each other.
+  bool handsOn() {
+    if (!called_) return true;
+    int64_t longest = config_.maxSeqLen ? config_.maxSeqLen : kUsualTokens;
+    for (int64_t bound : {entrance_->positions, tokensExportedFor()})
+      if (bound != 0) longest = std::min(longest, bound);
+    int64_t most = 0;
+    if (!saysWhatItsCallsSay({.graph = *called_->graph(),
+                              .called = [this](const auto& in, Diagnostics& d) { return called_->forward(in, d); },
+                              .whole = [this](const auto& in, Diagnostics& d) { return given_.forward(in, d); },
+                              .entrance = *entrance_,
+                              .defaults = defaults_,
+                              .ownMask = ownMask_,
+                              .mayLeaveOut = !hasCaches_,
+                              .longest = longest},
+                             most, diagnostics_))
+      return false;
+    if (most != 0 && !original_.exportedInputs(*original_.graph()).empty()) handedOn_ = most;
+    return true;
   }
 
   bool failApart() {
@@ -698,8 +723,12 @@ class LanguageModelBuild {
   std::string noAttention_ = "kv_cache_type asks for no blocks";
   int64_t asked_ = 0;  // max_seq_len, before it was settled
   StaticCacheFacts staticCaches_;
-  ExportedInputs repeated_;  // what a program for several texts asks of their sizes
-  bool hasCaches_ = false;   // to which new keys and values are joined
+  ExportedInputs repeated_;                                 // what a program for several texts asks of their sizes
+  bool hasCaches_ = false;                                  // to which new keys and values are joined
+  Result<Module> called_ = Failed{};                        // with what calls hand on to each other
+  int64_t handedOn_ = std::numeric_limits<int64_t>::max();  // tokens of a text that calls run with
+  std::map<std::string, IValue> defaults_;
+  std::optional<PairMaskForm> ownMask_;  // that the graph makes
   bool returnsLogitsAlone_ = false;
   bool isOneByOne_ = false;  // the model is for one token
   KnownText longest_;

@@ -10,6 +10,7 @@
 #include "passes/serving/input_roles.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <set>
 #include <vector>
@@ -298,7 +299,7 @@ class Examples {
     std::optional<std::vector<GivenState>> given = givenStates(*searched, sameInput(*searched, ids_));
     auto counts = [&](const std::vector<GivenState>& states) {
       const std::optional<std::vector<GivenState>> same = statesOf(*apart_, states);
-      return same && lastCounts(sizes, tokens, *same);
+      return same && lastCounts(sizes, tokens, *same) && !dependsOn(all, sizes, tokens, *same);
     };
     std::optional<std::vector<GivenState>> states;
     if (given)
@@ -346,6 +347,28 @@ class Examples {
     for (int64_t changed = 0; changed < kFew; ++changed)
       if (!changesLast(sizes, states, kFew, changed)) return true;
     return false;
+  }
+
+  // Whether places without tokens say something: nothing tells how many there are to be then.
+  bool dependsOn(const std::vector<int64_t>& lengths, const Sizes& sizes, int64_t tokens,
+                 const std::vector<GivenState>& states) const {
+    constexpr int64_t kLeast = 3;  // whatever fits 1 is repeated
+    return std::ranges::any_of(lengths, [&](int64_t length) {
+      std::vector<GivenState> fewer = states;
+      bool isThere = false;
+      for (GivenState& s : fewer)
+        for (int64_t& size : s.sizes)
+          if (size == length) --size, isThere = true;
+      if (!isThere || length < kLeast) return false;
+      const Tensor usual = runWith(sizes, states, tokens, tokens), other = runWith(sizes, fewer, tokens, tokens);
+      if (!usual.defined() || !other.defined() || usual.numel() != other.numel()) return false;
+      double most = 0, off = 0;
+      for (int64_t i = 0; i < usual.numel(); ++i) {
+        most = std::max(most, std::abs(usual.real(i)));
+        off = std::max(off, std::abs(usual.real(i) - other.real(i)));
+      }
+      return off > 1e-3 * most;
+    });
   }
 
   // Whether the first of several tokens sees the last one, as in sums over all tokens of a call.

@@ -653,6 +653,11 @@ TEST_F(Decoders, WithoutBlocksTextsAreAsLongAsTheModelRuns) {
   EXPECT_FALSE(builds(d, {"max_seq_len=100"}));
 }
 
+// Of tokens at %at all that are there up to each, of %all.
+const std::string kSeen =
+    "  %cols : Tensor = aten::arange(%all, %none, %none, %none, %none)\n"
+    "  %rows.at : Tensor = aten::unsqueeze(%at, %1)\n  %seen : Tensor = aten::le(%cols, %rows.at)\n";
+
 TEST_F(Decoders, CachesAmongInputsAndOutputsAreDropped) {
   const Decoder plain;
   auto takes = [&](const std::string& inputs, const std::string& taken) {
@@ -664,8 +669,8 @@ TEST_F(Decoders, CachesAmongInputsAndOutputsAreDropped) {
     d.positions = "  %x.positions : Tensor = aten::embedding(%places, %at, %m1, %no, %no)\n";
     d.attention =
         "  %k.both : Tensor[] = prim::ListConstruct(%k.past, %k)\n  %k.all : Tensor = aten::cat(%k.both, %2)\n"
-        "  %v.both : Tensor[] = prim::ListConstruct(%v.past, %v)\n  %v.all : Tensor = aten::cat(%v.both, %2)\n"
-        "  %o : Tensor = aten::scaled_dot_product_attention(%q, %k.all, %v.all, %none, %drop, %yes)\n";
+        "  %v.both : Tensor[] = prim::ListConstruct(%v.past, %v)\n  %v.all : Tensor = aten::cat(%v.both, %2)\n" +
+        kSeen + "  %o : Tensor = aten::scaled_dot_product_attention(%q, %k.all, %v.all, %seen, %drop, %no)\n";
     d.returned =
         "  %kv : (Tensor, Tensor) = prim::TupleConstruct(%k.all, %v.all)\n"
         "  %r : (Tensor, (Tensor, Tensor)) = prim::TupleConstruct(%logits, %kv)\n  return (%r)\n";
@@ -684,6 +689,52 @@ TEST_F(Decoders, CachesAmongInputsAndOutputsAreDropped) {
         "  %minus2 : int = prim::Constant[value=-2]()\n"
         "  %k.from : Tensor[] = prim::ListConstruct(%empty, %k.0)\n  %k.past : Tensor = aten::cat(%k.from, %minus2)\n"
         "  %v.from : Tensor[] = prim::ListConstruct(%empty, %v.0)\n  %v.past : Tensor = aten::cat(%v.from, %minus2)\n");
+}
+
+// Calls say another text then than one call with all of it.
+TEST_F(Decoders, CachesThatBecomeOthersFromCallToCallAreRefused) {
+  auto build = [&](const std::string& keys, const std::string& values, const std::string& returned) {
+    Decoder d;
+    d.inputs = "%input_ids : Tensor, %k.past : Tensor, %v.past : Tensor";
+    d.before +=
+        "  %past : int = aten::size(%k.past, %2)\n  %all : int = aten::add(%past, %s)\n"
+        "  %at : Tensor = aten::arange(%past, %all, %none, %none, %none, %none)\n"
+        "  %half : float = prim::Constant[value=0.5]()\n  %few : int = prim::Constant[value=-8]()\n"
+        "  %most : int = prim::Constant[value=9223372036854775807]()\n"
+        "  %k.cut : Tensor = aten::slice(%k.past, %2, %1, %most, %1)\n"
+        "  %v.cut : Tensor = aten::slice(%v.past, %2, %1, %most, %1)\n";
+    d.positions = "  %x.positions : Tensor = aten::embedding(%places, %at, %m1, %no, %no)\n";
+    d.attention =
+        fmt::format(
+            "  %k.both : Tensor[] = prim::ListConstruct({}, %k)\n  %k.all : Tensor = aten::cat(%k.both, %2)\n"
+            "  %v.both : Tensor[] = prim::ListConstruct({}, %v)\n  %v.all : Tensor = aten::cat(%v.both, %2)\n",
+            keys, values) +
+        kSeen + "  %o : Tensor = aten::scaled_dot_product_attention(%q, %k.all, %v.all, %seen, %drop, %no)\n";
+    d.returned = returned;
+    return builds(d);
+  };
+  const std::string same = "  return (%logits, %k.all, %v.all)\n";
+  ASSERT_TRUE(build("%k.past", "%v.past", same)) << messages();
+  const char* const expected =
+      "calls that are given for %k.past, %v.past what the one before returned say another text";
+  auto refuses = [&](const std::string& keys, const std::string& values, const std::string& returned) {
+    EXPECT_FALSE(build(keys, values, returned)) << returned;
+    EXPECT_NE(messages().find(expected), std::string::npos) << messages();
+  };
+  refuses("%v.past", "%k.past", same);
+  refuses("%k.past", "%k.past", same);
+  refuses("%k.past", "%v.past", "  return (%logits, %v.all, %k.all)\n");
+  refuses("%k.past", "%v.past", "  %k.next : Tensor = aten::mul(%k.all, %half)\n  return (%logits, %k.next, %v.all)\n");
+  // A window that a call with all tokens has not, and which short texts do not fill.
+  refuses("%k.past", "%v.past",
+          "  %k.next : Tensor = aten::slice(%k.all, %2, %few, %most, %1)\n"
+          "  %v.next : Tensor = aten::slice(%v.all, %2, %few, %most, %1)\n  return (%logits, %k.next, %v.next)\n");
+  // Each call forgets one, and how many there are at first is not told.
+  EXPECT_FALSE(build("%k.cut", "%v.cut", same));
+  // Not of this form: an image that stands in front of them.
+  EXPECT_FALSE(build("%k.past", "%v.past", "  return (%logits, %x)\n"));
+  EXPECT_NE(messages().find("what a call returns beside logits cannot be given to the next one"), std::string::npos)
+      << messages();
 }
 
 // Few of many words: texts of random ids would not have the one that ends a document.
@@ -727,6 +778,8 @@ TEST_F(Decoders, InputsThatMayBeLeftOutAre) {
   Result<Module> module = Module::load(TSCOMPILE_SOURCE_DIR "/tests/data/language/optional_cache.pt", {}, diagnostics_);
   ASSERT_TRUE(module && buildLanguageModel(*module, {}, folder_, diagnostics_)) << messages();
   EXPECT_EQ(readBuiltModel(folder_, diagnostics_)->config.kvCacheType, KvCacheType::Paged) << messages();
+  // Its positions begin at 0 in each call.
+  EXPECT_NE(messages().find("what is built says what the model says without %cache"), std::string::npos) << messages();
   EXPECT_EQ(served(9), (std::vector<std::vector<TokenId>>{
                            {5, 6, 11, 0, 6, 0, 4, 6, 3}, {3, 6, 10, 5, 6, 3, 0, 6, 3}, {11, 0, 6, 11, 3, 5, 6, 4, 5}}));
 }
