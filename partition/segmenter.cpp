@@ -1,5 +1,6 @@
 // From decisions to segments, and back where a segment would be too small.
 #include "partition/boundary.h"
+#include "partition/changing_sizes.h"
 #include "partition/decide.h"
 #include "partition/estimate.h"
 #include "partition/partition.h"
@@ -33,6 +34,7 @@ class Segmenter {
     partition_.strategy = options_.strategy;
     partition_.minBlockSize = options_.minBlockSize;
     partition_.countsGains = options_.countsGains;
+    if (options_.countsGains) changing_ = tensorsOfChangingSizes(graph_, registry_, options_.shapes);
     decider_.decide();
     if (options_.strategy == Strategy::Cost)
       cutByCost();
@@ -123,11 +125,18 @@ class Segmenter {
                                                   [](const Argument& r) { return r.alias && !r.alias->isWrite; });
     if (view) return 0;
     const bool heavy = def.cost != Cost::Step && def.cost != Cost::Function && def.cost != Cost::Reduction;
-    if (!heavy) return 1;
+    if (!heavy) return isOfChangingSizes(n) ? 0 : 1;
     // Of sizes that are known it is known whether they are worth it.
     constexpr double kLeastOperations = 1e5;
     const Work work = options_.shapes ? workOf(n, *options_.shapes) : Work();
     return work.known && work.flops < kLeastOperations ? 1 : options_.minBlockSize;
+  }
+
+  // A plan for each size costs more than light nodes gain.
+  bool isOfChangingSizes(const Node* n) const {
+    auto changes = [this](const Value* v) { return changing_.contains(v); };
+    return std::ranges::any_of(n->outputs(), changes) ||
+           std::ranges::any_of(n->inputs(), [&](const Use& u) { return changes(u.value); });
   }
 
   // Whether the block runs inside of an engine, with the control flow that it belongs to.
@@ -162,6 +171,7 @@ class Segmenter {
       detail += gains == count ? "," : ", of which " + std::to_string(gains) + " would gain by it, which is";
       detail += " fewer than " + std::to_string(options_.minBlockSize);
       if (options_.countsGains) detail += count == 1 ? ", and is not worth one alone" : ", none worth one alone";
+      if (isOfChangingSizes(n)) detail += ": its sizes are others in each iteration of the loop, each with a plan";
       if (gains == count && sizes.joined > count)
         detail += ", until it is joined with others to one of " + nodes(sizes.joined);
       const bool minimal = strategyOfCut_ != Strategy::Minimal && sizes.minimal >= options_.minBlockSize;
@@ -300,8 +310,9 @@ class Segmenter {
   Partition partition_;
   Decider decider_;
   std::vector<BlockGraph> blocks_;
-  NodeTable<uint32_t> place_;           // in its block
-  std::vector<std::vector<Run>> runs_;  // of each block
+  NodeTable<uint32_t> place_;                  // in its block
+  std::vector<std::vector<Run>> runs_;         // of each block
+  std::unordered_set<const Value*> changing_;  // tensors whose sizes are others in each iteration of a loop
   bool wholeGraph_ = false;
   Strategy strategyOfCut_ = Strategy::Dependency;
   struct Sizes {
