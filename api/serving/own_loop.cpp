@@ -18,7 +18,8 @@ namespace {
 
 constexpr int64_t kFew = 6, kSingle = 2;  // tokens of a short text, and those of any that come one by one
 
-enum class Outcome : uint8_t { Same, Other, Cannot };
+// Cannot: calls do not fit each other. NotRun: not even the whole text runs, which is told elsewhere.
+enum class Outcome : uint8_t { Same, Other, Cannot, NotRun };
 
 bool holdsTensors(TypePtr type) { return type->isTensor() || std::ranges::any_of(type->elements(), holdsTensors); }
 
@@ -147,6 +148,7 @@ class Calls {
     Outcome outcome = tryText(kFew, false);
     // Of a model that chooses by numbers some are nearly equal.
     if (outcome == Outcome::Other) outcome = tryText(kFew, true);
+    if (outcome == Outcome::NotRun) return true;
     if (outcome != Outcome::Other) tryLong(outcome);
     if (outcome == Outcome::Same) return true;
     if (!loop_.mayLeaveOut)
@@ -187,14 +189,14 @@ class Calls {
     int64_t runs = 0, fails = 0;
     for (int64_t tokens = longText(); tokens > kFew && runs == 0; tokens /= 2) {
       const Outcome longer = tryText(tokens, false);
-      if (longer != Outcome::Cannot) outcome = longer, runs = tokens;
+      if (longer == Outcome::Same || longer == Outcome::Other) outcome = longer, runs = tokens;
       if (longer == Outcome::Cannot && isCallRefused_) fails = tokens;
     }
     if (runs == 0 && outcome == Outcome::Same) runs = kFew;
     while (fails != 0 && runs != 0 && outcome == Outcome::Same && fails - runs > 1) {
       const int64_t middle = runs + (fails - runs) / 2;
       const Outcome between = tryText(middle, false);
-      (between == Outcome::Cannot ? fails : runs) = middle;
+      (between == Outcome::Cannot || between == Outcome::NotRun ? fails : runs) = middle;
       if (between == Outcome::Other) outcome = between;
     }
     if (fails != 0) most_ = runs;
@@ -207,12 +209,12 @@ class Calls {
     int64_t past = tokens - kSingle;
     isCallRefused_ = false;
     std::optional<std::vector<IValue>> returned = wholeOf(ids, past);
-    if (!returned) return Outcome::Cannot;
+    if (!returned) return Outcome::NotRun;
     std::vector<IValue> given;
     bool isOff = false;
     for (bool isFirst = true; past < tokens; ++past, isFirst = false) {
       const std::optional<std::vector<IValue>> all = wholeOf(ids, past + 1);
-      if (!all) return Outcome::Cannot;
+      if (!all) return Outcome::NotRun;
       const std::optional<std::vector<IValue>> next =
           isFirst ? firstCall(*returned, ids, past, given, *all) : call(given, ids, past);
       isCallRefused_ = !next;

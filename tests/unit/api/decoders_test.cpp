@@ -735,6 +735,10 @@ TEST_F(Decoders, CachesThatBecomeOthersFromCallToCallAreRefused) {
   EXPECT_FALSE(build("%k.past", "%v.past", "  return (%logits, %x)\n"));
   EXPECT_NE(messages().find("what a call returns beside logits cannot be given to the next one"), std::string::npos)
       << messages();
+  // What does not run at all is told as that.
+  EXPECT_FALSE(build("%k.past", "%v.past",
+                     "  %no.such : Tensor = aten::matmul(%logits, %wq)\n  return (%no.such, %k.all, %v.all)\n"));
+  EXPECT_NE(messages().find("the model does not run with a text of 5 tokens"), std::string::npos) << messages();
 }
 
 // Few of many words: texts of random ids would not have the one that ends a document.
