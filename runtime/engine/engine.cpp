@@ -137,6 +137,7 @@ std::shared_ptr<const EnginePlan> Engine::find(const Signature& signature, std::
     } else {
       plans_.push_front(entry);
       places_[signature] = plans_.begin();
+      planBytes_ += entry->bytes();
       forgetOldest();
     }
   }
@@ -147,13 +148,10 @@ std::shared_ptr<const EnginePlan> Engine::find(const Signature& signature, std::
 // Of a range of sizes each has its plan as long as they are small together; the latest ones stay in any case.
 void Engine::forgetOldest() const {
   constexpr size_t kLeast = 8, kMost = 1024, kMostBytes = size_t{64} << 20;
-  size_t bytes = 0, kept = 0;
-  for (const std::shared_ptr<Entry>& e : plans_) {
-    bytes += e->plan ? e->plan->bytes() : 0;
-    if (kept >= kLeast && (bytes > kMostBytes || kept >= kMost)) break;
-    ++kept;
+  for (; plans_.size() > kMost || (plans_.size() > kLeast && planBytes_ > kMostBytes); plans_.pop_back()) {
+    planBytes_ -= plans_.back()->bytes();
+    places_.erase(plans_.back()->signature);
   }
-  for (; plans_.size() > kept; plans_.pop_back()) places_.erase(plans_.back()->signature);
 }
 
 size_t Engine::SignatureHash::operator()(const Signature& signature) const {

@@ -58,6 +58,7 @@ class Engine : public CompiledSegment {
     Signature signature;
     std::shared_ptr<const EnginePlan> plan;  // null: refused
     std::optional<Refusal> refusal;
+    size_t bytes() const { return plan ? plan->bytes() : 0; }
   };
   std::shared_ptr<const EnginePlan> find(const Signature& signature, std::span<const IValue> inputs,
                                          RunContext& context, std::optional<Refusal>* refusal) const;
@@ -69,7 +70,8 @@ class Engine : public CompiledSegment {
   struct SignatureHash {
     size_t operator()(const Signature& signature) const;
   };
-  mutable Plans plans_;  // the latest first
+  mutable Plans plans_;           // the latest first
+  mutable size_t planBytes_ = 0;  // of all of them
   mutable std::unordered_map<Signature, Plans::iterator, SignatureHash> places_;
 };
 
