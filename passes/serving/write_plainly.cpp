@@ -4,6 +4,7 @@
 //   einsum("btkgd,bskd->bkgts", [a, b])                 -> the same, with a dimension of 1 in b for g
 //   x / sum(x), x = exp(y - max(y))                     -> softmax(y)
 //   matmul(softmax(w), v) * sigmoid(logsumexp(w) - s)    -> matmul(softmax(cat([w, s]))[.., :-1], v)
+//   reshape(stack([a, b], -1), [h, t, d])               -> reshape(flatten(stack([a, b], -1), -2, -1), [h, t, d])
 //   detach_(x)                                          -> x
 //   matmul(q, permute(k, [1, 2, 3, 0]))                 -> matmul(q, transpose(permute(k, [1, 2, 0, 3]), -2, -1))
 //   linear(transpose(x, 0, 1), w, b)                    -> transpose(linear(x, w, b), 0, 1)
@@ -150,6 +151,16 @@ Value* plainMatmul(Node* n, RewriteContext& c) {
   return f.op(aten::matmul, {n->input(0), f.op(aten::transpose, {keys, f.integer(-2), f.integer(-1)})});
 }
 
+// Lowering joins heads that were turned in pairs, stack([..], -1) made flat, with the reshape that follows.
+Value* plainReshape(Node* n, RewriteContext& c) {
+  Node* pairs = n->input(0)->node();
+  if (!pairs || pairs->kind() != aten::stack || c.facts.rank(n->input(0)) != 5) return nullptr;
+  const std::optional<int64_t> dim = c.facts.integer(pairs->input(1));
+  if ((dim != -1 && dim != 4) || c.facts.rank(n->output()) != 3) return nullptr;
+  Formula f(n, c);
+  return f.op(aten::reshape, {f.op(aten::flatten, {n->input(0), f.integer(-2), f.integer(-1)}), n->input(1)});
+}
+
 // Nothing keeps gradients here.
 Value* plainDetach(Node* n, RewriteContext&) { return n->input(0); }
 
@@ -224,6 +235,7 @@ void writePlainly(Graph& graph, RewriteContext& context) {
                                                     {Symbol::of("aten::einsum"), plainEinsum},
                                                     {aten::linear, plainLinear},
                                                     {aten::matmul, plainMatmul},
+                                                    {aten::reshape, plainReshape},
                                                     {aten::div, plainSoftmax},
                                                     {aten::mul, joinGatedSinks},
                                                     {Symbol::of("aten::detach_"), plainDetach},
