@@ -6,8 +6,8 @@
 #include "ir/graph/clone.h"
 #include "ir/support/text.h"
 #include "ir/values/random.h"
+#include "passes/serving/forms/rounded_results.h"
 #include "passes/serving/marked_ids.h"
-#include "passes/serving/rounded_results.h"
 
 #include <fmt/core.h>
 

@@ -49,8 +49,7 @@ class LoopSizes {
   bool picks(const Node* n) const {
     const Operator* op = registry_.resolve(*n);
     if (op && op->has(Trait::DependsOnElements)) return true;
-    static const Symbol kIndex = Symbol::of("aten::index");
-    if (n->kind() != kIndex || n->inputCount() != 2) return false;
+    if (n->kind() != aten::index || n->inputCount() != 2) return false;
     const Node* list = n->input(1)->node();
     return list && std::ranges::any_of(list->inputs(), [&](const Use& u) {
              return u.value->type()->isTensor() && factsOf(u.value).dtype == DType::Bool;

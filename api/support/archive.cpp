@@ -57,7 +57,7 @@ class ArchiveLoader {
     if (!object.isObject() || failed_) return fail(root, "the file holds no module");
     requestMethods();
     if (!library_.compile()) return false;
-    if (!sparse_.empty()) makeSparse();
+    if (!sparse_.empty() && !makeSparse()) return false;
     if (!restoreStates() || !castInRegions()) return false;
     for (const auto& m : rootInfo()->methods)
       for (const Argument& a : library_.schemaOf(*m).arguments)
@@ -254,13 +254,22 @@ class ArchiveLoader {
     return true;
   }
 
-  void makeSparse() {
+  // What code says of an attribute is said for all objects of its class.
+  bool makeSparse() {
+    for (const auto& [type, name] : sparse_)
+      for (const Instance& i : instances_)
+        if (i.object->type == type && i.object->find(name))
+          return fail(&archive_.data(),
+                      fmt::format("the attribute '{}' of objects of {} is a sparse tensor in some and none in others",
+                                  name.text(), type->name()),
+                      ErrorKind::Unsupported);
     auto make = [&](const MethodInfo& m) {
       if (m.graph) makeSparseAttributes(*m.graph, sparse_);
     };
     for (const auto& info : library_.classes())
       for (const auto& m : info->methods) make(*m);
     for (const MethodInfo* f : library_.calledFunctions()) make(*f);
+    return true;
   }
 
   // Of a class that PyTorch has built in. Where it is not known, so that nothing can run with it, it is an empty

@@ -152,6 +152,13 @@ class SparseProducts {
     return {places, elements, b.call("aten::size", {x}, types().intList)};
   }
 
+  // What is written to the parts later is not seen in the copy.
+  SparseMatrix copied(Node* n, const SparseMatrix& m) {
+    Builder b = before(n);
+    auto copy = [&](Value* v) { return b.call("aten::clone", {v, b.constant(IValue(), types().none)}); };
+    return {copy(m.places), copy(m.elements), m.size};
+  }
+
   SparseMatrix turned(Node* n, const SparseMatrix& m) {
     Builder b = before(n);
     Value *zero = b.constant(IValue(int64_t{0})), *one = b.constant(IValue(int64_t{1}));
@@ -172,7 +179,7 @@ class SparseProducts {
       for (size_t i = gone.size() - matrix->useCount(); i < gone.size(); ++i) {
         Node* n = gone[i];
         if (keepsMatrix(n))
-          open.emplace_back(n->output(), n->kind() == kTurn ? turned(n, m) : m);
+          open.emplace_back(n->output(), n->kind() == kTurn ? turned(n, m) : copied(n, m));
         else
           n->output()->replaceAllUsesWith(computed(*formOf(n->kind()), n, m));
       }

@@ -139,6 +139,7 @@ Value* withAllTokens(Value* v, const SmallInstance& small, GraphFacts& facts) {
   }
   return nullptr;
 }
+
 void makeOfAllTokens(RewriteContext& context, const Value* positions) {
   constexpr int64_t kBatch = 2, kTokens = 5;
   Node* giver = context.graph.returnNode();

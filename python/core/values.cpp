@@ -68,11 +68,18 @@ std::vector<IValue> itemsFrom(nb::handle object, TypePtr expected, int depth) {
   return out;
 }
 
-// The fields of a dataclass as torch.export takes them apart: in order, without those that are None.
+// The fields of a dataclass in order, as torch.export takes them apart. It leaves out those that are None, and files
+// do not name those that are left.
 IValue dataclassFrom(nb::handle object, TypePtr expected, int depth) {
   nb::list fields;
-  for (nb::handle name : object.attr("__dataclass_fields__"))
-    if (nb::object field = object.attr(name); !field.is_none()) fields.append(field);
+  for (nb::handle field : nb::module_::import_("dataclasses").attr("fields")(object)) {
+    nb::object value = object.attr(field.attr("name"));
+    if (value.is_none())
+      throw nb::type_error(("a dataclass whose field '" + nb::cast<std::string>(field.attr("name")) +
+                            "' is None may be another one to the model: give the tuple of its fields")
+                               .c_str());
+    fields.append(value);
+  }
   return tuple(itemsFrom(fields, expected, depth));
 }
 

@@ -2,6 +2,7 @@
 
 #include "ir/operators/nearest_overload.h"
 #include "ir/support/text.h"
+#include "ir/values/aten.h"
 #include "runtime/call/session_functions.h"
 #include "runtime/engine/number_use.h"
 #include "runtime/interpreter/structure_runner.h"
@@ -138,7 +139,7 @@ bool isMadeOfNumbers(const Value* value, const OpRegistry& registry) {
 }
 
 bool indexesByMask(const Node& node) {
-  if (node.kind() != Symbol::of("aten::index") || node.inputCount() != 2) return false;
+  if (node.kind() != aten::index || node.inputCount() != 2) return false;
   const Node* list = node.input(1)->node();
   if (!list || list->kind() != sym::ListConstruct) return false;
   return std::any_of(list->inputs().begin(), list->inputs().end(), [](const Use& u) {

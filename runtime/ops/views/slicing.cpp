@@ -12,9 +12,6 @@
 #include "runtime/reference/tensor_options.h"
 #include "runtime/reference/views.h"
 
-#include <algorithm>
-#include <cstdlib>
-
 namespace tscompile {
 namespace {
 
@@ -220,29 +217,11 @@ void scatterKernel(KernelCall& call) {
   copyTensor(part, source);
   call.setResult(out);
 }
-// Whether elements may stand at one place, as in windows that overlap. Those that a stride of 0 repeats do not count:
-// their copies have each of them (cloneWithGaps).
-bool mayShareElements(DimSpan sizes, DimSpan strides) {
-  if (repeatsElements(sizes, strides)) return false;
-  std::vector<std::pair<int64_t, int64_t>> lines;  // stride, size
-  for (size_t d = 0; d < sizes.size(); ++d)
-    if (sizes[d] > 1) lines.emplace_back(std::abs(strides[d]), sizes[d]);
-  std::ranges::sort(lines);
-  int64_t span = 0;
-  for (auto [stride, size] : lines) {
-    if (stride <= span) return true;
-    span += (size - 1) * stride;
-  }
-  return false;
-}
-
 template <Part kPart>
 void convertScatter(ConvertCall& call) {
   const Tensor self = call.tensor(0), source = call.tensor(1);
   if (self.numel() == 0 || source.numel() == 0) return convertToKernel(call, kEmpty);
   if (self.dtype() != source.dtype()) return convertToKernel(call, "the part has another dtype");
-  // PyTorch's copy has these overlaps too, so that what is written into one window stands in the next.
-  if (mayShareElements(self.sizes(), self.strides())) return convertToKernel(call, "elements of self share memory");
   const Tensor out = call.makeTensor(self.dtype(), self.sizes()), part = kPart(call, out, 2);
   if (Dims(part.sizes()) != Dims(source.sizes())) return convertToKernel(call, "the part has other sizes");
   const bool isWhole = part.numel() == out.numel() && Dims(source.sizes()) == Dims(self.sizes());

@@ -1,4 +1,4 @@
-#include "passes/serving/rounded_results.h"
+#include "passes/serving/forms/rounded_results.h"
 
 #include "ir/graph/builder.h"
 #include "ir/values/aten.h"
