@@ -18,6 +18,7 @@ import sys
 import tempfile
 import threading
 import time
+import typing
 import unittest
 import warnings
 import weakref
@@ -215,12 +216,12 @@ class Values(unittest.TestCase):
         tensors = identity("Tensor[]")([np.ones(2, np.float32), np.zeros(1, np.int64)])
         self.assertEqual([t.tolist() for t in tensors], [[1, 1], [0]])
         self.assertEqual(identity("Dict(str, Tensor)")({"x": np.ones(1, np.float32)})["x"].tolist(), [1])
-        sizes = dataclasses.make_dataclass("Sizes", ["rows", "scale", ("unit", "typing.ClassVar[str]", "m")])
+        sizes = dataclasses.make_dataclass("Sizes", ["rows", "scale", ("unit", typing.ClassVar[str], "m")])
         self.assertEqual(identity("(int, float)")(sizes(2, 0.5)), (2, 0.5))
         with self.assertRaises(TypeError):
             identity("(int, float)")(sizes)
         with self.assertRaisesRegex(TypeError, "field 'rows' is None"):  # (scale,) might be (rows,) to the model
-            identity("(float,)")(sizes(None, 0.5))
+            identity("(float, float)")(sizes(None, 0.5))
 
     def test_what_does_not_fit_is_told(self):
         for kind, given, error in (
