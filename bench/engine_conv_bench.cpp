@@ -35,6 +35,7 @@ const Layer kLayers[] = {
     {"mobile_dw14", 1, 576, 14, 576, 3, 1, 1, 576}, {"mobile_dw7", 1, 960, 7, 960, 3, 1, 1, 960},
     {"mobile_up56", 1, 24, 56, 144, 1, 1, 0, 1},    {"mobile_down56", 1, 144, 56, 24, 1, 1, 0, 1},
     {"mobile_14", 1, 96, 14, 576, 1, 1, 0, 1},      {"mobile_last", 1, 320, 7, 1280, 1, 1, 0, 1},
+    {"convmixer_32", 1, 768, 32, 768, 1, 1, 0, 1},
 };
 
 ConvShape shapeOf(const Layer& l) {

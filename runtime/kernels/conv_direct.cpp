@@ -218,13 +218,16 @@ Grid gridOf(const ConvShape& s, int64_t images, const Bands& bands, int64_t tile
     return (wanted + grid.unitPieces * grid.panelPieces * grid.tilePieces - 1) /
            (grid.unitPieces * grid.panelPieces * grid.tilePieces);
   };
-  // What is read by all pieces should be the smaller of the two, and what a piece holds should stay in its cache.
+  // What is read by all pieces should be the smaller of the two, and what a piece holds should stay in its cache: the
+  // inputs that it reads once for each group of panels, and the panels that the pieces after it read too.
+  constexpr int64_t kKeptInputs = 256 << 10, kKeptWeights = 512 << 10;
   if (weights > inputBytes) {
     grid.panelPieces = std::min(groups, rest());
     grid.tilePieces = std::min(tiles, rest());
   } else {
-    grid.tilePieces = std::min(tiles, std::max(rest(), inputBytes / (256 << 10)));
-    grid.panelPieces = std::min(groups, rest());
+    grid.panelPieces = std::min(groups, (weights + kKeptWeights - 1) / kKeptWeights);
+    grid.tilePieces = std::min(tiles, std::max(rest(), inputBytes / kKeptInputs));
+    grid.panelPieces *= std::min(groups / grid.panelPieces, rest());
   }
   return grid;
 }
