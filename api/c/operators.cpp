@@ -1,7 +1,11 @@
 #include "api/binding/foreign_operators.h"
 #include "api/c/handles.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <array>
+#include <optional>
 
 using namespace tscompile;
 using namespace tscompile::c;
@@ -21,6 +25,22 @@ struct Results {
   ~Results() {
     for (tscompile_value* v : handles) tscompile_value_free(v);
   }
+
+  // An argument's handle, or one that is there twice, would be freed twice: such a result is let go, and its number
+  // told.
+  std::optional<size_t> dropForeign(std::span<const tscompile_value* const> arguments) {
+    std::optional<size_t> first;
+    for (size_t i = 0; i < handles.size(); ++i) {
+      const auto earlier = handles.begin() + static_cast<std::ptrdiff_t>(i);
+      if (!handles[i] || (std::find(arguments.begin(), arguments.end(), handles[i]) == arguments.end() &&
+                          std::find(handles.begin(), earlier, handles[i]) == earlier))
+        continue;
+      handles[i] = nullptr;
+      if (!first) first = i;
+    }
+    return first;
+  }
+
   std::vector<tscompile_value*> handles;
 };
 
@@ -35,8 +55,14 @@ std::vector<IValue> call(tscompile_operator function, void* user_data, std::span
   const tscompile_status status = function(user_data, arguments.data(), arguments.size(), results.handles.data(), count,
                                            message.data(), message.size());
   message.back() = '\0';
+  const std::optional<size_t> foreign = results.dropForeign(arguments);
   if (status != TSCOMPILE_OK)
     throw ExecutionError(kindOf(status), message[0] ? message.data() : "the function of the operator failed");
+  if (foreign)
+    throw ExecutionError(ErrorKind::Model,
+                         fmt::format("its function gave the handle of an argument or of another result as result {}: "
+                                     "give a handle of its own, by tscompile_value_share",
+                                     *foreign + 1));
   std::vector<IValue> out;
   for (tscompile_value* v : results.handles) out.push_back(v ? std::move(v->value) : IValue());
   return out;

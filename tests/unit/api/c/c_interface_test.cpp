@@ -746,3 +746,21 @@ TEST(CInterface, SchemasOfOperatorsAreChecked) {
 }
 
 }  // namespace
+
+TEST(CInterface, OperatorsOfTheCallerGiveHandlesOfTheirOwn) {
+  auto argument = [](void*, const tscompile_value* const* arguments, size_t, tscompile_value** results, size_t, char*,
+                     size_t) { return results[0] = const_cast<tscompile_value*>(arguments[0]), TSCOMPILE_OK; };
+  auto twice = [](void*, const tscompile_value* const*, size_t, tscompile_value** results, size_t, char*, size_t) {
+    return results[0] = results[1] = tscompile_value_int(3), TSCOMPILE_OK;
+  };
+  ASSERT_EQ(tscompile_register_operator("mylib::back(Tensor x) -> Tensor", argument, nullptr, nullptr), TSCOMPILE_OK);
+  ASSERT_EQ(tscompile_register_operator("mylib::two(Tensor x) -> (int, int)", twice, nullptr, nullptr), TSCOMPILE_OK);
+  const Value x = parse("2:f32=[1 2]");
+  EXPECT_NE(run(prepare(load("graph(%x : Tensor):\n  %y : Tensor = mylib::back(%x)\n  return (%y)\n")), {x.get()})
+                .find("as result 1: give a handle of its own, by tscompile_value_share"),
+            std::string::npos);
+  EXPECT_NE(run(prepare(load("graph(%x : Tensor):\n  %y : int, %z : int = mylib::two(%x)\n  return (%y)\n")), {x.get()})
+                .find("as result 2: give a handle of its own"),
+            std::string::npos);
+  EXPECT_EQ(textOf(x.get()), "2:f32=[1 2]");
+}
