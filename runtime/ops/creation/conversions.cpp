@@ -37,6 +37,7 @@ constexpr ToArguments kToPrimDevice{2, 1, 0, 4, 0};
 constexpr ToArguments kToPrimDType{1, 0, 0, 3, 0};
 constexpr ToArguments kToPrimOther{0, 0, 0, 2, 0};
 constexpr ToArguments kToCopy{1, 3, 2, 0, 6};
+constexpr ToArguments kToElement{1, 0, 0, 0, 0};
 
 template <const ToArguments& kAt>
 void inferTo(InferCall& call) {
@@ -58,6 +59,26 @@ void typeAsKernel(KernelCall& call) {
 }
 
 void selfKernel(KernelCall& call) { call.setResult(call.argument(0)); }
+
+// A copy that lies as its strides say.
+void inferCopyStrided(InferCall& call) { call.result(call.tensor(0)); }
+void copyStridedKernel(KernelCall& call) {
+  Tensor t = call.tensor(0);
+  Dims strides = call.integers(1);
+  call.require(strides.size() == t.sizes().size(), "mismatch in length of strides {} and sizes {}", dimsText(strides),
+               dimsText(t.sizes()));
+  __int128 last = 0;
+  for (size_t d = 0; d < strides.size(); ++d) {
+    call.require(strides[d] >= 0, "negative strides are not supported, got {}", dimsText(strides));
+    last += static_cast<__int128>(std::max<int64_t>(t.sizes()[d] - 1, 0)) * strides[d];
+    call.require(last < kMaxElements, "sizes {} and strides {} need too much memory", dimsText(t.sizes()),
+                 dimsText(strides));
+  }
+  const size_t bytes = (static_cast<size_t>(last) + 1) * itemSize(t.dtype());
+  Tensor out = Tensor::view(t.dtype(), Storage::allocate(bytes), t.sizes(), strides, 0);
+  copyTensor(out, t);
+  call.setResult(out);
+}
 
 template <DType kDType>
 void inferCast(InferCall& call) {
@@ -141,6 +162,13 @@ void registerConversionsOps(OpRegistry& ops) {
   add("aten::to.prim_dtype", inferTo<kToPrimDType>, toKernel<kToPrimDType>, kTo);
   add("aten::to.prim_other", inferTo<kToPrimOther>, toKernel<kToPrimOther>, kTo);
   add("aten::_to_copy", inferTo<kToCopy>, toKernel<kToCopy>);
+  // What torch.export's decompositions leave of PyTorch's own primitives.
+  add("prims::convert_element_type", inferTo<kToElement>, toKernel<kToElement>);
+  ops.add({.schema = "prims::copy_strided",
+           .infer = inferCopyStrided,
+           .kernel = copyStridedKernel,
+           .dtypes = kMovedTypes,
+           .traits = {Trait::KeepsElements, Trait::OwnStrides}});
   add("aten::type_as", inferToOther, typeAsKernel, kMaySelf | TraitSet{Trait::LendsSecondForm});
   add("aten::cpu", inferTo<kToPrimOther>, selfKernel);
   add("aten::cuda", inferTo<kToPrimOther>, selfKernel);

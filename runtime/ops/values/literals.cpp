@@ -44,6 +44,10 @@ void numberKernel(KernelCall& call) {
 }
 
 void inferScalarTensor(InferCall& call) { call.result(optionsDType(call, 1, DType::Float32), Dims{}); }
+void inferPrimScalarTensor(InferCall& call) {
+  checkDevice(call, 2);
+  call.result(call.dtypeOr(1, DType::Float32), Dims{});
+}
 void scalarTensorKernel(KernelCall& call) { call.setResult(elementOf(call.argument(0), call.spec().dtype)); }
 
 void inferAsTensor(InferCall& call) {
@@ -148,6 +152,7 @@ void registerLiteralsOps(OpRegistry& ops) {
         "aten::as_tensor.int", "aten::as_tensor.bool", "aten::as_tensor.complex"})
     add(name, inferNumber<1>, numberKernel, {Trait::NumberIsElement});
   add("aten::scalar_tensor", inferScalarTensor, scalarTensorKernel, {Trait::NumberIsElement});
+  add("prims::scalar_tensor", inferPrimScalarTensor, scalarTensorKernel, {Trait::NumberIsElement});
   add("aten::as_tensor", inferAsTensor, asTensorKernel);
   add("aten::tensor", inferList, listKernel);
   add("aten::as_tensor.list", inferList, listKernel);
