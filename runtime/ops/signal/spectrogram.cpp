@@ -77,7 +77,11 @@ void inferStft(InferCall& call) {
   ResultType type;
   type.add(t);
   if (!call.isNone(4)) type.add(call.tensor(4));
-  DType dtype = complexOf(toFloating(type.get()));
+  const DType framed = toFloating(type.get());
+  // Frames of half precision are for wider windows.
+  call.require(framed != DType::Float16 && framed != DType::BFloat16, "not implemented for '{}'",
+               framed == DType::Float16 ? "Half" : "BFloat16");
+  DType dtype = complexOf(framed);
 
   Dims sizes(t.sizes.first(t.rank() - 1));
   sizes.push_back(o.onesided ? f.points / 2 + 1 : f.points);
@@ -348,18 +352,19 @@ void convertIstft(ConvertCall& call) {
 
 void registerSpectrogramOps(OpRegistry& ops) {
   constexpr DTypeSet kTypes = kComplexTypes | DTypeSet{DType::Float32, DType::Float64};
+  constexpr DTypeSet kFramed = kTypes | DTypeSet{DType::Float16, DType::BFloat16};
   constexpr TraitSet kColumns{Trait::OwnStrides};
   ops.add({.schema = "aten::stft",
            .infer = inferStft<false>,
            .kernel = stftKernel<false>,
            .convert = convertStft<false>,
-           .dtypes = kTypes,
+           .dtypes = kFramed,
            .traits = kColumns});
   ops.add({.schema = "aten::stft.center",
            .infer = inferStft<true>,
            .kernel = stftKernel<true>,
            .convert = convertStft<true>,
-           .dtypes = kTypes,
+           .dtypes = kFramed,
            .traits = kColumns});
   // PyTorch 2.
   ops.add({.schema = "aten::stft.aligned(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, "
@@ -368,7 +373,7 @@ void registerSpectrogramOps(OpRegistry& ops) {
            .infer = inferStft<false>,
            .kernel = alignedStft<false>,
            .convert = convertAlignedStft<false>,
-           .dtypes = kTypes,
+           .dtypes = kFramed,
            .traits = kColumns});
   ops.add({.schema = "aten::stft.center_aligned(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, "
                      "Tensor? window=None, bool center=True, str pad_mode=\"reflect\", bool normalized=False, "
@@ -376,7 +381,7 @@ void registerSpectrogramOps(OpRegistry& ops) {
            .infer = inferStft<true>,
            .kernel = alignedStft<true>,
            .convert = convertAlignedStft<true>,
-           .dtypes = kTypes,
+           .dtypes = kFramed,
            .traits = kColumns});
   ops.add(
       {.schema = "aten::istft", .infer = inferIstft, .kernel = istftKernel, .convert = convertIstft, .dtypes = kTypes});
