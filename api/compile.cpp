@@ -332,6 +332,8 @@ Result<PartitionSpec> partitionSpecOf(const CompileSpec& spec, const Graph* entr
 Result<CompiledPartition> partitionForCompile(const Module& module, const CompileSpec& spec, Diagnostics& diagnostics) {
   Result<PartitionSpec> settings = partitionSpecOf(spec, entryOf(module, spec), diagnostics);
   if (!settings) return Failed{};
+  if (spec.engine.precision != DType::Float32 && !spec.refittable)
+    settings->lowering.arguments.emplace(kWholeWeights, true);
   const Module* source = &module;
   Result<Module> withData = Failed{};
   if (!settings->lower) {

@@ -185,5 +185,25 @@ TEST_F(StoreWeights, AFileWrittenAgainKeepsThem) {
   EXPECT_TRUE(readText(folder_ / "again.tse") == readText(fileOf(DType::Int8)));
 }
 
+// As lowering leaves a large convolution that takes in the factors of a batch norm.
+TEST_F(StoreWeights, LargeWeightsThatAreComputedFromConstantsAreStored) {
+  folder_.write("net.ir", R"(graph(%image : Float(1, 640, 2, 2)):
+  %kernel : Float(512, 640, 1, 1) = prim::Constant[value=<Tensor>]()
+  %factors : Float(512, 1, 1, 1) = prim::Constant[value=<Tensor>]()
+  %none : NoneType = prim::Constant()
+  %one : int = prim::Constant[value=1]()
+  %ones : int[] = prim::Constant[value=[1, 1]]()
+  %zeros : int[] = prim::Constant[value=[0, 0]]()
+  %scaled : Tensor = aten::mul(%kernel, %factors)
+  %e : Tensor = aten::conv2d(%image, %scaled, %none, %ones, %zeros, %ones, %one)
+  return (%e)
+)");
+  folder_.write("net.weights", "kernel = 512x640x1x1:f32:randn(seed=1)\nfactors = 512x1x1x1:f32:randn(seed=2)\n");
+  const std::string text = textOf(compiled(DType::Int8));
+  EXPECT_EQ(count(text, "tscompile::decode"), 1u) << text;
+  EXPECT_EQ(count(text, "aten::mul"), 0u) << text;
+  EXPECT_LE(std::filesystem::file_size(fileOf(DType::Int8)), 512u * 640u + 16'000u);
+}
+
 }  // namespace
 }  // namespace tscompile::test
