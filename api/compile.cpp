@@ -20,6 +20,7 @@
 #include "partition/store_weights.h"
 #include "passes/lowering/assumed_weights.h"
 #include "passes/lowering/bound_inputs.h"
+#include "passes/lowering/whole_weights.h"
 #include "runtime/engine/network/tactics.h"
 #include "runtime/engine/support.h"
 #include "runtime/reference/loops/copy.h"

@@ -175,8 +175,6 @@ bool runPlan(Graph& graph, const OpRegistry& registry, const CallTargets& target
   if (options.settings.compare && targets.self) context.arguments.emplace(kSampledModule, targets.self);
   if (recorder) context.records = &recorder->records();
   if (options.arguments.contains(kAnyOrder)) context.facts.takeInputsAnyhow();
-  constexpr uint64_t kMostOfWeight = uint64_t{256} << 20;
-  if (options.arguments.contains(kWholeWeights)) context.foldBytes = kMostOfWeight;
   PlanSettings settings = options.settings;
   settings.maxNodes = std::min(settings.maxNodes, options.limits.nodes);
   options.database->query(options.query).run(context, settings);

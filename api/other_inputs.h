@@ -13,9 +13,6 @@ namespace tscompile {
 // Of LowerOptions::arguments: inputs may lie in memory in any order. Else what is lowered may serve only those that lie
 // in the order of their dimensions; a run refuses others, and engine files keep it as kInputOrder.
 inline constexpr const char* kAnyOrder = "any_order";
-// Of LowerOptions::arguments: weights that are computed from constants, as those of convolutions that take in a batch
-// norm, are computed ahead however large they are: only constants are stored in fewer bits.
-inline constexpr const char* kWholeWeights = "whole_weights";
 inline constexpr std::string_view kInputOrder = "input-order";
 
 class OtherInputs {

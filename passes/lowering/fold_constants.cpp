@@ -1,5 +1,6 @@
 // What depends on constants alone is computed; conditions and trip counts that are constant decide.
 #include "passes/lowering/clean_up.h"
+#include "passes/lowering/whole_weights.h"
 #include "passes/rewrite/constant_form.h"
 
 #include <algorithm>
@@ -206,9 +207,18 @@ class Folder {
     for (const Value* o : n->outputs())
       if (mayChange(o)) return std::nullopt;
     uint64_t most = isPacking(n) ? std::numeric_limits<uint64_t>::max() : context_.foldBytes;
+    if (context_.arguments.contains(kWholeWeights)) most = std::max(most, bytesOf(inputs));
     std::optional<std::vector<IValue>> results = context_.evaluator->evaluate(*n, inputs, most);
     if (results && !std::all_of(results->begin(), results->end(), fitsConstant)) return std::nullopt;
     return results;
+  }
+
+  static uint64_t bytesOf(const std::vector<IValue>& values) {
+    uint64_t bytes = 0;
+    for (const IValue& v : values)
+      if (v.isTensor() && v.tensorImpl() && v.toTensor().isContiguous())
+        bytes += static_cast<uint64_t>(v.toTensor().numel()) * itemSize(v.toTensor().dtype());
+    return bytes;
   }
 
   Node* replaceBy(Node* n, const std::vector<IValue>& results) {
