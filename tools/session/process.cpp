@@ -82,6 +82,12 @@ void disarm() {
   setitimer(ITIMER_REAL, &off, nullptr);
 }
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;  // crashes are reported by the sanitizer
+#else
+constexpr bool kSanitized = false;
+#endif
+
 void onInterrupt(int number) {
   int before = gSignal.exchange(number);
   if (!gRunning.load() || before != 0) leave(128 + number);
@@ -275,9 +281,8 @@ void prepareProcess() {
   bus.sa_sigaction = onBusError;
   bus.sa_flags = SA_SIGINFO | SA_ONSTACK;
   sigaction(SIGBUS, &bus, nullptr);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which report crashes themselves
-  for (int number : kCrashes) handle(number, onCrash, SA_ONSTACK);
-#endif
+  if constexpr (!kSanitized)
+    for (int number : kCrashes) handle(number, onCrash, SA_ONSTACK);
   std::atexit(onExit);
   // A command runs one shard, so whom it waits for does not come.
   constexpr std::chrono::seconds kLongestWait(3);
