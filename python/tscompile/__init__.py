@@ -28,6 +28,7 @@ def _check_cpu() -> None:
 _check_cpu()
 
 from tscompile import _core  # noqa: E402
+from tscompile._arithmetic import add_arithmetic  # noqa: E402
 from tscompile._core import Method, Tensor  # noqa: E402
 from tscompile._errors import (  # noqa: E402
     Error,
@@ -559,6 +560,7 @@ def _no_attribute(tensor: Any, name: str) -> Any:
 
 
 Tensor.__getattr__ = _no_attribute  # type: ignore[attr-defined]
+add_arithmetic()
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 

@@ -171,6 +171,20 @@ class Values(unittest.TestCase):
         self.assertEqual(f(np.float32(3)).item(), 3.0)
         self.assertEqual(f(np.array(7)).shape, ())
 
+    def test_results_compute_like_arrays(self):
+        x = np.arange(6, dtype=np.float32).reshape(2, 3)
+        y = identity("Tensor")(x)
+        for ours, numpys in ((y[1], x[1]), (y[:, 1:], x[:, 1:]), (y + 1, x + 1), (2 - y, 2 - x), (y @ y.numpy().T, x @ x.T),
+                             (y > 2, x > 2), (y == y, x == x), (-y, -x), (y * y, x * x), (x / (y + 1), x / (x + 1))):
+            self.assertIsInstance(ours, np.ndarray)
+            np.testing.assert_array_equal(ours, numpys)
+        self.assertEqual([row.tolist() for row in y], x.tolist())
+        self.assertEqual({y: 1}[y], 1)
+        y[0][0] = 7
+        self.assertEqual(x[0, 0], 7)
+        with self.assertRaises(IndexError):
+            y[2]
+
     def test_gradients_are_left_behind(self):
         class Parameter(Capsule):
             requires_grad = True

@@ -230,6 +230,7 @@ static int runCompile(const Options& options, Session& session) {
             "puts other weights in its place");
     return session.finish();
   }
+  if (!addSizesOfInputs(spec, options, *module, session)) return session.finish();
   cost.noteLoaded();
   if (hasForgottenWeights(options.arguments[0], *module, session.diagnostics)) return session.finish();
   const std::vector<std::string> unused = module->unusedWeights();
@@ -281,7 +282,7 @@ Examples:
 )";
 
 OptionSpecs compileOptions() {
-  return partitioningOptions() +
+  return partitioningOptions() + sizesOfInputsOptions() +
          OptionSpecs{requireFullOption(),
                      bindOption(),
                      settingOption("rewrite"),

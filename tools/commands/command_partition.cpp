@@ -28,7 +28,7 @@ std::optional<Prepared> prepare(const Options& options, Session& session) {
   const PartitionCommand& command = options.partition;
   CompileSpec spec = compileSpecOf(command, session);
   Result<Module> module = loadForPartition(options, spec, session);
-  if (!module) return std::nullopt;
+  if (!module || !addSizesOfInputs(spec, options, *module, session)) return std::nullopt;
   if (module->engineInfo())
     session.note("this is how the graph of the file would be cut; 'inspect' tells how it is cut");
   checkOptionEffects(options, *module, {"no-lower", "require-full"});
@@ -51,8 +51,8 @@ void checkTogether(const Options& options) {
   if (!command.checkSupport.empty())
     refuseBeside(options,
                  {"--method", "--min-block-size", "--strategy", "--torch-executed-op", "--torch-executed-module",
-                  "--torch-executed-node", "--without-converter", "--shape", "--opt-shape", "--no-lower",
-                  "--require-full", "--bind", "--sweep", "--explain", "--emit", "--output"},
+                  "--torch-executed-node", "--without-converter", "--shape", "--opt-shape", "--no-lower", "--input",
+                  "--inputs", "--require-full", "--bind", "--sweep", "--explain", "--emit", "--output"},
                  "--check-method-support");
   if (!command.sweep.empty())
     refuseBeside(options, {"--min-block-size", "--require-full", "--explain", "--emit", "--output"}, "--sweep");
@@ -316,7 +316,7 @@ Examples:
 )";
 
 OptionSpecs partitionOptions() {
-  return partitioningOptions() +
+  return partitioningOptions() + sizesOfInputsOptions() +
          OptionSpecs{
              requireFullOption(),
              bindOption(),
@@ -367,7 +367,7 @@ VerbSpec explainCommand() {
           .argumentRequired = true,
           .argumentRepeats = true,
           .details = "Example:\n  tscompile explain model.ir %12 aten::lgamma\n",
-          .options = partitioningOptions() + OptionSpecs{bindOption()},
+          .options = partitioningOptions() + sizesOfInputsOptions() + OptionSpecs{bindOption()},
           .command = runExplain};
 }
 

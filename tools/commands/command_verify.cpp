@@ -336,10 +336,9 @@ OptionSpecs verifyOptions() {
              requireFullOption(),
              settingOption("precision"),
              enablePrecisionOption(),
-             {"-i,--input", "NAME=VALUE", "an input; without it, --shape gives the sizes of random numbers",
-              [](Options& o, const std::string& v) { o.run.inputs.push_back(v); }, true},
-             {"--inputs", "FILE", "a line NAME=VALUE for each input, as convert and export_torchscript.py write them",
-              [](Options& o, const std::string& v) { o.run.inputFiles.push_back(v); }, true},
+         } +
+         inputOptions("an input; without it, --shape gives the sizes of random numbers") +
+         OptionSpecs{
              {"--rtol", "X", "part of an element that a difference may be (default: 0.001)",
               [](Options& o, const std::string& v) { o.own.of<VerifyCommand>().relative = tolerance("--rtol", v); }},
              {"--atol", "X", "that a difference may be besides (default: 0.0001)",

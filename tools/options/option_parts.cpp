@@ -353,20 +353,28 @@ OptionSpecs rewritingOptions() {
   };
 }
 
+OptionSpecs inputOptions(const std::string& help) {
+  return {{"-i,--input", "NAME=VALUE", help, [](Options& o, const std::string& v) { o.run.inputs.push_back(v); }, true},
+          {"--inputs", "FILE", "a line NAME=VALUE for each input, as convert and export_torchscript.py write them",
+           [](Options& o, const std::string& v) { o.run.inputFiles.push_back(v); }, true}};
+}
+
 OptionSpecs modelOptions() {
-  return {
+  const OptionSpecs weights = {
       {"-w,--weights", "FILE",
        "tensors by attribute path or value name: safetensors, checkpoints, .npz; see docs/files.md",
-       [](Options& o, const std::string& v) { o.run.weights.push_back(v); }, true},
-      {"-i,--input", "NAME=VALUE", "an input by its name, or by its position, from 0, where %self is not counted",
-       [](Options& o, const std::string& v) { o.run.inputs.push_back(v); }, true},
-      {"--inputs", "FILE", "a line NAME=VALUE for each input, as convert and export_torchscript.py write them",
-       [](Options& o, const std::string& v) { o.run.inputFiles.push_back(v); }, true},
-      {"--method", "NAME", "the method to run (default: forward)",
-       [](Options& o, const std::string& v) { o.run.method = v; }},
-      {"--seed", "N", "of the random numbers that operators draw (default: 0)",
-       [](Options& o, const std::string& v) { o.run.seed = checked(parseCount(v), "--seed", "a number", v); }},
-  };
+       [](Options& o, const std::string& v) { o.run.weights.push_back(v); }, true}};
+  return weights + inputOptions("an input by its name, or by its position, from 0, where %self is not counted") +
+         OptionSpecs{
+             {"--method", "NAME", "the method to run (default: forward)",
+              [](Options& o, const std::string& v) { o.run.method = v; }},
+             {"--seed", "N", "of the random numbers that operators draw (default: 0)",
+              [](Options& o, const std::string& v) { o.run.seed = checked(parseCount(v), "--seed", "a number", v); }},
+         };
+}
+
+OptionSpecs sizesOfInputsOptions() {
+  return ofGroup("cutting", inputOptions("an input, of which the sizes are taken where --shape says none"));
 }
 
 void addNames(std::vector<std::string>& names, const std::string& list) {

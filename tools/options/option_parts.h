@@ -51,6 +51,10 @@ OptionSpecs cuttingOptions();
 OptionSpecs partitioningOptions();
 // Of everything that rewrites.
 OptionSpecs rewritingOptions();
+// --input, of which `help` tells what it is for, and --inputs.
+OptionSpecs inputOptions(const std::string& help);
+// The same for what cuts and does not execute.
+OptionSpecs sizesOfInputsOptions();
 // Of everything that executes: what comes before its own options.
 OptionSpecs modelOptions();
 

@@ -283,7 +283,7 @@ class Page {
       for (auto [code, count] : reasons[i]) codes += fmt::format("{}{} × {}", codes.empty() ? "" : ", ", count, code);
       out_ += fmt::format(
           "<tr><td data-v={0}><a href=#s{0}>@{0}</a><td>{1}<td class=n data-v={2}>{2}"
-          "<td class=n data-v={3:.3f}>{4}<td>{5}",
+          "<td class=n data-v={3:.3f}>{4}<td class=words>{5}",
           i, s.isEngine ? "engine" : "interpreter", s.nodes, s.us, report_.run && s.us > 0 ? timeText(s.us) : "",
           codes);
     }

@@ -98,7 +98,11 @@ OptionSpec calibrateOption() {
       "--calibrate", "PATH",
       "with --precision int8: example inputs, from which fixed grids of the values between layers are found; a file "
       "of lines NAME=VALUE (.txt), or the value of the only input; of a folder, all files",
-      [](Options& o, const std::string& v) { calibrationIn(o).inputs.push_back(v); }, true};
+      [](Options& o, const std::string& v) {
+        // As elsewhere, '@' may stand before a file.
+        calibrationIn(o).inputs.push_back(v.starts_with('@') ? v.substr(1) : v);
+      },
+      true};
 }
 
 OptionSpec calibrationOption() {

@@ -24,6 +24,7 @@
 #include "runtime/engine/support.h"
 #include "tools/options/following_sizes.h"
 #include "tools/tasks/exported_arguments.h"
+#include "tools/tasks/input_parts.h"
 #include "tools/tasks/inputs.h"
 #include "tools/tasks/likely_sizes.h"
 #include "tools/tasks/measured_texts.h"
@@ -439,55 +440,14 @@ Result<std::vector<IValue>> readInputs(const Executable& given, const Options& o
   return values;
 }
 
-namespace {
-
-// Tensors in containers with their way to them, "row.cat=4x3:int64", as --sizes takes them. Containers of containers
-// are not looked into for ever.
-class GivenTexts {
- public:
-  void add(const std::string& name, const IValue& v, int depth = 0) {
-    if (v.isTensor() && v.tensorImpl()) {
-      const Dims sizes(v.toTensor().sizes().begin(), v.toTensor().sizes().end());
-      out_.push_back(inputRangeText({name, v.toTensor().dtype(), sizes, sizes}));
-    } else if (depth < kDeepest && hasTensors(v)) {
-      if (v.isDict())
-        v.toDict().forEach(
-            [&](const IValue& key, const IValue& item) { add(name + "." + keyText(key), item, depth + 1); });
-      const std::span<const IValue> items = itemsOf(v);
-      for (size_t i = 0; i < items.size(); ++i) add(fmt::format("{}.{}", name, i), items[i], depth + 1);
-    } else {
-      out_.push_back(name + "=" + abbreviate(valueText(v, LiteralStyle::Plain), 200));
-    }
-  }
-  std::vector<std::string> take() { return std::move(out_); }
-
- private:
-  static constexpr int kDeepest = 8;
-  static std::string keyText(const IValue& key) {
-    return key.isString() ? key.toString() : valueText(key, LiteralStyle::Plain);
-  }
-  static std::span<const IValue> itemsOf(const IValue& v) {
-    return v.isList()    ? std::span<const IValue>(v.toList().items)
-           : v.isTuple() ? std::span<const IValue>(v.toTuple().items)
-                         : std::span<const IValue>();
-  }
-  static bool hasTensors(const IValue& v, int depth = 0) {
-    if (v.isTensor()) return v.tensorImpl() != nullptr;
-    if (depth > kDeepest) return false;
-    bool any = std::ranges::any_of(itemsOf(v), [&](const IValue& item) { return hasTensors(item, depth + 1); });
-    if (v.isDict()) v.toDict().forEach([&](const IValue&, const IValue& item) { any |= hasTensors(item, depth + 1); });
-    return any;
-  }
-
-  std::vector<std::string> out_;
-};
-
-}  // namespace
-
 std::vector<std::string> givenTexts(std::span<const ValueInfo> infos, std::span<const IValue> values) {
-  GivenTexts texts;
-  for (size_t i = 0; i < std::min(infos.size(), values.size()); ++i) texts.add(infos[i].name, values[i]);
-  return texts.take();
+  std::vector<std::string> out;
+  const auto add = [&](const std::string& name, const IValue& v) {
+    out.push_back(v.isTensor() && v.tensorImpl() ? inputRangeText(rangeOf(name, v.toTensor()))
+                                                 : name + "=" + abbreviate(valueText(v, LiteralStyle::Plain), 200));
+  };
+  for (size_t i = 0; i < std::min(infos.size(), values.size()); ++i) forEachPart(infos[i].name, values[i], add);
+  return out;
 }
 
 std::string checksumOfFile(const std::string& path) {

@@ -206,6 +206,13 @@ Result<std::vector<IValue>> InputReader::read(const std::vector<std::string>& te
   return complete();
 }
 
+Result<std::vector<std::optional<IValue>>> InputReader::readGiven(const std::vector<std::string>& texts) {
+  bool good = true;
+  for (const std::string& text : texts) good &= one(text);
+  if (!good) return Failed{};
+  return given_;
+}
+
 void InputReader::takeExamples() {
   if (examples_.empty()) return;
   LikelySizes sizes;

@@ -60,8 +60,10 @@ class InputReader {
   // Values for all inputs, in order, of texts such as "x=3". Throws UsageError, also for an input without value that
   // may not be None.
   Result<std::vector<IValue>> read(const std::vector<std::string>& texts);
-  // The same, but tensors that are not given, and have no default, are random if the graph tells their sizes, or the
-  // symbols of those that were given do.
+  // Those that the texts give, each at its place.
+  Result<std::vector<std::optional<IValue>>> readGiven(const std::vector<std::string>& texts);
+  // The same as read(), but tensors that are not given, and have no default, are random if the graph tells their sizes,
+  // or the symbols of those that were given do.
   Result<std::vector<IValue>> readOrMake(const std::vector<std::string>& texts, uint64_t seed);
 
  private:

@@ -8,6 +8,7 @@
 #include "runtime/engine/network/tactics.h"
 #include "tools/options/following_sizes.h"
 #include "tools/tasks/bound_inputs.h"
+#include "tools/tasks/input_parts.h"
 #include "tools/tasks/inputs.h"
 #include "tools/tasks/rewrite_names.h"
 
@@ -60,15 +61,44 @@ Result<Module> loadForPartition(const Options& options, CompileSpec& spec, Sessi
   return module;
 }
 
+namespace {
+
+// Whether there are tensors in the value.
+bool addSizesOf(PartitionSpec& spec, const ValueInfo& info, const IValue& value, std::span<const ValueInfo> infos) {
+  bool any = false;
+  forEachPart(info.name, value, [&](const std::string& name, const IValue& part) {
+    if (!part.isTensor() || !part.tensorImpl()) return;
+    any = true;
+    const bool isSaid = std::ranges::any_of(spec.shapes, [&](const InputRange& r) { return r.name == name; });
+    const ContainedInput found = isSaid ? ContainedInput() : findPart(infos, name);
+    if (found.type && sizedType(found.type)) spec.shapes.push_back(rangeOf(name, part.toTensor()));
+  });
+  return any;
+}
+
+}  // namespace
+
 void addSizes(PartitionSpec& spec, std::span<const ValueInfo> infos, std::span<const IValue> values) {
-  for (size_t i = 0; i < std::min(infos.size(), values.size()); ++i) {
-    const bool isSaid = std::any_of(spec.shapes.begin(), spec.shapes.end(),
-                                    [&](const InputRange& r) { return r.name == infos[i].name; });
-    if (isSaid || !values[i].isTensor() || !values[i].tensorImpl() || !sizedType(infos[i].type)) continue;
-    const Tensor& t = values[i].toTensor();
-    const Dims sizes(t.sizes().begin(), t.sizes().end());
-    spec.shapes.push_back({infos[i].name, t.dtype(), sizes, sizes});
+  for (size_t i = 0; i < std::min(infos.size(), values.size()); ++i) addSizesOf(spec, infos[i], values[i], infos);
+}
+
+bool addSizesOfInputs(PartitionSpec& spec, const Options& options, const Module& module, Session& session) {
+  Result<std::vector<std::string>> texts = givenInputs(options.run, session);
+  if (!texts || texts->empty()) return texts.ok();
+  const Graph* entry = module.graph(spec.lowering.method);
+  if (!entry) return true;
+  const std::vector<ValueInfo> inputs = inputsOf(*entry);
+  InputReader reader(inputs, session);
+  reader.setFiles(options.run.inputFiles);
+  Result<std::vector<std::optional<IValue>>> values = reader.readGiven(*texts);
+  if (!values) return false;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!(*values)[i]) continue;
+    if (!addSizesOf(spec, inputs[i], *(*values)[i], inputs))
+      session.note(
+          fmt::format("%{} has no sizes; {} gives it its value", inputs[i].name, exampleOf(inputs[i], "--bind")));
   }
+  return true;
 }
 
 namespace {

@@ -22,6 +22,8 @@ std::vector<std::string> inputTexts(std::vector<std::string> given, const Partit
                                     std::span<const ValueInfo> inputs);
 // The sizes of tensors that are given, as if they had been said with --shape, where nothing was said.
 void addSizes(PartitionSpec& spec, std::span<const ValueInfo> infos, std::span<const IValue> values);
+// The same of what --input and --inputs say, which need not be all inputs. False after a report.
+bool addSizesOfInputs(PartitionSpec& spec, const Options& options, const Module& module, Session& session);
 // What findInput() finds, or a UsageError that tells what inputs there are.
 size_t inputOf(std::span<const ValueInfo> inputs, const std::string& name);
 // Gives the sizes of the spec the names that the graph has. Throws UsageError for those of no input.
