@@ -224,6 +224,9 @@ std::optional<Tensor> ofExchange(PyObject* object) {
 
 // ---- to Python ----
 
+constexpr const char* kNoFormat =
+    "NumPy and the buffer protocol have no bfloat16: use DLPack, such as torch.from_dlpack";
+
 const char* formatOf(DType dtype) {
   switch (dtype) {
     case DType::UInt8:
@@ -273,7 +276,7 @@ int getBuffer(PyObject* self, Py_buffer* view, int flags) {
     return -1;
   };
   const char* format = formatOf(t.dtype());
-  if (!format) return refuse("the buffer protocol has no bfloat16: use DLPack, such as torch.from_dlpack");
+  if (!format) return refuse(kNoFormat);
   const bool readOnly = t.storage()->readOnly();
   if (readOnly && (flags & PyBUF_WRITABLE)) return refuse("the tensor cannot be written: it is part of the model");
   const bool wantsStrides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES;
@@ -398,6 +401,12 @@ std::optional<Tensor> tensorOf(PyObject* object) {
   return ofCapsule(nb::steal(capsule));
 }
 
+// NumPy would take what has no format for a sequence of tensors.
+static nb::object arrayOf(nb::handle self) {
+  if (!formatOf(nb::cast<const PyTensor&>(self).tensor.dtype())) throw nb::type_error(kNoFormat);
+  return nb::module_::import_("numpy").attr("asarray")(self);
+}
+
 void addTensors(nb::module_& m) {
   nb::class_<PyTensor>(m, "Tensor", nb::type_slots(kTensorSlots))
       .def_prop_ro("shape", shapeOf)
@@ -408,7 +417,9 @@ void addTensors(nb::module_& m) {
       .def_prop_ro("readonly", [](const PyTensor& t) { return t.tensor.storage()->readOnly(); })
       .def("tolist", [](const PyTensor& t) { return nested(t.tensor, 0, t.tensor.offset()); })
       .def("item", [](const PyTensor& t) { return toPython(itemOf(t)); })
-      .def("numpy", [](nb::handle self) { return nb::module_::import_("numpy").attr("asarray")(self); })
+      .def("numpy", arrayOf)
+      // Asked where the buffer protocol fails.
+      .def("__array__", [](nb::handle self, nb::args, nb::kwargs) { return arrayOf(self); })
       .def("__float__", [](const PyTensor& t) { return itemOf(t).toDouble(); })
       .def("__bool__", [](const PyTensor& t) { return itemOf(t).toDouble() != 0; })
       .def("__int__",

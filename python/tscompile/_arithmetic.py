@@ -15,7 +15,9 @@ _UNARY = "neg pos abs invert iter"
 def _as_array(name: str) -> Callable[..., Any]:
     def method(tensor: Tensor, *others: Any) -> Any:
         # A tensor of PyTorch makes one of theirs of both.
-        if any(hasattr(other, "__torch_function__") and not isinstance(other, Tensor) for other in others):
+        if name != "__getitem__" and any(
+            hasattr(other, "__torch_function__") and not isinstance(other, Tensor) for other in others
+        ):
             return NotImplemented
         return getattr(tensor.numpy(), name)(*others)
 

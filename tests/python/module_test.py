@@ -184,6 +184,16 @@ class Values(unittest.TestCase):
         self.assertEqual(x[0, 0], 7)
         with self.assertRaises(IndexError):
             y[2]
+        half = tscompile.load("""graph(%x : Tensor):
+  %dtype : int = prim::Constant[value=15]()
+  %no : bool = prim::Constant[value=0]()
+  %none : NoneType = prim::Constant()
+  %y : Tensor = aten::to(%x, %dtype, %no, %no, %none)
+  return (%y)
+""")(x)
+        for use in (lambda: half[0], lambda: half + 1, lambda: np.asarray(half), half.numpy):
+            with self.assertRaisesRegex(TypeError, "have no bfloat16: use DLPack"):
+                use()
 
     def test_gradients_are_left_behind(self):
         class Parameter(Capsule):
