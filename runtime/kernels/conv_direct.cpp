@@ -8,6 +8,7 @@
 #include "runtime/kernels/integer_product.h"
 #include "runtime/kernels/layout.h"
 #include "runtime/kernels/line_product.h"
+#include "runtime/kernels/lines/gapped_tiles.h"
 #include "runtime/kernels/packed_weights.h"
 
 #include <algorithm>
@@ -179,9 +180,12 @@ struct Apart {
   int64_t frame, row, column;
 };
 // Tiles of neighbouring outputs.
-std::vector<RowTile> rowTiles(const ConvShape& s, const Apart& a, int64_t tileRows) {
+std::vector<RowTile> rowTiles(const ConvShape& s, const Apart& a, int64_t tileRows, bool mayHaveGaps = false) {
   const int64_t rows = s.outHeight(), width = s.outWidth(), perRow = (width + tileRows - 1) / tileRows;
   std::vector<RowTile> tiles;
+  if (mayHaveGaps && s.frames.out() == 1 && a.row % a.column == 0)
+    tiles = gappedTiles(rows, width, a.row / a.column, a.column, tileRows);
+  if (!tiles.empty()) return tiles;
   tiles.reserve(static_cast<size_t>(s.frames.out() * rows * perRow));
   for (int64_t y = 0; y < s.frames.out() * rows; ++y)
     for (int64_t i = 0; i < perRow; ++i) {
@@ -446,8 +450,8 @@ void directImages(const ConvShape& s, int64_t images, const float* input, const 
   const std::vector<RowTile> tiles =
       isPointwise(s, view)
           ? longRowTiles(s.outArea(), view.pixel, tileRows)
-          : rowTiles(s, {s.frames.stride * view.frame(), s.strideHeight * view.row(), view.pixel * view.step},
-                     tileRows);
+          : rowTiles(s, {s.frames.stride * view.frame(), s.strideHeight * view.row(), view.pixel * view.step}, tileRows,
+                     kLines && takesWholeTiles());
   const Grid grid = gridOf(s, images, bands, static_cast<int64_t>(tiles.size()), kLines ? lineSpeed(storage) : 1);
   // The thread that multiplies some pixels makes their lines, so that they stay in its cache.
   const std::vector<LineType> types = lineTypes(

@@ -1,6 +1,7 @@
 #include "runtime/kernels/line_product.h"
 
 #include "ir/support/check.h"
+#include "runtime/kernels/lines/gapped_tiles.h"
 #include "runtime/kernels/simd.h"
 
 #include <algorithm>
@@ -470,7 +471,7 @@ class Columns {
 
 // `tile`'s sums, all that the epilogue does but for activations that are no clamp, to results of a kind.
 template <class Value, DType kType>
-void finishFloats(const Product& p, const RowTile& tile, int64_t panel, Sums& sums) {
+void finishFloats(const Product& p, const RowTile& tile, int64_t panel, float* sums) {
   const Epilogue& e = p.epilogue;
   const Value value(p, tile, panel);
   const int64_t column = panel * kBlock;
@@ -482,7 +483,7 @@ void finishFloats(const Product& p, const RowTile& tile, int64_t panel, Sums& su
   const bool clamps = isClamp(e.activation), activates = e.activation != Activation::None && !clamps;
   const __m512 low = _mm512_set1_ps(clampLow(e)), high = _mm512_set1_ps(clampHigh(e));
   for (int r = 0; r < tile.rows; ++r) {
-    __m512 v = value(sums.values + r * kBlock, r, bias);
+    __m512 v = value(sums + r * kBlock, r, bias);
     if (e.residual) {
       const DType added = e.residualType.dtype;
       v = _mm512_add_ps(v, added == DType::Float32    ? residual.load<DType::Float32>(r, mask)
@@ -492,7 +493,7 @@ void finishFloats(const Product& p, const RowTile& tile, int64_t panel, Sums& su
     // The number comes second, so that a NaN stays one.
     if (clamps) v = _mm512_min_ps(high, _mm512_max_ps(low, v));
     if (kType != DType::Float32 && activates)
-      _mm512_store_ps(sums.values + r * kBlock, v);
+      _mm512_store_ps(sums + r * kBlock, v);
     else
       results.store<kType>(r, mask, v);
   }
@@ -502,15 +503,15 @@ void finishFloats(const Product& p, const RowTile& tile, int64_t panel, Sums& su
     if (activates) {
       Product inPlace = p;
       inPlace.cRow = kBlock;
-      finishRows(inPlace, sums.values, tile.rows, panel, lanes);
-      for (int r = 0; r < tile.rows; ++r) results.store<kType>(r, mask, _mm512_load_ps(sums.values + r * kBlock));
+      finishRows(inPlace, sums, tile.rows, panel, lanes);
+      for (int r = 0; r < tile.rows; ++r) results.store<kType>(r, mask, _mm512_load_ps(sums + r * kBlock));
     }
     if (kType == DType::BFloat16 && column + kBlock >= p.columns) results.fillLines(tile.rows);
   }
 }
 
 template <class Value>
-void finishRounded(const Product& p, const RowTile& tile, int64_t panel, Sums& sums) {
+void finishRounded(const Product& p, const RowTile& tile, int64_t panel, float* sums) {
   switch (p.epilogue.resultType.dtype) {
     case DType::Float32:
       return finishFloats<Value, DType::Float32>(p, tile, panel, sums);
@@ -523,7 +524,7 @@ void finishRounded(const Product& p, const RowTile& tile, int64_t panel, Sums& s
   }
 }
 
-void finishIntegers(const Product& p, const RowTile& tile, int64_t panel, const Sums& sums) {
+void finishIntegers(const Product& p, const RowTile& tile, int64_t panel, const float* sums) {
   const Epilogue& e = p.epilogue;
   const int64_t column = panel * kBlock;
   const __mmask16 mask = p.paddedColumns ? 0xffff : lanesOf(p.columns - column);
@@ -532,7 +533,7 @@ void finishIntegers(const Product& p, const RowTile& tile, int64_t panel, const 
   const __m512 least = _mm512_set1_ps(e.alpha), most = _mm512_set1_ps(e.beta);
   float* c = p.c + tile.c + panel * p.cPanel;
   for (int r = 0; r < tile.rows; ++r) {
-    __m512 v = _mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_load_si512(sums.values + r * kBlock), start));
+    __m512 v = _mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_load_si512(sums + r * kBlock), start));
     if (e.factors) {
       const __m512 x = _mm512_mul_ps(v, factors);
       v = _mm512_min_ps(_mm512_max_ps(_mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC), least),
@@ -544,15 +545,15 @@ void finishIntegers(const Product& p, const RowTile& tile, int64_t panel, const 
 }
 
 template <bool kBytes, bool kAdds>
-void finishPlainly(const Product& p, const RowTile& tile, int64_t panel, const Sums& sums) {
+void finishPlainly(const Product& p, const RowTile& tile, int64_t panel, const float* sums) {
   const PlainEnd<kBytes> end = PlainEnd<kBytes>::of(p, panel);
   int64_t row = tile.c / PlainEnd<kBytes>::kFloats;
   for (int r = 0; r < tile.rows; ++r, row += end.stride)
-    end.template finish<kAdds>(row, _mm512_load_si512(sums.values + r * kBlock));
+    end.template finish<kAdds>(row, _mm512_load_si512(sums + r * kBlock));
 }
 
 template <bool kBytes>
-void finish(const Product& p, const RowTile& tile, int64_t panel, Sums& sums) {
+void finish(const Product& p, const RowTile& tile, int64_t panel, float* sums) {
   if (PlainEnd<kBytes>::takes(p))
     (p.epilogue.residual ? finishPlainly<kBytes, true> : finishPlainly<kBytes, false>)(p, tile, panel, sums);
   else if constexpr (!kBytes)
@@ -595,7 +596,10 @@ void byMatrices(const Product& p, const RowTile* tiles, int64_t tileCount, int64
         }
       }
       for (int64_t i = 0; i < count; ++i)
-        for (int j = 0; j < panels; ++j) finish<kBytes>(p, some[i], panel + j, sums[i * panels + j]);
+        for (int j = 0; j < panels; ++j)
+          forEachPart(some[i], p.cRow, [&](const RowTile& part, int row) {
+            finish<kBytes>(p, part, panel + j, sums[i * panels + j].values + row * kBlock);
+          });
     }
   }
 }
@@ -636,14 +640,12 @@ void byVectors(const Product& p, const RowTile* tiles, int64_t tileCount, int64_
                    sums + (chunks ? i * kPanels : 0), isPlain ? ends : nullptr);
         }
       for (int64_t i = 0; !isPlain && i < count; ++i)
-        for (int j = 0; j < panels; ++j) finish<kBytes>(p, some[i], panel + j, sums[i * kPanels + j]);
+        for (int j = 0; j < panels; ++j) finish<kBytes>(p, some[i], panel + j, sums[i * kPanels + j].values);
     }
   }
 }
 
 #undef TS_MULTIPLY
-
-bool hasMatrices() { return simdLevel() == SimdLevel::Amx; }
 
 }  // namespace
 
@@ -702,7 +704,7 @@ void runLineTiles(const Product& p, const RowTile* tiles, int64_t tileCount, int
                   int64_t following) {
   const bool bytes = p.storage != WeightStorage::BF16;
   const auto run =
-      hasMatrices() ? (bytes ? byMatrices<true> : byMatrices<false>) : (bytes ? byVectors<true> : byVectors<false>);
+      takesWholeTiles() ? (bytes ? byMatrices<true> : byMatrices<false>) : (bytes ? byVectors<true> : byVectors<false>);
   run(p, tiles, tileCount, firstPanel, endPanel, following);
 }
 
@@ -734,7 +736,8 @@ bool hasLineProducts(WeightStorage storage) {
 double lineSpeed(WeightStorage storage) {
   return storage == WeightStorage::BF16 && simdLevel() != SimdLevel::Amx ? 1.5 : 4;
 }
-int maxLineRows() { return simdLevel() == SimdLevel::Amx ? 16 : 14; }
+int maxLineRows() { return takesWholeTiles() ? 16 : 14; }
+bool takesWholeTiles() { return simdLevel() == SimdLevel::Amx; }
 
 }  // namespace tscompile
 
@@ -746,6 +749,7 @@ void takeSlowLineProducts() {}
 bool hasLineProducts(WeightStorage) { return false; }
 double lineSpeed(WeightStorage) { return 1; }
 int maxLineRows() { return 1; }
+bool takesWholeTiles() { return false; }
 float largestOf(const float*, int64_t, int64_t, int64_t) { return 0; }
 void patchToLines(const std::byte*, const std::vector<std::vector<PatchLoad>>&, CacheLine*) {}
 void toLines(const float*, int64_t, const LineType&, CacheLine*, int64_t) {}

@@ -42,6 +42,8 @@ constexpr int64_t linesOf(int64_t depth, WeightStorage storage) {
 
 // The most rows of a tile of lines. Past the last row so many as are missing may be read, but are not used.
 int maxLineRows();
+// Whether a tile takes as long for some rows as for all, and may have gaps.
+bool takesWholeTiles();
 
 // The largest magnitude of `rows` rows of `count` floats that lie `distance` apart; NaN if one is infinite or NaN.
 float largestOf(const float* from, int64_t rows, int64_t count, int64_t distance);

@@ -28,10 +28,12 @@ struct alignas(64) CacheLine {
   std::byte bytes[64];
 };
 
-// Rows of a product that lie at one stride, in A and in C.
+// Rows of a product that lie at one stride, in A and in C. Of a tile with gaps only `head` rows have results, then
+// after `gap` others `width`, and so on; in C they lie side by side (lines/gapped_tiles.h).
 struct RowTile {
   int64_t a, c;  // floats from the start
   int rows;      // at most maxTileRows()
+  int head = 0, width = 0, gap = 0;
 };
 
 // c[row, panel * 16 + lane] = epilogue(sum over s, k of a[row + steps[s] + k] * b[panel, s * depth + k, lane]).
