@@ -33,6 +33,7 @@ cmake --build "$work/cmake"
 check "$work/cmake/run_lenet"
 "$work/cmake/run_model" "$source/samples/models/lenet_archive/model.pt" 2x1x32x32 | grep -qx 'output 0: f32 \[2, 10\]'
 "$work/cmake/run_model" "$source/tests/data/archives/defaults_1.pt" 2x3 | grep -qx 'output 0: f32 \[2, 3\]'
+PROFILE=1 "$work/cmake/run_model" "$source/samples/models/lenet_archive/model.pt" 2x1x32x32 | grep -q '"schema": *"tscompile.profile/1"'
 
 printf '%s\n' '== pkg-config'
 pc=$(dirname "$(find "$work/moved" -name tscompile.pc)")

@@ -2,8 +2,11 @@
 // prints what comes out. docs/cpp.md explains it.
 //
 //   run_model MODEL SIZES...      sizes of the tensors: 1x1x32x32, or 16000,9600 for a list of them
+//
+// With PROFILE in the environment it also prints where the time goes, as JSON.
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <string>
 #include <tscompile/compiler.h>
@@ -85,5 +88,11 @@ int main(int argc, char** argv) {
   Result<std::vector<IValue>> outputs = forward->run(inputs, diagnostics);
   if (!outputs) return report(diagnostics);
   for (size_t i = 0; i < outputs->size(); ++i) print("output " + std::to_string(i), (*outputs)[i]);
+  if (std::getenv("PROFILE")) {
+    constexpr size_t kRuns = 20;
+    Result<std::string> profile = profileJson(*forward, inputs, kRuns, {}, diagnostics);
+    if (!profile) return report(diagnostics);
+    std::puts(profile->c_str());
+  }
   return 0;
 }

@@ -745,8 +745,6 @@ TEST(CInterface, SchemasOfOperatorsAreChecked) {
             "3 tscompile: error: the operators of prim are ours: prim::foo needs another name space");
 }
 
-}  // namespace
-
 TEST(CInterface, OperatorsOfTheCallerGiveHandlesOfTheirOwn) {
   auto argument = [](void*, const tscompile_value* const* arguments, size_t, tscompile_value** results, size_t, char*,
                      size_t) { return results[0] = const_cast<tscompile_value*>(arguments[0]), TSCOMPILE_OK; };
@@ -764,3 +762,5 @@ TEST(CInterface, OperatorsOfTheCallerGiveHandlesOfTheirOwn) {
             std::string::npos);
   EXPECT_EQ(textOf(x.get()), "2:f32=[1 2]");
 }
+
+}  // namespace

@@ -1,6 +1,7 @@
 #include "api/value_text.h"
 #include "ir/graph/clone.h"
 #include "passes/lowering/clean_up.h"
+#include "passes/lowering/whole_weights.h"
 #include "runtime/interpreter/program.h"
 #include "runtime/registry.h"
 #include "tests/support/module_checks.h"
@@ -188,6 +189,36 @@ TEST(FoldConstants, WithoutAnEvaluatorOnlyConditionsDecide) {
   %f : bool = aten::__not__(%t)
   return (%x, %f)
 )"));
+}
+
+TEST(FoldConstants, WholeWeightsAreAsLargeAsTheirConstants) {
+  const std::string text = R"(graph(%x : Tensor):
+  %w : Float(4) = prim::Constant[value=<Tensor>]()
+  %size : int[] = prim::Constant[value=[4]]()
+  %none : NoneType = prim::Constant()
+  %scaled : Tensor = aten::mul(%w, %w)
+  %mask : Tensor = aten::ones(%size, %none, %none, %none, %none)
+  %y : Tensor = aten::mul(%x, %scaled)
+  %z : Tensor = aten::mul(%y, %mask)
+  return (%z)
+)";
+  const auto has = [&](bool whole, const std::string& what) {
+    ModuleCase c(text);
+    forEachNode(*c.graph, [](Node* n) {
+      if (n->output()->name() == "w") n->setAttribute(sym::value, IValue(Tensor::zeros(DType::Float32, {4})));
+    });
+    const std::unique_ptr<Evaluator> evaluator = makeEvaluator(allOps());
+    RewriteContext context(*c.graph, allOps(), c.diagnostics);
+    context.module = &c.module;
+    context.evaluator = evaluator.get();
+    context.foldBytes = 8;
+    if (whole) context.arguments.emplace(kWholeWeights, true);
+    foldConstants(*c.graph, context);
+    return c.text().find(what) != std::string::npos;
+  };
+  EXPECT_TRUE(has(false, "aten::mul(%w, %w)"));
+  EXPECT_FALSE(has(true, "aten::mul(%w, %w)"));
+  EXPECT_TRUE(has(true, "aten::ones"));
 }
 
 namespace {
