@@ -83,6 +83,12 @@ bool isNumberOrNone(TypePtr type) {
   return type->is(TypeKind::Number) || (type->is(TypeKind::Optional) && type->element()->is(TypeKind::Number));
 }
 
+// Kinds of numbers, each of which gives way to those after it; 0: no number.
+int kindOfNumber(TypeKind t) {
+  return t == TypeKind::Bool ? 1 : t == TypeKind::Int ? 2 : t == TypeKind::Float ? 3 : t == TypeKind::Complex ? 4 : 0;
+}
+int kindOfDType(DType d) { return d == DType::Bool ? 1 : isIntegral(d, false) ? 2 : isComplex(d) ? 4 : 3; }
+
 class NodeReader {
  public:
   NodeReader(ExportBuilder& builder, Json node, std::span<const Json> inputs, std::span<const Json> outputs)
@@ -97,6 +103,8 @@ class NodeReader {
   bool insert();
   // Inputs as the overload wants them that their types choose.
   bool resolve();
+  Value* tensorOf(Value* number);
+  std::optional<DType> dtypeBesideOthers(TypeKind number) const;
   bool readItem();
   bool readAssertion();
   bool bindResults();
@@ -346,11 +354,10 @@ bool NodeReader::resolve() {
   for (size_t i = 0; !found && i < inputs_.size(); ++i) {
     TypePtr wanted = schema().arguments[i].type;
     TypeKind given = inputs_[i]->type()->kind();
-    bool isNumber = given == TypeKind::Int || given == TypeKind::Float || given == TypeKind::Bool;
-    if (!isNumber || !isSubtype(types().tensor, wanted)) continue;
-    Node* tensor = b_.insert(sym::NumToTensor, {inputs_[i]}, 1);
-    tensor->moveBefore(made_);
-    made_->replaceInput(i, tensor->output());
+    if (!kindOfNumber(given) || !isSubtype(types().tensor, wanted)) continue;
+    Value* tensor = tensorOf(inputs_[i]);
+    tensor->node()->moveBefore(made_);
+    made_->replaceInput(i, tensor);
   }
   if (!found) found = b_.registry().resolve(*made_, &bindings_);
   if (found) {
@@ -360,6 +367,43 @@ bool NodeReader::resolve() {
   }
   std::string given = join(made_->inputs(), ", ", [](const Use& u) { return typeText(u.value->type()); });
   return b_.fail(node_, fmt::format("{} cannot take ({})", schema().fullName(), given));
+}
+
+// In Python a number in the place of a tensor gives way to every tensor that has a dtype of its kind, one without
+// dimensions too, and beside others it is of the default dtype. A tensor of the number would count there.
+Value* NodeReader::tensorOf(Value* number) {
+  std::optional<DType> dtype = dtypeBesideOthers(number->type()->kind());
+  if (!dtype) return b_.insert(sym::NumToTensor, {number}, 1)->output();
+  Value* none = b_.constant(IValue());
+  return b_
+      .insert(Symbol::of("aten::scalar_tensor"),
+              {number, b_.constant(IValue(static_cast<int64_t>(*dtype))), none, none, none}, 1)
+      ->output();
+}
+
+// Nothing: that of a tensor of the number, which the result is none of by PyTorch's rules.
+std::optional<DType> NodeReader::dtypeBesideOthers(TypeKind number) const {
+  DType scalars = DType::Undefined;  // of tensors of the kind, none of which has dimensions
+  bool isDouble = false;
+  for (Json input : given_) {
+    Json argument = input.find("arg"), kind = alternative(argument);
+    if (kind && kind.key().starts_with("as_sym")) continue;
+    for (Json name : namesOf(argument)) {
+      const TensorFacts& facts = b_.tensorTypeOf(textOf(name))->tensor();
+      if (facts.dtype == DType::Undefined) return std::nullopt;
+      isDouble |= facts.dtype == DType::Float64;
+      if (kindOfDType(facts.dtype) < kindOfNumber(number)) continue;
+      if (!facts.hasRank || !facts.sizes.empty()) return std::nullopt;
+      scalars = scalars == DType::Undefined ? facts.dtype : promoteTypes(scalars, facts.dtype);
+    }
+  }
+  if (scalars != DType::Undefined) return scalars;
+  if (number == TypeKind::Complex) return isDouble ? DType::Complex128 : DType::Complex64;
+  if (number != TypeKind::Float) return std::nullopt;
+  // The default dtype at the time of the export.
+  std::vector<Json> results = outputs_.empty() ? std::vector<Json>() : namesOf(outputs_[0]);
+  DType made = results.empty() ? DType::Undefined : b_.tensorTypeOf(textOf(results[0]))->tensor().dtype;
+  return isFloating(made) ? made : DType::Float32;
 }
 
 // `item` as a number whose type the output names.

@@ -67,6 +67,27 @@ TEST(ExportedPrograms, NumbersForTensorsChooseTheOverload) {
   EXPECT_NE(text.find("prim::NumToTensor"), std::string::npos) << text;
 }
 
+// What `1.0 - mask` of integers decomposes to: PyTorch gives float32, the default dtype.
+TEST(ExportedPrograms, NumbersGiveWayToTensors) {
+  auto shown = [](const std::string& number, int dtype, const std::string& sizes) {
+    std::string nodes = node("torch.ops.aten.maximum.default", input("self", number) + "," + input("other", kX));
+    std::string text = programText(nodes);
+    const std::string given = R"("x":{"dtype":7,"sizes":[{"as_int":2},{"as_expr":{"expr_str":"s0"}}]})";
+    text.replace(text.find(given), given.size(), fmt::format(R"("x":{{"dtype":{},"sizes":[{}]}})", dtype, sizes));
+    return shownProgram(text);
+  };
+  const std::string number = R"("as_float":1.5)", one = R"({"as_int":3})";
+  auto madeAs = [](int dtype) { return fmt::format("int = prim::Constant[value={}]()", dtype); };
+  for (auto [dtype, sizes, made] :
+       {std::tuple(5, one, 6), {5, std::string(), 6}, {7, std::string(), 6}, {6, std::string(), 5}}) {
+    std::string text = shown(number, dtype, sizes);
+    EXPECT_NE(text.find(madeAs(made)), std::string::npos) << text;
+    EXPECT_NE(text.find("aten::scalar_tensor"), std::string::npos) << text;
+  }
+  EXPECT_NE(shown(number, 7, one).find("prim::NumToTensor"), std::string::npos);
+  EXPECT_NE(shown(R"("as_int":1)", 12, one).find("prim::NumToTensor"), std::string::npos);
+}
+
 TEST(ExportedPrograms, EnumerationsAreThoseOfGraphText) {
   std::string text = shownNode(
       node("torch.ops.aten._to_copy.default", input("self", kX) + "," + input("dtype", R"("as_scalar_type":8)")));
