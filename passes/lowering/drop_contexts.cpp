@@ -6,6 +6,10 @@
 //   %n : NoneType = prim::Enter(%c)
 //   %y : Tensor = aten::relu(%x)                              %y : Tensor = aten::relu(%x)
 //   %t : Tensor = prim::Exit(%c)
+//
+// So do operators that mark a tensor for gradients and hand it on: exporters leave one behind each torch.tensor().
+//
+//   %d : Tensor = aten::detach_(%x)   →   (nothing, %x for %d)
 #include "ir/analysis/context_kind.h"
 #include "ir/values/aten.h"
 #include "passes/rewrite/rewrite.h"
@@ -34,12 +38,25 @@ std::vector<Node*> stepsOf(const Value* object) {
   return steps;
 }
 
+// Whether it hands on its argument itself, and what it does to it is of gradients alone.
+bool handsOn(const Node* n, GraphFacts& facts) {
+  static const Symbol kDetach = Symbol::of("aten::detach_"), kRequire = Symbol::of("aten::requires_grad_");
+  if (n->outputCount() != 1 || n->inputCount() == 0) return false;
+  if (n->kind() == kDetach) return true;
+  const DType dtype = facts.dtype(n->input(0));  // integers are refused
+  return n->kind() == kRequire && dtype != DType::Undefined && !isIntegral(dtype, true);
+}
+
 }  // namespace
 
 bool dropContexts(Graph& graph, RewriteContext& context) {
   std::vector<Node*> gone;
   const bool asks = asksForMode(graph);
   forEachNode(graph, [&](Node* n) {
+    if (handsOn(n, context.facts)) {
+      n->output()->replaceAllUsesWith(n->input(0));
+      gone.push_back(n);
+    }
     if (n->kind() != sym::CreateObject || !n->output()->type()->is(TypeKind::Class)) return;
     const ContextKind kind = contextKindOf(n->output()->type()->name());
     if (kind == ContextKind::Other || (asks && kind == ContextKind::Gradients)) return;
