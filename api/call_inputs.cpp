@@ -6,6 +6,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 namespace tscompile {
 
 std::string_view withoutNumber(std::string_view name) {
@@ -46,6 +48,23 @@ std::optional<size_t> CallInputs::find(std::string_view name) const {
   return found;
 }
 
+namespace {
+
+// Whether a list stands where a tensor is wanted, or an item of a dict or list of tensors.
+bool isListForTensor(TypePtr wanted, const IValue& given) {
+  if (wanted->isTensor()) return given.isList();
+  if (wanted->is(TypeKind::List) && given.isList())
+    return std::ranges::any_of(given.toList().items,
+                               [&](const IValue& item) { return isListForTensor(wanted->element(), item); });
+  bool found = false;
+  if (wanted->is(TypeKind::Dict) && given.isDict())
+    given.toDict().forEach(
+        [&](const IValue&, const IValue& item) { found |= isListForTensor(wanted->element(1), item); });
+  return found;
+}
+
+}  // namespace
+
 Result<std::vector<IValue>> CallInputs::complete(std::vector<std::optional<IValue>> given,
                                                  Diagnostics& diagnostics) const {
   if (given.size() > wanted_.size()) {
@@ -68,11 +87,10 @@ Result<std::vector<IValue>> CallInputs::complete(std::vector<std::optional<IValu
           fmt::format("input %{} takes {}, not {}", input.name, typeText(withoutRefinement(input.type)),
                       typeText(withoutRefinement(dynamicType(*given[i])))),
           ErrorKind::Input);
-      if (input.type->isTensor() && given[i]->isList())
+      if (isListForTensor(input.type, *given[i]))
         error.note(
             "a list of numbers has no dtype: a tensor has one, such as an array of NumPy, or in texts 2x3:f32=[1 2 3; "
-            "4 5 "
-            "6]");
+            "4 5 6]");
       return Failed{};
     }
     const IValue* standard = defaultOf(i);

@@ -68,7 +68,7 @@ void writeOut(std::string_view text) {
   nb::object out = nb::module_::import_("sys").attr("stdout");
   if (!out.is_none()) out.attr("write")(textOf(std::string(text)));
 }
-void warn(std::string_view text) {
+void warnText(std::string_view text) {
   nb::gil_scoped_acquire lock;
   if (PyErr_WarnEx(PyExc_UserWarning, std::string(text).c_str(), 1) != 0) PyErr_WriteUnraisable(nullptr);
 }
@@ -80,7 +80,7 @@ RunOptions optionsOf(const RunSettings& s) {
   out.seed = s.seed;
   out.threads = threadsOf(s.threads);
   out.print = writeOut;
-  out.warn = warn;
+  out.warn = warnText;
   return out;
 }
 
@@ -140,7 +140,7 @@ nb::object call(const PyMethod& m, nb::handle args, nb::handle named, const RunS
   }
   if (!results) raiseRun(diagnostics, m.name, failures.take());
   for (const Diagnostic& d : diagnostics.list())
-    if (d.severity == Severity::Warning) warn(d.message);
+    if (d.severity == Severity::Warning) warnText(d.message);
   if (results->size() == 1) return toPython(results->front());
   return toPython(tuple(std::move(*results)));
 }
@@ -232,6 +232,7 @@ LoadOptions loadOptionsOf(const Texts& weights, nb::dict tensors, const Texts& p
   Diagnostics diagnostics;
   Result<std::shared_ptr<const Extensions>> extensions = extensionsOf({plugins, rules}, out.limits, diagnostics);
   if (!extensions) raise(diagnostics, {});
+  warn(diagnostics, {});
   out.extensions = std::move(*extensions);
   return out;
 }
@@ -256,6 +257,7 @@ PyModule loadPath(const std::string& path, const Texts& weights, nb::dict tensor
     if (!refuseFolder(path, diagnostics, kAdvice)) module = Module::load(path, options, diagnostics);
   }
   if (!module) raise(diagnostics, {});
+  warn(diagnostics, {});
   return made(std::move(*module), {}, path);
 }
 
@@ -271,6 +273,7 @@ PyModule loadMemory(nb::bytes bytes, const std::string& name, const Texts& weigh
     module = loadBytes(view, name, options, said, diagnostics);
   }
   if (!module) raise(diagnostics, said);
+  warn(diagnostics, said);
   return made(std::move(*module), said, name);
 }
 
@@ -363,6 +366,7 @@ PyModule compiled(const PyModule& m, const std::string& method, const Texts& inp
     return compiled;
   });
   if (!out) raise(diagnostics, m.name);
+  warn(diagnostics, m.name);
   PyModule engine = made(std::move(*out), m.name, m.path);
   engine.defaults = m.module.defaults(method);
   return engine;
@@ -377,6 +381,7 @@ void build(const PyModule& m, const std::string& folder, const std::string& conf
   Diagnostics diagnostics;
   if (!alone(m, [&] { return buildFolder(m.module, m.path, folder, config, settings, diagnostics); }))
     raise(diagnostics, m.name);
+  warn(diagnostics, m.name);
 }
 
 std::string partitionOf(const PyModule& m, const std::string& method, const Texts& inputs, const Texts& settings,

@@ -39,6 +39,7 @@ PyTexts load(const std::string& folder, const std::string& tokenizer, const Text
     }
   }
   if (!out.texts) raise(diagnostics, {});
+  warn(diagnostics, {});
   return out;
 }
 

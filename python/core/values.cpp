@@ -229,4 +229,15 @@ void raise(const Diagnostics& diagnostics, const SourceName& name, nb::object ca
   throw nb::python_error();
 }
 
+void warn(const Diagnostics& diagnostics, const SourceName& name) {
+  for (const Problem& p : problemsOf(diagnostics, name).list) {
+    if (p.severity != Severity::Warning) continue;
+    std::string text;
+    if (!p.file.empty()) text = p.file + (p.line ? ":" + std::to_string(p.line) : "") + ": ";
+    text += p.message;
+    for (const std::string& note : p.notes) text += "\nnote: " + note;
+    if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 2) != 0) throw nb::python_error();
+  }
+}
+
 }  // namespace tscompile::python

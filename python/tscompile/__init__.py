@@ -156,6 +156,11 @@ def _holds_tensors(type: str) -> bool:
     return "Tensor" in type and not _is_tensor(type)
 
 
+def _is_part(name: str, types: Mapping[str, str]) -> bool:
+    """Whether it is of a tensor in an input, as "row.cat" is in "row"."""
+    return name not in types and any(name.startswith(i + ".") and _holds_tensors(types[i]) for i in types)
+
+
 def _no_sizes(name: str, given: Any, method: Method) -> ValueError | None:
     """What is wrong with a number or None as the sizes of an input."""
     if given is not None and not isinstance(given, (bool, int, float)):
@@ -195,6 +200,7 @@ def _ranges(inputs: Any, method: Method) -> tuple[list[str], list[str]]:
         given = list(inputs)
         sizes = {n for value in given for n in _size_names(value)} - set(types)
         said = [g for g in given if isinstance(g, str) and g.partition("=")[1] and g.partition("=")[0] in sizes]
+        said += [g for g in given if isinstance(g, str) and _is_part(g.partition("=")[0], types)]
         given = [g for g in given if not (isinstance(g, str) and g in said)]
         ranges = list(said)
         tensors = [name for name, type in types.items() if type.split("(")[0] in _TENSOR_TYPES]

@@ -132,6 +132,23 @@ class Files(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, r"weights\['model'\] is no array or tensor, but of type dict: if it holds"):
             tscompile.load(text, {"model": weights, "epoch": 3})
 
+    def test_what_weights_lack_is_warned_of(self):
+        path = os.path.join(ROOT, "samples", "models", "lenet_archive", "model.pt")
+        with self.assertWarnsRegex(UserWarning, "^the weights lack '.*' and 8 more, which keep what the model file has") as caught:
+            tscompile.load(path, {"feat.conv1.weight": np.zeros((6, 1, 3, 3), np.float32)})
+        self.assertEqual(caught.filename, __file__)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with self.assertRaisesRegex(UserWarning, "the weights lack"):
+                tscompile.load(path, {"feat.conv1.weight": np.zeros((6, 1, 3, 3), np.float32)})
+
+    def test_lists_of_numbers_in_a_dict_of_tensors(self):
+        named = tscompile.load('graph(%d : Dict(str, Tensor)):\n  %k : str = prim::Constant[value="ids"]()\n'
+                               "  %y : Tensor = aten::__getitem__(%d, %k)\n  return (%y)\n")
+        with self.assertRaisesRegex(tscompile.InputError, "a list of numbers has no dtype"):
+            named({"ids": [1, 2], "mask": np.ones(2)})
+        self.assertEqual(named.compile(["d.ids=1..4:i64"])({"ids": np.arange(3)}).tolist(), [0, 1, 2])
+
 
 class Values(unittest.TestCase):
     def test_every_dtype_comes_back(self):
