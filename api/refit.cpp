@@ -46,7 +46,7 @@ class NewWeights {
     findWrapper();
     for (const std::string& name : given_.names()) take(name);
     for (const auto& [key, file] : attributeFiles_) takeAttribute(key, file);
-    if (!options_.partial) checkComplete();
+    checkComplete();
     tellPassedOver();
     if (diagnostics_.errorCount() != before) return nullptr;
     if (isComplete()) {
@@ -149,8 +149,17 @@ class NewWeights {
     for (const auto& [key, value] : out_.attributes)
       if (isAttribute(key) && !attributeFiles_.contains(key) && !isConstant(key))
         attributes.push_back(attributeName(key));
-    reportMissing("weight", weights);
-    reportMissing("attribute", attributes);
+    // Numbers of a module are not in a state_dict, and loading one leaves them.
+    const bool isCheckpoint = attributeFiles_.empty();
+    options_.partial ? tellKept("weight", weights) : reportMissing("weight", weights);
+    options_.partial || isCheckpoint ? tellKept("attribute", attributes) : reportMissing("attribute", attributes);
+  }
+
+  void tellKept(std::string_view what, const std::vector<std::string>& names) {
+    if (names.empty()) return;
+    const bool isOne = names.size() == 1;
+    diagnostics_.remark({}, fmt::format("{} {} as {}, not given with the weights: {}", counted(names.size(), what),
+                                        isOne ? "stays" : "stay", isOne ? "it is" : "they are", listText(names)));
   }
 
   // What is no tensor of an archive's state_dict stays.
