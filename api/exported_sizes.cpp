@@ -307,6 +307,7 @@ std::string exportedInputJson(const ExportedInput& input) {
   const auto isOpen = [](const ExportedSize& s) { return s.least < s.most && s.example >= 0; };
   if (std::ranges::any_of(input.sizes, isOpen))
     for (const ExportedSize& s : input.sizes) out["example"].push_back(s.example);
+  if (input.dtype != DType::Undefined) out["dtype"] = pythonName(input.dtype);
   return boundedJsonText(out);
 }
 
@@ -334,6 +335,8 @@ std::optional<ExportedInput> parseExportedInput(std::string_view json) {
   const auto* example = list("example");
   for (size_t d = 0; example && example->size() == out.sizes.size() && d < out.sizes.size(); ++d)
     if ((*example)[d].is_number_integer()) out.sizes[d].example = (*example)[d].get<int64_t>();
+  if (const auto dtype = value.find("dtype"); dtype != value.end() && dtype->is_string())
+    out.dtype = dtypeFromName(dtype->get<std::string>()).value_or(DType::Undefined);
   return out;
 }
 

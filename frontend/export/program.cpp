@@ -335,6 +335,7 @@ void ProgramReader::addSizes(ExportedProgram& out) {
     ExportedInput& sizes = out.inputs.tensors.emplace_back();
     sizes.name = leaf.source.input;
     sizes.path = leaf.source.path;
+    if (!sizes.path.empty()) sizes.dtype = type->tensor().dtype;
     for (Json size : items(tensorMeta(leaf.name).find("sizes"))) sizes.sizes.push_back(sizeOf(size));
     nameSizes(leaf.value, sizes.sizes);
   }

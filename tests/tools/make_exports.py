@@ -488,6 +488,15 @@ class OwnOperators(nn.Module):
         return torch.ops.mine.swiglu(first - second, 2.0) + torch.ops.mine.swiglu(first, 1.0)
 
 
+class IdsInADict(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Parameter(torch.arange(6.0).view(3, 2))
+
+    def forward(self, batch):
+        return self.table[batch["ids"]] * batch["mask"].unsqueeze(-1)
+
+
 class Bags(nn.Module):
     """Takes integers that are none when they are 0 and 1 at random: starts that begin with 0 and ascend."""
 
@@ -543,6 +552,11 @@ def main():
         ids, starts = torch.tensor([3, 1, 2, 2, 0]), torch.tensor([0, 3])
         program = torch.export.export(Bags(), (ids, starts))
         write(program, os.path.join(folder, "..", "examples_of_bags.pt2"), keeps_examples=True)
+    if not names or "ids_in_a_dict" in names:
+        n = {0: Dim("n", max=4)}
+        program = torch.export.export(IdsInADict(), ({"ids": torch.tensor([1, 0]), "mask": torch.ones(2)},),
+                                      dynamic_shapes=({"ids": n, "mask": n},))
+        write(program, os.path.join(folder, "ids_in_a_dict.pt2"))
     if not names or "untold" in names:
         write(torch.export.export(Untold(), (x22, x22), strict=True), os.path.join(folder, "untold.pt2"))
     if not names or "untold_states" in names:

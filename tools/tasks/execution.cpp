@@ -274,6 +274,7 @@ std::vector<InputRange> sizesOfExport(const Module& module, const std::string& m
   for (const ExportedInput& input : module.exportedInputs(*graph).tensors) {
     InputRange& range = out.emplace_back();
     range.name = partName(input.name, input.path);
+    range.dtype = input.dtype;
     for (const ExportedSize& s : input.sizes) {
       const bool isTold = s.example >= s.least && s.example <= s.most;
       if (!isTold && s.symbol.find_first_of("+-*/( ") != std::string::npos) return {};
@@ -316,9 +317,19 @@ void addOtherParts(std::vector<InputRange>& shapes, const ExportedInputs& export
   }
 }
 
+// Of tensors in containers, whose dtypes no type tells, those that the program was exported with.
+void addExportedDTypes(std::vector<InputRange>& shapes, const Module& module, const std::string& method) {
+  const Graph* graph = module.graph(method);
+  if (!graph) return;
+  for (const ExportedInput& input : module.exportedInputs(*graph).tensors)
+    for (InputRange& r : shapes)
+      if (r.dtype == DType::Undefined && r.name == partName(input.name, input.path)) r.dtype = input.dtype;
+}
+
 // What is known of the inputs of an engine file.
 std::vector<InputRange> sizesOfEngines(const Module& module, const std::string& method) {
   std::vector<InputRange> out = module.engineInfo()->inputs;
+  addExportedDTypes(out, module, method);
   for (InputRange& r : sizesOfExport(module, method))
     if (std::ranges::none_of(out, [&](const InputRange& known) { return known.name == r.name; }))
       out.push_back(std::move(r));
@@ -335,6 +346,7 @@ std::string partsHint(const Module& module, const std::string& method, const Val
     if (!r.name.starts_with(input.name + ".") || ++count > kMost) continue;
     r = withoutExpressions(r);
     r.least = r.most;
+    if (r.dtype == DType::Float32) r.dtype = DType::Undefined;
     out += (out.empty() ? "--shape " : " --shape ") + inputRangeText(r);
   }
   return count > kMost ? out + " ..." : out;
@@ -425,6 +437,7 @@ Result<std::vector<IValue>> readInputs(const Executable& given, const Options& o
   if (entry) checkShapes(spec, *entry);
   addFollowingSizes(spec.shapes, given.method.inputs());
   if (entry) addOtherParts(spec.shapes, given.module.exportedInputs(*entry), examples);
+  addExportedDTypes(spec.shapes, given.module, options.run.method);
   if (given.module.engineInfo())
     for (InputRange& r : sizesOfEngines(given.module, options.run.method)) spec.shapes.push_back(std::move(r));
   std::vector<std::string> integers = randomIntegers(given.method.inputs(), *texts, defaults, spec);
