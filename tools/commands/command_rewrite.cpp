@@ -49,14 +49,21 @@ void writeText(const ParsedText& text, const std::string& path, Session& session
   if (file) file->commit();
 }
 
-// Why the rule does not apply to the graphs, one line for each of them.
+// Why the rule does not apply to the graphs, one line for each reason: a module has a graph for each method.
 void explain(const RewritingSetup& setup, const std::string& rule, const ParsedText& text, Session& session) {
   const auto& rewrite = std::get<NodeRewrite>(setup.entryOf(rule, loweringDatabase()).object);
-  for (const Graph* g : topGraphs(text)) {
+  std::vector<std::pair<std::string, size_t>> reasons;
+  const auto graphs = topGraphs(text);
+  for (const Graph* g : graphs) {
     RewriteContext context(const_cast<Graph&>(*g), session.operators(), session.diagnostics);
     std::string why = whyNot(rewrite, context);
-    session.out << rule << ": " << (why.empty() ? "it matches" : why) << '\n';
+    if (why.empty()) why = "it matches";
+    auto told = std::ranges::find(reasons, why, &std::pair<std::string, size_t>::first);
+    told == reasons.end() ? void(reasons.emplace_back(std::move(why), 1)) : void(++told->second);
   }
+  for (const auto& [why, count] : reasons)
+    session.out << rule << ": " << why << (count == 1 ? "" : fmt::format(", in {} of {} graphs", count, graphs.size()))
+                << '\n';
 }
 
 // A graph with its weights, as a module: what became of it; nothing after a report.
