@@ -205,10 +205,17 @@ class Inspector {
     uint64_t bytes = 0;
     for (const auto& [name, t] : file->tensors) bytes += static_cast<uint64_t>(t.numel()) * itemSize(t.dtype());
     const uint64_t size = mapping->bytes().size();
+    const std::set<std::string> needs = foreignOperators(*parsed->graphs[0]);
     if (isJson_)
-      EngineFileFields{*file, size, bytes, *parsed->graphs[0], summaryOf(*parsed->graphs[0], &*file)}.fields(field());
+      EngineFileFields{*file,
+                       size,
+                       bytes,
+                       *parsed->graphs[0],
+                       summaryOf(*parsed->graphs[0], &*file),
+                       std::vector<std::string>(needs.begin(), needs.end())}
+          .fields(field());
     else
-      engineText(*file, size, bytes, *parsed->graphs[0]);
+      engineText(*file, size, bytes, *parsed->graphs[0], needs);
   }
 
   // ---- folders of `tscompile build` ----
@@ -264,7 +271,8 @@ class Inspector {
     return out;
   }
 
-  void engineText(const EngineFile& file, uint64_t size, uint64_t tensorBytes, const Graph& graph) {
+  void engineText(const EngineFile& file, uint64_t size, uint64_t tensorBytes, const Graph& graph,
+                  const std::set<std::string>& needs) {
     const EngineInfo& info = file.info;
     auto line = [&](std::string_view what, const std::string& text) {
       text_ += fmt::format("  {:<12}{}\n", what, printable(abbreviate(text, 400)));
@@ -286,7 +294,7 @@ class Inspector {
     const size_t ranges = calibratedRanges(info.tactics);
     line("precision", std::string(precisionName(info.precision)) +
                           (ranges ? fmt::format(", with {} that examples have shown", counted(ranges, "range")) : ""));
-    for (const std::string& name : foreignOperators(graph)) line("needs", name + ", which is none of tscompile's own");
+    for (const std::string& name : needs) line("needs", name + ", which is none of tscompile's own");
     line("tensors",
          fmt::format("{}, {}, checksum {}", file.tensors.size(), sizeText(tensorBytes), tensorChecksum(file)));
     size_t index = 0;

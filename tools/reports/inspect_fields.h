@@ -127,6 +127,7 @@ struct EngineFileFields {
   uint64_t size, tensorBytes;
   const Graph& graph;
   GraphSummary summary;
+  std::vector<std::string> needs;  // operators and plugins that a library has to bring
 
   template <class Visit>
   void fields(Visit&& visit) const {
@@ -150,6 +151,7 @@ struct EngineFileFields {
     if (!info.exported.conditions.empty()) visit("conditions", conditionTexts(info.exported));
     if (const std::vector<std::string> defaults = defaultsIn(file); !defaults.empty()) visit("defaults", defaults);
     visit("precision", precisionName(info.precision));
+    if (!needs.empty()) visit("needs", needs);
     visit("tensors", file.tensors.size());
     visit("tensor_bytes", tensorBytes);
     visit("tensor_checksum", tensorChecksum(file));
