@@ -153,7 +153,8 @@ constexpr Words kWordsOfOthers[] = {{"--time", "--duration"},
                                     {"--params", "--weights"},
                                     {"--json", "--format json"},
                                     {"--timeout", "--limit-time"},
-                                    {"--memory", "--limit-mem"}};
+                                    {"--memory", "--limit-mem"},
+                                    {"--memory-limit", "--limit-mem"}};
 
 std::string_view firstWord(std::string_view text) { return text.substr(0, text.find(' ')); }
 
@@ -164,6 +165,17 @@ std::string_view wordHere(std::string_view name) {
   return {};
 }
 
+std::vector<std::string> sortedWords(std::string_view name) {
+  std::vector<std::string> words;
+  while (!name.empty()) {
+    const size_t end = std::min(name.find('-'), name.size());
+    if (end > 0) words.emplace_back(name.substr(0, end));
+    name.remove_prefix(std::min(end + 1, name.size()));
+  }
+  std::ranges::sort(words);
+  return words;
+}
+
 // What is meant by it, where the command has such an option.
 std::string optionMeantBy(std::string_view name, const VerbSpec& verb) {
   const std::span<const OptionSpec> all[] = {verb.options, commonOptionSpecs()};
@@ -171,6 +183,11 @@ std::string optionMeantBy(std::string_view name, const VerbSpec& verb) {
   for (std::span<const OptionSpec> specs : all)
     for (const OptionSpec& spec : specs)
       if (longName(spec) == firstWord(here)) return std::string(here);
+  // "--time-limit" for --limit-time.
+  for (std::span<const OptionSpec> specs : all)
+    for (const OptionSpec& spec : specs)
+      for (const std::string& known : namesOf(spec))
+        if (sortedWords(known) == sortedWords(name)) return known;
   // "--temp" for --temperature, if one alone begins so.
   std::string whole;
   for (std::span<const OptionSpec> specs : all)
