@@ -11,7 +11,6 @@
 #error "tscompile needs C++20: compile with -std=c++20, or target_compile_features(... cxx_std_20)"
 #endif
 
-#include "api/binding/reports.h"
 #include "api/compile.h"
 #include "api/engine_file.h"
 #include "api/extensions.h"

@@ -22,7 +22,7 @@ install(EXPORT tscompileTargets NAMESPACE tscompile:: DESTINATION ${CMAKE_INSTAL
 # keep their folders below include/tscompile; users include <tscompile/compiler.h>.
 file(GLOB public_headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/api/*.h)
 list(APPEND public_headers ir/graph/expression.h passes/lowering/clean_up.h passes/rewrite/managers.h
-  runtime/plugin/plugin_sdk.h api/texts/text_server.h)
+  runtime/plugin/plugin_sdk.h api/texts/text_server.h api/binding/reports.h)
 set(unread ${public_headers})
 while(unread)
   list(POP_FRONT unread header)
@@ -41,7 +41,7 @@ foreach(header ${public_headers})
 endforeach()
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${public_headers})
 install(FILES ${PROJECT_SOURCE_DIR}/api/c/tscompile.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tscompile)
-file(WRITE ${PROJECT_BINARY_DIR}/compiler.h "#pragma once\n#pragma GCC system_header\n#include \"api/compiler.h\"\n")
+file(WRITE ${PROJECT_BINARY_DIR}/compiler.h "#pragma once\n#pragma GCC system_header\n#include \"api/binding/reports.h\"\n#include \"api/compiler.h\"\n")
 install(FILES ${PROJECT_BINARY_DIR}/compiler.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tscompile)
 
 configure_package_config_file(cmake/tscompileConfig.cmake.in ${PROJECT_BINARY_DIR}/tscompileConfig.cmake

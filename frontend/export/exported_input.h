@@ -21,7 +21,7 @@ struct ExportedInput {
   std::string name;               // of the input of the graph, without "%"
   std::vector<std::string> path;  // to the tensor in it, if the input is a container: indices and keys
   std::vector<ExportedSize> sizes;
-  DType dtype = DType::Undefined;  // of the example, asked of nobody; Undefined: the type of the input tells it
+  DType dtype = DType::Undefined;  // of the example, others may be given; Undefined: the type of the input tells it
 };
 // An argument of the module that the program holds as a constant, and so does not take.
 struct ExportedConstant {

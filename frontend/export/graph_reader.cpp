@@ -355,9 +355,7 @@ bool NodeReader::resolve() {
     TypePtr wanted = schema().arguments[i].type;
     TypeKind given = inputs_[i]->type()->kind();
     if (!kindOfNumber(given) || !isSubtype(types().tensor, wanted)) continue;
-    Value* tensor = tensorOf(inputs_[i]);
-    tensor->node()->moveBefore(made_);
-    made_->replaceInput(i, tensor);
+    made_->replaceInput(i, tensorOf(inputs_[i]));
   }
   if (!found) found = b_.registry().resolve(*made_, &bindings_);
   if (found) {
@@ -372,13 +370,17 @@ bool NodeReader::resolve() {
 // In Python a number in the place of a tensor gives way to every tensor that has a dtype of its kind, one without
 // dimensions too, and beside others it is of the default dtype. A tensor of the number would count there.
 Value* NodeReader::tensorOf(Value* number) {
-  std::optional<DType> dtype = dtypeBesideOthers(number->type()->kind());
-  if (!dtype) return b_.insert(sym::NumToTensor, {number}, 1)->output();
-  Value* none = b_.constant(IValue());
-  return b_
-      .insert(Symbol::of("aten::scalar_tensor"),
-              {number, b_.constant(IValue(static_cast<int64_t>(*dtype))), none, none, none}, 1)
-      ->output();
+  const auto insert = [&](Symbol kind, std::initializer_list<Value*> inputs) {
+    Value* made = b_.insert(kind, inputs, 1)->output();
+    made->node()->moveBefore(made_);
+    return made;
+  };
+  Value* tensor = insert(sym::NumToTensor, {number});
+  const std::optional<DType> dtype = dtypeBesideOthers(number->type()->kind());
+  if (!dtype) return tensor;
+  Value* no = b_.constant(IValue(false));
+  return insert(Symbol::of("aten::to"),
+                {tensor, b_.constant(IValue(static_cast<int64_t>(*dtype))), no, no, b_.constant(IValue())});
 }
 
 // Nothing: that of a tensor of the number, which the result is none of by PyTorch's rules.
@@ -397,12 +399,15 @@ std::optional<DType> NodeReader::dtypeBesideOthers(TypeKind number) const {
       scalars = scalars == DType::Undefined ? facts.dtype : promoteTypes(scalars, facts.dtype);
     }
   }
+  std::vector<Json> results = outputs_.empty() ? std::vector<Json>() : namesOf(outputs_[0]);
+  const DType made = results.empty() ? DType::Undefined : b_.tensorTypeOf(textOf(results[0]))->tensor().dtype;
+  // Those of another kind take the number as it is: quotients of integers, integers that are copied to.
+  const int kind = made == DType::Undefined || made == DType::Bool ? kindOfNumber(number) : kindOfDType(made);
+  if (scalars != DType::Undefined ? kind > kindOfDType(scalars) : kind < kindOfNumber(number)) return std::nullopt;
   if (scalars != DType::Undefined) return scalars;
   if (number == TypeKind::Complex) return isDouble ? DType::Complex128 : DType::Complex64;
   if (number != TypeKind::Float) return std::nullopt;
   // The default dtype at the time of the export.
-  std::vector<Json> results = outputs_.empty() ? std::vector<Json>() : namesOf(outputs_[0]);
-  DType made = results.empty() ? DType::Undefined : b_.tensorTypeOf(textOf(results[0]))->tensor().dtype;
   return isFloating(made) ? made : DType::Float32;
 }
 

@@ -407,6 +407,16 @@ static nb::object arrayOf(nb::handle self) {
   return nb::module_::import_("numpy").attr("asarray")(self);
 }
 
+// Asked where the buffer protocol fails: a dtype that is wanted can be given, and one element is a number.
+static nb::object copyForNumpy(nb::handle self, nb::object dtype, nb::handle) {
+  const auto& t = nb::cast<const PyTensor&>(self);
+  if (formatOf(t.tensor.dtype()))
+    return dtype.is_none() ? arrayOf(self) : arrayOf(self).attr("astype")(dtype, nb::arg("copy") = false);
+  if (dtype.is_none() && t.tensor.numel() != 1) throw nb::type_error(kNoFormat);
+  if (dtype.is_none()) dtype = nb::str("float32");
+  return nb::module_::import_("numpy").attr("array")(nested(t.tensor, 0, t.tensor.offset()), dtype);
+}
+
 void addTensors(nb::module_& m) {
   nb::class_<PyTensor>(m, "Tensor", nb::type_slots(kTensorSlots))
       .def_prop_ro("shape", shapeOf)
@@ -418,8 +428,7 @@ void addTensors(nb::module_& m) {
       .def("tolist", [](const PyTensor& t) { return nested(t.tensor, 0, t.tensor.offset()); })
       .def("item", [](const PyTensor& t) { return toPython(itemOf(t)); })
       .def("numpy", arrayOf)
-      // Asked where the buffer protocol fails.
-      .def("__array__", [](nb::handle self, nb::args, nb::kwargs) { return arrayOf(self); })
+      .def("__array__", copyForNumpy, nb::arg("dtype") = nb::none(), nb::arg("copy") = nb::none())
       .def("__float__", [](const PyTensor& t) { return itemOf(t).toDouble(); })
       .def("__bool__", [](const PyTensor& t) { return itemOf(t).toDouble() != 0; })
       .def("__int__",

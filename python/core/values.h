@@ -15,8 +15,8 @@ nanobind::object toPython(const IValue& value);
 
 // Raises tscompile.Error or the one of its subclasses that the kind has, with what was reported, and what it came of.
 [[noreturn]] void raise(const Diagnostics& diagnostics, const SourceName& name, nanobind::object cause = {});
-// What a command would have warned of, as warnings of Python at the caller of the function of Python that called; raises
-// where they are made errors.
+// What a command would have warned of, as warnings of Python at the caller of the function of Python that called;
+// raises where they are made errors.
 void warn(const Diagnostics& diagnostics, const SourceName& name);
 // Texts as Python has them, whatever bytes they hold.
 nanobind::str textOf(const std::string& text);

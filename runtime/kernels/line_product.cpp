@@ -597,7 +597,7 @@ void byMatrices(const Product& p, const RowTile* tiles, int64_t tileCount, int64
       }
       for (int64_t i = 0; i < count; ++i)
         for (int j = 0; j < panels; ++j)
-          forEachPart(some[i], p.cRow, [&](const RowTile& part, int row) {
+          forEachRun(some[i], p.cRow, [&](const RowTile& part, int row) {
             finish<kBytes>(p, part, panel + j, sums[i * panels + j].values + row * kBlock);
           });
     }

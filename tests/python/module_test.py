@@ -20,6 +20,7 @@ import threading
 import time
 import typing
 import unittest
+import unittest.mock
 import warnings
 import weakref
 
@@ -197,8 +198,11 @@ class Values(unittest.TestCase):
             np.testing.assert_array_equal(ours, numpys)
         self.assertEqual([row.tolist() for row in y], x.tolist())
         self.assertEqual({y: 1}[y], 1)
-        y[0][0] = 7
+        y[0, 0] = 7
         self.assertEqual(x[0, 0], 7)
+        self.assertTrue(7 in y)
+        for ours, numpys in zip(divmod(y, 2), divmod(x, 2)):
+            np.testing.assert_array_equal(ours, numpys)
         with self.assertRaises(IndexError):
             y[2]
         half = tscompile.load("""graph(%x : Tensor):
@@ -211,6 +215,13 @@ class Values(unittest.TestCase):
         for use in (lambda: half[0], lambda: half + 1, lambda: np.asarray(half), half.numpy):
             with self.assertRaisesRegex(TypeError, "have no bfloat16: use DLPack"):
                 use()
+        self.assertFalse(half == y)
+        np.testing.assert_array_equal(np.asarray(half, dtype="f4"), x)
+        with unittest.mock.patch.dict(sys.modules, {"numpy": None}):
+            self.assertTrue(y == y)
+            self.assertFalse(y == 1)
+            with self.assertRaises(ImportError):
+                y + 1
 
     def test_gradients_are_left_behind(self):
         class Parameter(Capsule):

@@ -59,11 +59,14 @@ void explain(const RewritingSetup& setup, const std::string& rule, const ParsedT
     std::string why = whyNot(rewrite, context);
     if (why.empty()) why = "it matches";
     auto told = std::ranges::find(reasons, why, &std::pair<std::string, size_t>::first);
-    told == reasons.end() ? void(reasons.emplace_back(std::move(why), 1)) : void(++told->second);
+    if (told == reasons.end())
+      reasons.emplace_back(std::move(why), 1);
+    else
+      ++told->second;
   }
   for (const auto& [why, count] : reasons)
-    session.out << rule << ": " << why << (count == 1 ? "" : fmt::format(", in {} of {} graphs", count, graphs.size()))
-                << '\n';
+    session.out << rule << ": " << why
+                << (graphs.size() == 1 ? "" : fmt::format(", in {} of {} graphs", count, graphs.size())) << '\n';
 }
 
 // A graph with its weights, as a module: what became of it; nothing after a report.

@@ -63,15 +63,16 @@ Result<Module> loadForPartition(const Options& options, CompileSpec& spec, Sessi
 
 namespace {
 
-// Whether there are tensors in the value.
+// Whether there are tensors in the value of which sizes can be said.
 bool addSizesOf(PartitionSpec& spec, const ValueInfo& info, const IValue& value, std::span<const ValueInfo> infos) {
   bool any = false;
   forEachPart(info.name, value, [&](const std::string& name, const IValue& part) {
     if (!part.isTensor() || !part.tensorImpl()) return;
+    const ContainedInput found = findPart(infos, name);
+    if (!found.type || !sizedType(found.type)) return;
     any = true;
     const bool isSaid = std::ranges::any_of(spec.shapes, [&](const InputRange& r) { return r.name == name; });
-    const ContainedInput found = isSaid ? ContainedInput() : findPart(infos, name);
-    if (found.type && sizedType(found.type)) spec.shapes.push_back(rangeOf(name, part.toTensor()));
+    if (!isSaid) spec.shapes.push_back(rangeOf(name, part.toTensor()));
   });
   return any;
 }
@@ -92,12 +93,20 @@ bool addSizesOfInputs(PartitionSpec& spec, const Options& options, const Module&
   reader.setFiles(options.run.inputFiles);
   Result<std::vector<std::optional<IValue>>> values = reader.readGiven(*texts);
   if (!values) return false;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (!(*values)[i]) continue;
-    if (!addSizesOf(spec, inputs[i], *(*values)[i], inputs))
-      session.note(
-          fmt::format("%{} has no sizes; {} gives it its value", inputs[i].name, exampleOf(inputs[i], "--bind")));
-  }
+  std::vector<ValueInfo> infos;
+  std::vector<IValue> given;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (std::optional<IValue>& value = (*values)[i]; value && !value->isNone()) {
+      infos.push_back(inputs[i]);
+      given.push_back(std::move(*value));
+    }
+  Diagnostics unfit;
+  if (!checkInputRanges(spec.shapes, infos, given, unfit))
+    throw UsageError{unfit.list().front().message, {"--shape says others than --input"}};
+  for (size_t i = 0; i < given.size(); ++i)
+    if (!addSizesOf(spec, infos[i], given[i], inputs))
+      session.note(fmt::format("%{} has no sizes that could be taken; --bind {}=VALUE gives it its value",
+                               infos[i].name, infos[i].name));
   return true;
 }
 

@@ -15,9 +15,9 @@ namespace tscompile {
 // that end with the rows are as good.
 std::vector<RowTile> gappedTiles(int64_t height, int64_t width, int64_t pitch, int64_t a, int64_t tileRows);
 
-// Calls finish(part, first row of the tile that is of it) for each piece of a tile whose results lie side by side.
+// Calls finish(run, first row of the tile that is of it) for each piece of a tile whose results lie side by side.
 template <class Finish>
-void forEachPart(const RowTile& tile, int64_t cRow, Finish&& finish) {
+void forEachRun(const RowTile& tile, int64_t cRow, Finish&& finish) {
   if (tile.gap == 0) return finish(tile, 0);
   RowTile part = tile;
   for (int row = 0, left = tile.head; row < tile.rows; left = tile.width) {

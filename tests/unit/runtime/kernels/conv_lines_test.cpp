@@ -2,12 +2,14 @@
 #include "ir/values/dtype.h"
 #include "runtime/kernels/layout.h"
 #include "runtime/kernels/line_product.h"
+#include "runtime/kernels/lines/gapped_tiles.h"
 #include "runtime/kernels/pool2d.h"
 #include "runtime/kernels/rows.h"
 #include "tests/support/engine_reference.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdlib>
@@ -215,6 +217,32 @@ void check(LineCase t) {
 }
 
 const ElementType kFloats, kBrains{DType::BFloat16}, kBytes{DType::UInt8, 0.02f, 100}, kMore{DType::UInt8, 0.03f, 0};
+
+// Each output is in one tile, at its place, and its row of lines is the right one.
+TEST(GappedTiles, HaveEachOutputOnce) {
+  constexpr int64_t kRows = 16, kApart = 3;
+  int found = 0;
+  for (int64_t height : {1, 2, 7, 9})
+    for (int64_t width = 1; width <= 40; ++width)
+      for (int64_t pitch = width + 1; pitch <= width + 20; ++pitch) {
+        const std::vector<RowTile> tiles = gappedTiles(height, width, pitch, kApart, kRows);
+        found += !tiles.empty();
+        std::vector<int> seen(tiles.empty() ? 0 : static_cast<size_t>(height * width));
+        for (const RowTile& tile : tiles) {
+          EXPECT_LE(tile.rows, kRows);
+          forEachRun(tile, kBlock, [&](const RowTile& run, int first) {
+            for (int r = 0; r < run.rows; ++r) {
+              const int64_t output = run.c / kBlock + r;
+              ASSERT_LT(output, height * width);
+              ++seen[static_cast<size_t>(output)];
+              EXPECT_EQ(tile.a + (first + r) * kApart, (output / width * pitch + output % width) * kApart);
+            }
+          });
+        }
+        EXPECT_EQ(std::count(seen.begin(), seen.end(), 1), std::ssize(seen)) << height << 'x' << width << '/' << pitch;
+      }
+  EXPECT_GT(found, 100);
+}
 
 TEST(ConvLines, FromLinesToLines) {
   for (SimdLevel level : {SimdLevel::Amx, SimdLevel::Avx512}) {
