@@ -108,22 +108,14 @@ bool addGiven(Weights& weights, const LoadOptions& options, Diagnostics& diagnos
   return good;
 }
 
-bool addTensors(ModuleState& state, const std::string& path, ExportFile& file, Diagnostics& diagnostics) {
-  for (auto& [name, tensor] : file.tensors)
-    if (!state.weights.add(name, std::move(tensor))) {
-      diagnostics.fileError(path, {}, "the file has '" + abbreviate(name, 80) + "' twice");
-      return false;
-    }
-  return true;
-}
-
 // The weights of the options, for a model that has its own.
 bool loadInto(ModuleState& state, const std::string& path, const std::vector<std::string>& stored,
               const LoadOptions& options, Diagnostics& diagnostics) {
   if (!options.hasWeights()) return true;
   Weights given;
   bool good = true;
-  for (const std::string& file : options.weights) good &= given.addFile(file, diagnostics, options.limits);
+  for (const std::string& file : options.weights)
+    good &= addWeightsFile(given, file, registryOf(options), options.limits, diagnostics, /*constants=*/false);
   good = good && addGiven(given, options, diagnostics) &&
          loadWeights({state.objects, state.weights, state.graphNames}, given, path, stored, diagnostics);
   state.weightFiles = options.weights;
@@ -136,13 +128,6 @@ std::string hashOf(const std::string& path) {
   Diagnostics ignored;
   Ref<FileMapping> file = FileMapping::open(path, ignored);
   return file ? fmt::format("{:016x}", checksumOf(file->bytes())) : "";
-}
-
-// The weights of an exported program, for a text that was made of it.
-bool addExported(ModuleState& state, const std::string& path, const LoadOptions& options, Diagnostics& diagnostics) {
-  Result<ExportFile> file =
-      readExportFile(path, registryOf(options), diagnostics, options.limits, UnknownOperators::Kept);
-  return file && addTensors(state, path, *file, diagnostics);
 }
 
 }  // namespace
@@ -176,7 +161,7 @@ Result<Module> Module::loadExport(const std::string& path, const LoadOptions& op
   Result<ExportFile> file = readExportFile(path, registryOf(options), diagnostics, options.limits);
   if (!file) return Failed{};
   auto state = std::make_shared<ModuleState>();
-  if (!addTensors(*state, path, *file, diagnostics)) return Failed{};
+  if (!addExported(state->weights, path, *file, diagnostics)) return Failed{};
   for (ExportFile::Program& p : file->programs) {
     state->exported.push_back(std::move(p.program.inputs));
     if (file->programs.size() > 1) state->graphNames.push_back(p.name);
@@ -199,8 +184,7 @@ Result<Module> Module::parsed(SourcePtr source, std::shared_ptr<ModuleState> sta
   Result<ParsedText> text = parseText(std::move(source), diagnostics, parse);
   bool good = text.ok();
   for (const std::string& file : options.weights)
-    good &= isExportFile(file) ? addExported(*state, file, options, diagnostics)
-                               : state->weights.addFile(file, diagnostics, options.limits);
+    good &= addWeightsFile(state->weights, file, *state->registry, options.limits, diagnostics);
   good &= addGiven(state->weights, options, diagnostics);
   if (!good || !checkPair(*given, state->weights.metadata(), diagnostics)) return Failed{};
   if (!restoreSharedMemory(state->weights, diagnostics)) return Failed{};

@@ -2,6 +2,7 @@
 
 #include "api/compile_settings.h"
 #include "api/support/graph_parts.h"
+#include "api/support/loaded_weights.h"
 #include "api/support/wrapper_part.h"
 #include "frontend/files/archive_kind.h"
 #include "frontend/files/file_io.h"
@@ -59,7 +60,11 @@ class NewWeights {
 
  private:
   bool addFile(const std::string& file) {
-    if (!given_.addFile(file, diagnostics_, options_.load.limits)) return false;
+    const LoadOptions& load = options_.load;
+    const OpRegistry& registry = load.extensions ? load.extensions->registry()
+                                 : load.registry ? *load.registry
+                                                 : allOps();
+    if (!addWeightsFile(given_, file, registry, load.limits, diagnostics_)) return false;
     for (const auto& [key, value] : given_.metadata())
       if (startsWith(key, kAttributeKey)) attributeFiles_.try_emplace(key, file);
     return true;

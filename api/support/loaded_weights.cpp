@@ -208,6 +208,25 @@ class WeightsLoader {
 
 }  // namespace
 
+bool addExported(Weights& weights, const std::string& path, ExportFile& file, Diagnostics& diagnostics) {
+  for (auto& [name, tensor] : file.tensors)
+    if (!weights.add(name, std::move(tensor))) {
+      diagnostics.fileError(path, {}, "the file has '" + abbreviate(name, 80) + "' twice");
+      return false;
+    }
+  return true;
+}
+
+bool addWeightsFile(Weights& weights, const std::string& path, const OpRegistry& registry, const Limits& limits,
+                    Diagnostics& diagnostics, bool constants) {
+  if (!isExportFile(path)) return weights.addFile(path, diagnostics, limits);
+  Result<ExportFile> file = readExportFile(path, registry, diagnostics, limits, UnknownOperators::Kept);
+  if (!file) return false;
+  if (!constants)
+    std::erase_if(file->tensors, [&](const auto& t) { return !std::ranges::count(file->stored, t.first); });
+  return addExported(weights, path, *file, diagnostics);
+}
+
 bool loadWeights(const ModelContents& model, Weights& given, const std::string& path,
                  const std::vector<std::string>& stored, Diagnostics& diagnostics) {
   return WeightsLoader(model, given, path, diagnostics).load(stored);

@@ -1,6 +1,7 @@
 // Weights that are loaded into a model which has its own, as load_state_dict() does in PyTorch.
 #pragma once
 
+#include "frontend/export/export_file.h"
 #include "frontend/files/weights.h"
 #include "ir/graph/module.h"
 #include "ir/values/ivalue.h"
@@ -10,6 +11,12 @@
 #include <vector>
 
 namespace tscompile {
+
+// Adds what a file of weights holds, or an exported program: all its tensors or, for a model whose constants have other
+// names, its parameters and buffers alone. False after a report.
+bool addWeightsFile(Weights& weights, const std::string& path, const OpRegistry& registry, const Limits& limits,
+                    Diagnostics& diagnostics, bool constants = true);
+bool addExported(Weights& weights, const std::string& path, ExportFile& file, Diagnostics& diagnostics);
 
 // What a model file holds: objects, of which the first is the module, or tensors by name.
 struct ModelContents {

@@ -68,6 +68,22 @@ INSTANTIATE_TEST_SUITE_P(Files, Exports,
                                          "derived", "regrouped", "compared", "guarded", "stretched"),
                          [](const auto& info) { return std::string(info.param); });
 
+// Parameters and buffers of one program for another; its constants are none of them.
+TEST(Exports, AreWeightsOfOthers) {
+  Diagnostics d;
+  LoadOptions options;
+  options.weights = {exportFile("net.pt2")};
+  for (const char* name : {"net", "net_decomposed"}) {
+    Result<Module> m = Module::load(exportFile(name + std::string(".pt2")), options, d);
+    ASSERT_TRUE(m.ok()) << shown(d);
+    expectOutputs(*m, readRecorded("net"));
+  }
+  EXPECT_TRUE(d.list().empty()) << shown(d);
+  options.weights = {exportFile("constants.pt2")};
+  EXPECT_FALSE(Module::load(exportFile("net.pt2"), options, d).ok());
+  EXPECT_NE(shown(d).find("the weights have no tensor of the model"), std::string::npos) << shown(d);
+}
+
 std::string failure(const Module& m, std::initializer_list<const char*> inputs) {
   std::vector<IValue> values;
   for (const char* text : inputs) values.push_back(parsedValue(text));
