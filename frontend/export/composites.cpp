@@ -1,5 +1,6 @@
 #include "frontend/export/composites.h"
 
+#include "frontend/export/composite_text.h"
 #include "frontend/text/parse.h"
 #include "ir/support/check.h"
 #include "ir/support/text.h"
@@ -10,11 +11,6 @@
 
 namespace tscompile::exported {
 namespace {
-
-struct CompositeText {
-  std::string_view schema;
-  std::string_view body;  // graph text; the arguments are inputs by their names
-};
 
 constexpr CompositeText kComposites[] = {
     // Its weight has the rank of the input.
@@ -156,9 +152,6 @@ constexpr CompositeText kComposites[] = {
   return (%y))"},
 };
 
-struct OtherName {
-  std::string_view from, to;
-};
 constexpr OtherName kOtherNames[] = {
     {"aten::sym_size.int", "aten::size.int"},
     {"aten::sym_size", "aten::size"},
@@ -176,6 +169,7 @@ constexpr OtherName kOtherNames[] = {
     {"aten::_adaptive_avg_pool3d", "aten::adaptive_avg_pool3d"},
 };
 
+bool isPrimitive(std::string_view fullName) { return fullName.starts_with("prims::"); }
 std::string_view nameOf(std::string_view schema) { return schema.substr(0, schema.find('(')); }
 
 std::unique_ptr<Composite> makeComposite(const CompositeText& text) {
@@ -197,9 +191,11 @@ std::unique_ptr<Composite> makeComposite(const CompositeText& text) {
 const Composite* findComposite(std::string_view fullName) {
   static std::mutex mutex;
   static std::map<std::string_view, std::unique_ptr<Composite>> made;
-  auto at = std::find_if(std::begin(kComposites), std::end(kComposites),
-                         [&](const CompositeText& c) { return nameOf(c.schema) == fullName; });
-  if (at == std::end(kComposites)) return nullptr;
+  std::span<const CompositeText> texts = kComposites;
+  if (isPrimitive(fullName)) texts = primitiveTexts();
+  auto at =
+      std::find_if(texts.begin(), texts.end(), [&](const CompositeText& c) { return nameOf(c.schema) == fullName; });
+  if (at == texts.end()) return nullptr;
   std::lock_guard lock(mutex);
   std::unique_ptr<Composite>& composite = made[nameOf(at->schema)];
   if (!composite) composite = makeComposite(*at);
@@ -207,7 +203,9 @@ const Composite* findComposite(std::string_view fullName) {
 }
 
 std::string_view otherName(std::string_view fullName) {
-  for (const OtherName& o : kOtherNames)
+  std::span<const OtherName> names = kOtherNames;
+  if (isPrimitive(fullName)) names = primitiveNames();
+  for (const OtherName& o : names)
     if (o.from == fullName) return o.to;
   return fullName;
 }

@@ -89,6 +89,9 @@ int kindOfNumber(TypeKind t) {
 }
 int kindOfDType(DType d) { return d == DType::Bool ? 1 : isIntegral(d, false) ? 2 : isComplex(d) ? 4 : 3; }
 
+bool isBool(DType d) { return d == DType::Bool; }
+bool isWhole(DType d) { return isIntegral(d, true); }
+
 class NodeReader {
  public:
   NodeReader(ExportBuilder& builder, Json node, std::span<const Json> inputs, std::span<const Json> outputs)
@@ -112,10 +115,12 @@ class NodeReader {
   bool bindResult(Value* result, Json output);
   bool readConversion();
   bool readEmptyPermuted();
+  bool readBroadcast();
+  bool readProduct();
   bool readUnknown(std::string_view fullName);
   bool isFilledWithBool() const;
   Value* readTruth(Json input, size_t index);
-  bool givesBools() const;
+  bool gives(bool (*isOne)(DType)) const;  // a tensor of such a dtype
   bool takesTensor(size_t index) const;
   void chooseOverload();
   std::optional<size_t> placeOf(size_t i, const Schema& schema) const;
@@ -140,8 +145,12 @@ class NodeReader {
 
 bool NodeReader::read(std::string_view fullName) {
   if (isOneOf(fullName, kRemarks)) return true;
+  if (fullName == "prims::div") fullName = gives(isWhole) ? "prims::div.trunc" : "aten::div.Tensor";
   fullName = otherName(fullName);
-  if (fullName == "aten::item" || fullName == "aten::_local_scalar_dense") return readItem();
+  if (fullName == "prims::broadcast_in_dim") return readBroadcast();
+  if (fullName == "prims::prod") return readProduct();
+  if (fullName == "prims::item" || fullName == "aten::item" || fullName == "aten::_local_scalar_dense")
+    return readItem();
   if (fullName == "aten::_assert_scalar" || fullName == "aten::_assert_async.msg") return readAssertion();
   if (fullName == "aten::_to_copy") return readConversion();
   if (fullName == "aten::empty_permuted") return readEmptyPermuted();
@@ -235,14 +244,14 @@ bool NodeReader::give(Json input, size_t index) {
 Value* NodeReader::readTruth(Json input, size_t index) {
   Value* truth = readFreeArgument(b_, input);
   if (!truth || !truth->type()->is(TypeKind::Bool)) return truth;
-  if (givesBools() && takesTensor(index)) return b_.call(sym::NumToTensor.text(), {truth}, input);
+  if (gives(isBool) && takesTensor(index)) return b_.call(sym::NumToTensor.text(), {truth}, input);
   const IValue* known = truth->node() ? truth->node()->attributeValue(sym::value) : nullptr;
   return known ? b_.constant(static_cast<int64_t>(known->toBool())) : b_.call("aten::Int", {truth}, input);
 }
 
-bool NodeReader::givesBools() const {
+bool NodeReader::gives(bool (*isOne)(DType)) const {
   std::vector<Json> results = outputs_.empty() ? std::vector<Json>() : namesOf(outputs_[0]);
-  return !results.empty() && b_.tensorTypeOf(textOf(results[0]))->tensor().dtype == DType::Bool;
+  return !results.empty() && isOne(b_.tensorTypeOf(textOf(results[0]))->tensor().dtype);
 }
 
 // In another overload, with tensors in the place of numbers. Where it calls them something else they are something
@@ -477,7 +486,10 @@ bool NodeReader::inlineGraph(const Graph& graph) {
     for (const Use& u : n->inputs()) inputs.push_back(values.at(u.value));
     made_ = b_.insert(n->kind(), inputs, n->outputCount());
     b_.mayDrop(made_);
-    for (size_t i = 0; i < n->outputCount(); ++i) values[n->output(i)] = made_->output(i);
+    for (size_t i = 0; i < n->outputCount(); ++i) {
+      made_->output(i)->setType(n->output(i)->type());
+      values[n->output(i)] = made_->output(i);
+    }
   }
   std::vector<Value*> results;
   for (const Use& u : graph.outputs()) results.push_back(values.at(u.value));
@@ -499,6 +511,35 @@ bool NodeReader::readConversion() {
   Value* copy = converts ? b_.call("aten::to", {self, dtype, no, b_.constant(IValue(true)), format}, node_)
                          : b_.call("aten::clone", {self, format}, node_);
   return copy && bindResults(std::span<Value* const>(&copy, 1));
+}
+
+// prims::broadcast_in_dim(a, shape, broadcast_dimensions): where the dimensions of `a` are in the result.
+bool NodeReader::readBroadcast() {
+  std::vector<Value*> sizes;
+  if (given_.size() != 3 || outputs_.size() != 1) return b_.fail(node_, "it takes a tensor, sizes and dimensions");
+  Value* x = readFreeArgument(b_, given_[0].find("arg"));
+  if (!x || !readItems(b_, given_[1].find("arg"), sizes)) return false;
+  std::vector<int64_t> kept;
+  for (Json d : items(alternative(given_[2].find("arg")))) kept.push_back(d.integer().value_or(-1));
+  for (size_t i = 0; x && i < sizes.size(); ++i)
+    if (const auto at = static_cast<int64_t>(i); !std::count(kept.begin(), kept.end(), at))
+      x = b_.call("aten::unsqueeze", {x, b_.constant(IValue(at))}, node_);
+  if (x) x = b_.call("aten::expand", {x, b_.list(sizes, types().integer), b_.constant(IValue(false))}, node_);
+  return x && bindResult(x, outputs_[0]);
+}
+
+// prims::prod(inp, dims, output_dtype=…): one dimension after the other, the last first.
+bool NodeReader::readProduct() {
+  if (given_.size() < 2 || outputs_.size() != 1) return b_.fail(node_, "it takes a tensor and dimensions");
+  Value* x = readFreeArgument(b_, given_[0].find("arg"));
+  Value* dtype = given_.size() > 2 ? readFreeArgument(b_, given_[2].find("arg")) : b_.constant(IValue());
+  if (!dtype) return false;
+  std::vector<int64_t> dims;
+  for (Json d : items(alternative(given_[1].find("arg")))) dims.push_back(d.integer().value_or(-1));
+  std::sort(dims.rbegin(), dims.rend());
+  for (int64_t d : dims)
+    if (x) x = b_.call("aten::prod", {x, b_.constant(IValue(d)), b_.constant(IValue(false)), dtype}, node_);
+  return x && bindResult(x, outputs_[0]);
 }
 
 // `empty_permuted(size, physical_layout, dtype=…)`: the dimensions from the outermost in memory to the innermost.

@@ -20,6 +20,7 @@ from typing import Optional
 import torch
 import torch.ao.quantization.fx._decomposed  # noqa: F401 torch.ops.quantized_decomposed
 from torch import nn
+from torch._decomp import decomposition_table
 from torch._higher_order_ops import map as map_rows, scan, while_loop
 from torch.export import Dim
 from torch.export.pt2_archive._package import package_pt2
@@ -365,6 +366,26 @@ class Moved(nn.Module):
                 torch.vmap(torch.vmap(lambda a: a + 1), out_dims=1)(x))
 
 
+class Primitives(nn.Module):
+    """What decompositions turn into the last primitives, where all that are known are asked for."""
+
+    def forward(self, x, n):
+        whole = torch.div(n, 2, rounding_mode="trunc"), torch.div(n, 3, rounding_mode="floor"), n / 4
+        parts = torch.cat([x[:, :2], x[:, 1:].flip(0)], 1), x.roll(1, 1), torch.tril(x), torch.stack([x, x * 2], 1)
+        sums = x.prod(1), x.var(0), x.sum(), x.amax((0, 1)), x.mean(1, keepdim=True)
+        return (*whole, *parts, *sums, torch.where(x > 0, x, n.pow(2)), x.pow(2.5).nan_to_num(), x.erf() + x.erfinv(),
+                torch.special.i0e(x), torch.arange(5, 1, -2), torch.full((2,), 1.5), torch.fft.rfft(x).abs(), n << 1,
+                torch.softmax(x, 1), torch.nn.functional.pad(x, (1, 0), value=2.0))
+
+
+class Masked(nn.Module):
+    """Numbers in the place of tensors: their dtype gives way to those of tensors without dimensions, too."""
+
+    def forward(self, mask, x):
+        one = x.sum()
+        return 1.0 - mask, (1.0 - mask) * x, 2.5 - one, 1.0 / mask.sum(), 1.0 - one.half(), 3 - one, 1 - mask
+
+
 class Leaky(nn.Module):
     def forward(self, x):
         return torch.nn.functional.rrelu(x, 0.1, 0.3)
@@ -377,6 +398,7 @@ def scene(module, args, kwargs=None, dynamic=None, decomposed=False):
 
 x43 = torch.sin(torch.arange(12.0)).reshape(4, 3)
 x22 = torch.tensor([[1.0, -2.0], [3.0, 4.0]])
+PRIMITIVES = dict(decomposition_table)
 SCENES = {
     "net": scene(Net, (torch.arange(18.0).reshape(2, 1, 3, 3) / 8,)),
     "net_decomposed": scene(Net, (torch.arange(18.0).reshape(2, 1, 3, 3) / 8,), decomposed=True),
@@ -408,6 +430,9 @@ SCENES = {
     "grouped_decomposed": scene(Grouped, (torch.tensor([[1, 2, 3], [4, 5, 6]]),),
                                 dynamic=({0: Dim("batch", max=4), 1: Dim("tokens", max=300)},), decomposed=True),
     "leaky_decomposed": scene(Leaky, (x22,), decomposed=True),
+    "primitives": scene(Primitives, (torch.sin(torch.arange(12.0)).reshape(4, 3), torch.tensor([-7, 5, 9])),
+                        decomposed=PRIMITIVES),
+    "masked_decomposed": scene(Masked, (torch.tensor([1, 0, 1]), torch.tensor([0.5, -2.0, 4.0])), decomposed=True),
     "truths": scene(Truths, (torch.tensor([True, False, True, False]), x43)),
     "shared": scene(Shared, (torch.tensor([1.0, 2.0, 3.0]),)),
     "derived": scene(Derived, (torch.sin(torch.arange(24.0)).reshape(8, 3), torch.ones(9)),
@@ -580,7 +605,7 @@ def main():
         strict = name == "moved"
         program = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic, strict=strict)
         if decomposed:
-            program = program.run_decompositions()
+            program = program.run_decompositions(None if decomposed is True else decomposed)
         write(program, os.path.join(folder, name + ".pt2"))
         given = [a.clone() if isinstance(a, torch.Tensor) else a for a in args]
         rows = [f"in: {text_of(tuple(v) if isinstance(v, deque) else v)}" for v in (*args, *kwargs.values())

@@ -65,7 +65,8 @@ INSTANTIATE_TEST_SUITE_P(Files, Exports,
                                          "truths", "shared", "seen", "moved", "heads", "quantized", "old_layout",
                                          "old_signature", "old_indices", "old_containers", "old_slopes", "torchao",
                                          "sums", "sums_fixed", "grouped_decomposed", "leaky_decomposed", "containers",
-                                         "derived", "regrouped", "compared", "guarded", "stretched"),
+                                         "masked_decomposed", "primitives", "derived", "regrouped", "compared",
+                                         "guarded", "stretched"),
                          [](const auto& info) { return std::string(info.param); });
 
 // Parameters and buffers of one program for another; its constants are none of them.
