@@ -12,7 +12,21 @@ namespace {
 const Symbol kMake = Symbol::of("aten::sparse_coo_tensor");
 const Symbol kOfDense = Symbol::of("aten::to_sparse");
 const Symbol kCoalesce = Symbol::of("aten::coalesce");
+const Symbol kToRows = Symbol::of("aten::to_sparse_csr");
+const Symbol kMakeRows = Symbol::of("aten::sparse_csr_tensor");
+const Symbol kMakeCompressed = Symbol::of("aten::sparse_compressed_tensor");
 const Symbol kTurn = Symbol::of("aten::t");
+const Symbol kTimes = Symbol::of("aten::mul");
+const Symbol kDivided = Symbol::of("aten::div");
+const Symbol kTranspose = Symbol::of("aten::transpose");
+// What is read of a matrix; the first two are in the order of places.
+const Symbol kElements = Symbol::of("aten::values");
+const Symbol kPlacesOf = Symbol::of("aten::indices");
+const Symbol kGivenElements = Symbol::of("aten::_values");
+const Symbol kGivenPlaces = Symbol::of("aten::_indices");
+const Symbol kCount = Symbol::of("aten::_nnz");
+const Symbol kSizeOf = Symbol::of("aten::size");
+constexpr int64_t kLayoutOfRows = 2;  // torch.sparse_csr
 const Symbol kMatmul = Symbol::of("aten::matmul");
 
 // What becomes of a use, as graph text.
@@ -79,6 +93,12 @@ bool areNone(const Node* n, size_t from) {
   return true;
 }
 
+bool isConstant(const Value* v, int64_t number) {
+  const IValue* known =
+      v->node() && v->node()->kind() == sym::Constant ? v->node()->attributeValue(sym::value) : nullptr;
+  return known && known->isInt() && known->toInt() == number;
+}
+
 struct SparseMatrix {
   Value *places, *elements, *size;
 };
@@ -93,7 +113,7 @@ class SparseProducts {
       if (makesMatrix(n) && isUnderstood(n->output())) made.push_back(n);
     });
     for (Node* n : made) {
-      replaceUses(n->output(), n->kind() == kMake ? given(n) : ofDense(n));
+      replaceUses(n->output(), n->kind() == kMake ? given(n) : isMadeOfRows(n) ? ofRows(n) : ofDense(n));
       n->destroy();
     }
   }
@@ -101,29 +121,66 @@ class SparseProducts {
  private:
   static bool makesMatrix(const Node* n) {
     if (n->outputCount() != 1 || !n->output()->hasUses()) return false;
-    if (n->kind() == kOfDense) return n->inputCount() > 0 && areNone(n, 1);
+    if (n->kind() == kOfDense || n->kind() == kToRows)
+      return n->inputCount() > 0 && areNone(n, 1) && !isMatrix(n->input(0));
+    if (isMadeOfRows(n)) return true;
     return n->kind() == kMake && n->inputCount() >= 4 && n->input(0)->type()->isTensor() &&
            n->input(1)->type()->isTensor() && n->input(2)->type()->is(TypeKind::List);
   }
 
+  static bool isMadeOfRows(const Node* n) {
+    if (n->inputCount() < 6 || !n->input(3)->type()->is(TypeKind::List)) return false;
+    return n->kind() == kMakeRows || (n->kind() == kMakeCompressed && isConstant(n->input(5), kLayoutOfRows));
+  }
+
+  static bool isMatrix(const Value* v) {
+    for (const Node* n = v->node(); n; n = n->input(0)->node()) {
+      const Symbol k = n->kind();
+      if (k == kMake || k == kOfDense || k == kToRows || isMadeOfRows(n)) return true;
+      if (!keepsMatrix(n)) return false;
+    }
+    return false;
+  }
+
   static bool keepsMatrix(const Node* n) {
-    return (n->kind() == kCoalesce || n->kind() == kTurn) && n->inputCount() == 1;
+    if (n->kind() == kToRows) return n->inputCount() > 0 && areNone(n, 1);
+    return isTurn(n) || isScaling(n) || (n->kind() == kCoalesce && n->inputCount() == 1);
+  }
+  static bool isScaling(const Node* n) {
+    if ((n->kind() != kTimes && n->kind() != kDivided) || n->inputCount() != 2) return false;
+    const Value* by = n->input(1);
+    if (by->type()->is(TypeKind::Int) || by->type()->is(TypeKind::Float)) return true;
+    const IValue* known =
+        by->node() && by->node()->kind() == sym::Constant ? by->node()->attributeValue(sym::value) : nullptr;
+    return known && known->isTensor() && known->toTensor().sizes().empty();
+  }
+  static bool isTurn(const Node* n) {
+    if (n->kind() == kTranspose && n->inputCount() == 3)
+      return (isConstant(n->input(1), 0) && isConstant(n->input(2), 1)) ||
+             (isConstant(n->input(1), 1) && isConstant(n->input(2), 0));
+    return n->kind() == kTurn && n->inputCount() == 1;
   }
 
   // Whether each use is one that can be said by elements and their places.
   static bool isUnderstood(const Value* made) {
-    std::vector<const Value*> open{made};
+    std::vector<std::pair<const Value*, bool>> open{{made, made->node()->kind() != kMake}};
     while (!open.empty()) {
-      const Value* matrix = open.back();
+      auto [matrix, isOrdered] = open.back();
       open.pop_back();
       for (const Use& use : matrix->uses()) {
         if (keepsMatrix(use.user))
-          open.push_back(use.user->output());
-        else if (!isSaid(use, matrix))
+          open.emplace_back(use.user->output(), !isTurn(use.user) && (isOrdered || !isScaling(use.user)));
+        else if (!isRead(use.user, isOrdered) && !isSaid(use, matrix))
           return false;
       }
     }
     return true;
+  }
+
+  static bool isRead(const Node* n, bool isOrdered) {
+    const Symbol k = n->kind();
+    if (k == kSizeOf) return n->inputCount() <= 2;
+    return (isOrdered && (k == kElements || k == kPlacesOf)) || k == kGivenElements || k == kGivenPlaces || k == kCount;
   }
 
   static bool isSaid(const Use& use, const Value* matrix) {
@@ -133,14 +190,23 @@ class SparseProducts {
     return areNone(user, form->operands) && (form->operands == 1 || user->input(1) != matrix);
   }
 
-  SparseMatrix given(Node* n) {
-    Value* elements = n->input(1);
-    if (!n->input(3)->type()->is(TypeKind::None)) {
-      Builder b = before(n);
-      Value* no = b.constant(IValue(false));
-      elements = b.call("aten::to", {elements, n->input(3), no, no, b.constant(IValue(), types().none)});
-    }
-    return {n->input(0), elements, n->input(2)};
+  Value* inDType(Node* n, Value* elements, Value* dtype) {
+    if (dtype->type()->is(TypeKind::None)) return elements;
+    Builder b = before(n);
+    Value* no = b.constant(IValue(false));
+    return b.call("aten::to", {elements, dtype, no, no, b.constant(IValue(), types().none)});
+  }
+
+  SparseMatrix given(Node* n) { return {n->input(0), inDType(n, n->input(1), n->input(3)), n->input(2)}; }
+
+  // By where each row begins among the columns and elements.
+  SparseMatrix ofRows(Node* n) {
+    Builder b = before(n);
+    Value *none = b.constant(IValue(), types().none), *one = b.constant(IValue(int64_t{1}));
+    Value* counts = b.call("aten::diff", {n->input(0), one, b.constant(IValue(int64_t{-1})), none, none});
+    Value* both[] = {b.call("aten::repeat_interleave", {counts, none}), n->input(1)};
+    Value* places = b.call("aten::stack", {b.list(both, types().tensor), b.constant(IValue(int64_t{0}))});
+    return {places, inDType(n, n->input(2), n->input(4)), n->input(3)};
   }
 
   // Its elements are those that are not zero.
@@ -157,6 +223,44 @@ class SparseProducts {
     Builder b = before(n);
     auto copy = [&](Value* v) { return b.call("aten::clone", {v, b.constant(IValue(), types().none)}); };
     return {copy(m.places), copy(m.elements), m.size};
+  }
+
+  // In the order of places, none of which is there twice.
+  SparseMatrix ordered(Node* n, const SparseMatrix& m) {
+    Builder b = before(n);
+    Value *zero = b.constant(IValue(int64_t{0})), *one = b.constant(IValue(int64_t{1}));
+    Value *yes = b.constant(IValue(true)), *no = b.constant(IValue(false)), *none = b.constant(IValue(), types().none);
+    Value* width = b.call("aten::__getitem__", {m.size, one}, types().integer);
+    auto at = [&](Value* i) { return b.call("aten::select", {m.places, zero, i}); };
+    Value* keys = b.call("aten::add", {b.call("aten::mul", {at(zero), width}), at(one), one});
+    Node* found = b.insert(Symbol::of("aten::_unique2"), {keys, yes, yes, no}, 3);
+    Value* mode = b.constant(IValue(std::string("floor")));
+    Value* both[] = {b.call("aten::div", {found->output(0), width, mode}),
+                     b.call("aten::remainder", {found->output(0), width})};
+    Value* count[] = {b.call("aten::numel", {found->output(0)}, types().integer)};
+    Value* nothing = b.call("aten::new_zeros", {m.elements, b.list(count, types().integer), none, none, none, none});
+    return {b.call("aten::stack", {b.list(both, types().tensor), zero}),
+            b.call("aten::index_add", {nothing, zero, found->output(1), m.elements, one}), m.size};
+  }
+
+  static bool isReadInOrder(const Value* matrix) {
+    for (const Use& use : matrix->uses())
+      if (const Symbol k = use.user->kind(); k != kSizeOf && isRead(use.user, true)) return true;
+    return false;
+  }
+
+  Value* read(Node* n, const SparseMatrix& m) {
+    const Symbol k = n->kind();
+    if (k == kElements || k == kGivenElements) return m.elements;
+    if (k == kPlacesOf || k == kGivenPlaces) return m.places;
+    Builder b = before(n);
+    if (k == kCount) return b.call("aten::size", {m.elements, b.constant(IValue(int64_t{0}))}, types().integer);
+    if (n->inputCount() == 1) return m.size;
+    return b.call("aten::__getitem__", {m.size, n->input(1)}, types().integer);
+  }
+
+  SparseMatrix scaled(Node* n, const SparseMatrix& m) {
+    return {m.places, before(n).call(n->kind().text(), {m.elements, n->input(1)}), m.size};
   }
 
   SparseMatrix turned(Node* n, const SparseMatrix& m) {
@@ -179,7 +283,12 @@ class SparseProducts {
       for (size_t i = gone.size() - matrix->useCount(); i < gone.size(); ++i) {
         Node* n = gone[i];
         if (keepsMatrix(n))
-          open.emplace_back(n->output(), n->kind() == kTurn ? turned(n, m) : copied(n, m));
+          open.emplace_back(n->output(), isTurn(n)                    ? turned(n, m)
+                                         : isScaling(n)               ? scaled(n, m)
+                                         : isReadInOrder(n->output()) ? ordered(n, m)
+                                                                      : copied(n, m));
+        else if (isRead(n, true))
+          n->output()->replaceAllUsesWith(read(n, m));
         else
           n->output()->replaceAllUsesWith(computed(*formOf(n->kind()), n, m));
       }
@@ -229,8 +338,9 @@ class SparseProducts {
 };
 
 void spellOut(Graph* graph) {
-  const bool isThere = graph && (graph->kinds().count(kMake) != 0 || graph->kinds().count(kOfDense) != 0);
-  if (isThere) SparseProducts(*graph).run();
+  if (!graph) return;
+  const Symbol makers[] = {kMake, kOfDense, kToRows, kMakeRows, kMakeCompressed};
+  if (std::ranges::any_of(makers, [&](Symbol k) { return graph->kinds().count(k) != 0; })) SparseProducts(*graph).run();
 }
 
 }  // namespace

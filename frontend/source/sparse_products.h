@@ -19,8 +19,9 @@ void makeSparseAttributes(Graph& graph, const SparseAttributes& attributes);
 
 //   %a = aten::sparse_coo_tensor(%places, %elements, %size, …)
 //   %y = aten::mm(%a, %x)          →  rows of %x, each times its element, added to where they belong
-// and so with vectors, transposed and coalesced matrices, those of to_sparse(), and to_dense(). Sums are made in the
-// order of the elements. A matrix that is used for anything else stays as it is.
+// and so with vectors, transposed, scaled and coalesced matrices, those of to_sparse() and those by rows, to_dense(),
+// and what asks for elements, places and sizes. Sums are made in the order of the elements. A matrix that is used for
+// anything else stays as it is.
 void spellOutSparseProducts(const ParsedText& text);
 
 }  // namespace tscompile
