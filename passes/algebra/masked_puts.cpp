@@ -5,6 +5,7 @@
 #include "passes/algebra/node_rewriting.h"
 
 #include <algorithm>
+#include <cstdint>
 
 namespace tscompile {
 namespace {
@@ -45,13 +46,25 @@ bool haveSameSizes(Site& site, const Value* a, const Value* b) {
   return site.sameSizes(a, b) || sizesFrom(a, site.facts, 0) == sizesFrom(b, site.facts, 0);
 }
 
-// Whether a value is computed of what the mask takes, of nothing else, and without a step that may fail.
+size_t rankOf(const Value* v, GraphFacts& facts) {
+  const TensorFacts& t = facts.tensor(v);
+  return t.hasRank ? t.sizes.size() : SIZE_MAX;
+}
+
+// Traces have numbers as tensors without dimensions; beside others with some they give these neither sizes nor dtype.
+bool isNumber(const Value* v, const Value* mask, GraphFacts& facts) {
+  const size_t least = rankOf(mask, facts);
+  return rankOf(v, facts) == 0 && least > 0 && least != SIZE_MAX;
+}
+
+// Whether a value is computed of what the mask takes and of numbers alone, and without a step that may fail.
 bool isOfMask(Site& site, Value* v, const Value* mask, int steps) {
   Node* n = steps < kMostSteps && site.isFloating(v) ? site.producer(v) : nullptr;
   if (!n || n->outputCount() != 1) return false;
   if (takes(n, mask, site.facts)) return haveSameSizes(site, n->input(0), mask);
   if (v->useCount() != 1) return false;
   std::vector<size_t> tensors = site.tensorInputs(n);
+  std::erase_if(tensors, [&](size_t i) { return isNumber(n->input(i), mask, site.facts); });
   return isElementwise(n, site.facts) && !tensors.empty() && std::all_of(tensors.begin(), tensors.end(), [&](size_t i) {
            return isOfMask(site, n->input(i), mask, steps + 1);
          });
@@ -62,7 +75,8 @@ Value* ofAll(Site& site, Value* v, const Value* mask) {
   Node* n = v->node();
   if (takes(n, mask, site.facts)) return n->input(0);
   std::vector<Value*> inputs = site.inputsOf(n);
-  for (size_t i : site.tensorInputs(n)) inputs[i] = ofAll(site, inputs[i], mask);
+  for (size_t i : site.tensorInputs(n))
+    if (!isNumber(inputs[i], mask, site.facts)) inputs[i] = ofAll(site, inputs[i], mask);
   return site.remake(n, std::move(inputs));
 }
 
