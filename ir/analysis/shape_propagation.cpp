@@ -179,10 +179,10 @@ class ShapeWalker {
     std::vector<SymbolicValue> merged;
   };
 
-  // Facts do not flow along with time, so of what is changed where it stands nothing is known at all: tensors that are
-  // given other sizes or take results, lists and dicts that are written to.
+  // Facts do not flow along with time, so of what is changed where it stands nothing is known at all: tensors that take
+  // results, lists and dicts that are written to. Of tensors that are given other sizes the dtype is.
   void forgetChangedValues() {
-    std::vector<const Value*> changed;
+    std::vector<const Value*> changed, resized;
     forEachNode(graph_, [&](Node* n) {
       if (n->inputCount() == 0 || n->hasBlocks() || n->subgraph()) return;
       const Operator* op = registry_.resolve(*n);
@@ -192,20 +192,30 @@ class ShapeWalker {
         if (!arguments[i].isWritten()) continue;
         bool takesResult = op->outCount() && i + op->outCount() >= arguments.size();
         bool container = !arguments[i].type->isTensor() && !arguments[i].type->isListOf(TypeKind::Tensor);
-        if (takesResult || container || op->has(Trait::ChangesGeometry)) changed.push_back(n->input(i));
+        const bool resizes = op->has(Trait::ChangesGeometry);
+        if (takesResult || container || (resizes && op->has(Trait::TakesOverMemory)))
+          changed.push_back(n->input(i));
+        else if (resizes)
+          resized.push_back(n->input(i));
       }
     });
-    if (changed.empty()) return;
+    if (changed.empty() && resized.empty()) return;
     out_.changesInPlace_ = true;
     aliases_.emplace(graph_, registry_);
     for (const Value* v : changed) changed_.add(aliases_->locations(v));
+    for (const Value* v : resized) resized_.add(aliases_->locations(v));
   }
 
   void set(const Value* v, SymbolicValue s) {
     if (options_.known)
       if (std::optional<SymbolicValue> k = options_.known(v)) s = std::move(*k);
-    if (aliases_ && AliasAnalysis::canRefer(v->type()) && changed_.intersects(aliases_->reachable(v)))
+    const bool mayChange = aliases_ && AliasAnalysis::canRefer(v->type());
+    TensorFacts facts;
+    if (s.type->isTensor()) facts.dtype = s.type->tensor().dtype;
+    if (mayChange && changed_.intersects(aliases_->reachable(v)))
       s = symbolicOf(withoutRefinement(v->type()->isTensor() ? types().tensor : v->type()));
+    else if (mayChange && resized_.intersects(aliases_->reachable(v)))
+      s = symbolicOf(v->type()->isTensor() ? tensorType(facts) : withoutRefinement(v->type()));
     else
       nameUnknown(v, s);
     out_.at(v) = std::move(s);
@@ -645,7 +655,7 @@ class ShapeWalker {
   const OpRegistry& registry_;
   const ShapeOptions& options_;
   std::optional<AliasAnalysis> aliases_;  // only if something is changed where it stands
-  LocationSet changed_;
+  LocationSet changed_, resized_;
   size_t nestedItems_ = 0;  // of containers in containers, so far
 };
 

@@ -5,6 +5,8 @@
 //   %b = aten::add_(%a, %y, %n)    ->   %b = aten::add(%a, %y, %n)
 //   %c = aten::neg(%a)                  %c = aten::neg(%b)
 //
+// So do those that change sizes and strides: %m = aten::unsqueeze_(%a, %0) becomes a view of %a, which later uses take.
+//
 // Where it is not proven that %b has sizes and dtype of %a, tscompile::check_in_place(%b, %a) raises what the operator
 // would have raised.
 #include "ir/graph/liveness.h"
@@ -28,6 +30,57 @@ struct Functional {
   bool needsCheck = false;   // it may be one that cannot be written to the argument: of other sizes or dtype
   bool isLaidAlike = false;  // it lies in memory as the argument does
 };
+
+Symbol withoutUnderscore(Symbol kind) {
+  const std::string_view text = kind.text();
+  return text.ends_with('_') ? Symbol::of(text.substr(0, text.size() - 1)) : Symbol();
+}
+
+// The operator of the same name without "_", for the same arguments.
+const Operator* twinOf(const Node* n, const RewriteContext& context) {
+  const Symbol kind = withoutUnderscore(n->kind());
+  if (kind.empty()) return nullptr;
+  std::vector<TypePtr> types;
+  for (const Use& u : n->inputs()) types.push_back(u.value->type());
+  const Operator* twin = context.registry.resolve(kind, types);
+  return twin && twin->isImplemented() ? twin : nullptr;
+}
+
+// What gives a view where the node gives the tensor itself other sizes and strides; empty: it does not.
+Symbol viewFor(const Node* n, const RewriteContext& context) {
+  static const Symbol kKinds[] = {Symbol::of("aten::unsqueeze_"), Symbol::of("aten::squeeze_"),
+                                  Symbol::of("aten::t_"),         Symbol::of("aten::transpose_"),
+                                  Symbol::of("aten::swapaxes_"),  Symbol::of("aten::swapdims_")};
+  return std::ranges::count(kKinds, n->kind()) && twinOf(n, context) ? withoutUnderscore(n->kind()) : Symbol();
+}
+
+// Whether the node makes a tensor that is not one of its inputs, though it may share their memory.
+bool makesTensor(const Node* n, GraphFacts& facts) {
+  static const Symbol kViews[] = {
+      Symbol::of("aten::select"),  Symbol::of("aten::slice"),     Symbol::of("aten::view"),
+      Symbol::of("aten::permute"), Symbol::of("aten::unsqueeze"), Symbol::of("aten::squeeze"),
+      Symbol::of("aten::expand"),  Symbol::of("aten::transpose"), Symbol::of("aten::t")};
+  if (n->hasBlocks() || n->outputCount() != 1 || n->inputCount() == 0) return false;
+  if (std::ranges::count(kViews, n->kind())) return true;
+  // Conversions give the tensor itself where there is nothing to convert.
+  const DType from = facts.dtype(n->input(0)), to = facts.dtype(n->output());
+  return n->kind() == aten::to && from != DType::Undefined && to != DType::Undefined && from != to;
+}
+
+// A tensor that nothing holds but what gives it other sizes: nobody can tell it from a view of it, whoever else reads
+// or writes the memory.
+bool replaceSoleUses(Graph& graph, RewriteContext& context) {
+  bool changed = false;
+  forEachNode(graph, [&](Node* n) {
+    const Symbol view = viewFor(n, context);
+    const Node* maker = view.empty() ? nullptr : n->input(0)->node();
+    if (!maker || maker->block() != n->block() || n->input(0)->useCount() != 1) return;
+    if (!makesTensor(maker, context.facts)) return;
+    n->setKind(view);
+    changed = true;
+  });
+  return changed;
+}
 
 // One walk over the graph with one set of analyses; they hold for all nodes that were there before.
 class Round {
@@ -93,13 +146,11 @@ class Round {
     if (n->kind() == aten::fill_ && op.overload() == "Tensor") return alike(Symbol::of("aten::fill"));
     if (n->kind() == aten::zero_) return alike(aten::zeros_like, 5);
     if (n->kind() == aten::copy_ && op.overload().empty()) return alike(aten::copy);
-    std::string_view kind = n->kind().text();
-    if (!op.isInPlaceVariant() || !kind.ends_with('_')) return {};
-    Symbol without = Symbol::of(kind.substr(0, kind.size() - 1));
-    std::vector<TypePtr> types;
-    for (const Use& u : n->inputs()) types.push_back(u.value->type());
-    const Operator* twin = context_.registry.resolve(without, types);
-    if (!twin || !twin->isImplemented() || twin->def().kernel != op.def().kernel) return {};
+    if (const Symbol view = viewFor(n, context_); !view.empty()) return alike(view);
+    if (!op.isInPlaceVariant()) return {};
+    const Operator* twin = twinOf(n, context_);
+    if (!twin || twin->def().kernel != op.def().kernel) return {};
+    const Symbol without = withoutUnderscore(n->kind());
     if (twin->schema().isMutable()) return {};
     bool needsCast = !keepsDType(n, *twin);
     const bool isLaidAlike = twin->has(Trait::Elementwise) && liesAsComputed(n->input(0));
@@ -706,7 +757,8 @@ class Round {
 }  // namespace
 
 bool functionalise(Graph& graph, RewriteContext& context) {
-  bool changed = false;
+  bool changed = replaceSoleUses(graph, context);
+  if (changed) context.facts.refresh();
   // What one write gives up may be what kept another.
   while (Round(graph, context).run()) {
     changed = true;
