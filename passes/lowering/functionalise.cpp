@@ -54,17 +54,42 @@ Symbol viewFor(const Node* n, const RewriteContext& context) {
   return std::ranges::count(kKinds, n->kind()) && twinOf(n, context) ? withoutUnderscore(n->kind()) : Symbol();
 }
 
-// Whether the node makes a tensor that is not one of its inputs, though it may share their memory.
-bool makesTensor(const Node* n, GraphFacts& facts) {
+// Whether the node makes a tensor that is not one of its inputs, though it shares their memory.
+bool makesView(const Node* n) {
   static const Symbol kViews[] = {
       Symbol::of("aten::select"),  Symbol::of("aten::slice"),     Symbol::of("aten::view"),
       Symbol::of("aten::permute"), Symbol::of("aten::unsqueeze"), Symbol::of("aten::squeeze"),
       Symbol::of("aten::expand"),  Symbol::of("aten::transpose"), Symbol::of("aten::t")};
-  if (n->hasBlocks() || n->outputCount() != 1 || n->inputCount() == 0) return false;
-  if (std::ranges::count(kViews, n->kind())) return true;
-  // Conversions give the tensor itself where there is nothing to convert.
-  const DType from = facts.dtype(n->input(0)), to = facts.dtype(n->output());
-  return n->kind() == aten::to && from != DType::Undefined && to != DType::Undefined && from != to;
+  return std::ranges::count(kViews, n->kind()) > 0;
+}
+
+// A conversion gives its tensor itself where there is nothing to convert. Where there is, and the result is written, it
+// is said as what always gives a new one:
+//   %h = aten::to(%f32, %half, %no, %no, %none)   ->   %h = aten::_to_copy(%f32, %half, %none, %none, %none, %no,
+//   %none)
+bool copyConversions(Graph& graph, RewriteContext& context) {
+  GraphFacts& facts = context.facts;
+  auto isWritten = [&](const Use& u) {
+    const Operator* op = u.user->hasBlocks() || u.user->isReturn() ? nullptr : facts.resolve(u.user);
+    return op && u.index() < op->schema().arguments.size() && op->schema().arguments[u.index()].isWritten();
+  };
+  bool changed = false;
+  forEachNode(graph, [&](Node* n) {
+    if (n->kind() != aten::to || n->inputCount() != 5) return;
+    bool isTarget = false;
+    for (const Use& u : n->output()->uses()) isTarget |= isWritten(u);
+    if (!isTarget) return;
+    const Operator* op = facts.resolve(n);
+    const DType from = facts.dtype(n->input(0)), to = facts.dtype(n->output());
+    if (!op || op->overload() != "dtype" || from == DType::Undefined || to == DType::Undefined || from == to) return;
+    const std::vector<Value*> given{n->input(0), n->input(1), n->input(2), n->input(4)};
+    Value* none = context.before(n).constant(IValue(), types().none);
+    n->removeAllInputs();
+    n->setKind(Symbol::of("aten::_to_copy"));
+    for (Value* v : {given[0], given[1], none, none, none, given[2], given[3]}) n->addInput(v);
+    changed = true;
+  });
+  return changed;
 }
 
 // A tensor that nothing holds but what gives it other sizes: nobody can tell it from a view of it, whoever else reads
@@ -75,7 +100,7 @@ bool replaceSoleUses(Graph& graph, RewriteContext& context) {
     const Symbol view = viewFor(n, context);
     const Node* maker = view.empty() ? nullptr : n->input(0)->node();
     if (!maker || maker->block() != n->block() || n->input(0)->useCount() != 1) return;
-    if (!makesTensor(maker, context.facts)) return;
+    if (!makesView(maker)) return;
     n->setKind(view);
     changed = true;
   });
@@ -757,7 +782,8 @@ class Round {
 }  // namespace
 
 bool functionalise(Graph& graph, RewriteContext& context) {
-  bool changed = replaceSoleUses(graph, context);
+  bool changed = copyConversions(graph, context);
+  changed |= replaceSoleUses(graph, context);
   if (changed) context.facts.refresh();
   // What one write gives up may be what kept another.
   while (Round(graph, context).run()) {
