@@ -47,26 +47,20 @@ const Operator* twinOf(const Node* n, const RewriteContext& context) {
 }
 
 // What gives a view where the node gives the tensor itself other sizes and strides; empty: it does not.
-Symbol viewFor(const Node* n, const RewriteContext& context) {
-  static const Symbol kKinds[] = {Symbol::of("aten::unsqueeze_"), Symbol::of("aten::squeeze_"),
-                                  Symbol::of("aten::t_"),         Symbol::of("aten::transpose_"),
-                                  Symbol::of("aten::swapaxes_"),  Symbol::of("aten::swapdims_")};
-  return std::ranges::count(kKinds, n->kind()) && twinOf(n, context) ? withoutUnderscore(n->kind()) : Symbol();
-}
-
-// Whether the node makes a tensor that is not one of its inputs, though it shares their memory.
-bool makesView(const Node* n) {
-  static const Symbol kViews[] = {
-      Symbol::of("aten::select"),  Symbol::of("aten::slice"),     Symbol::of("aten::view"),
-      Symbol::of("aten::permute"), Symbol::of("aten::unsqueeze"), Symbol::of("aten::squeeze"),
-      Symbol::of("aten::expand"),  Symbol::of("aten::transpose"), Symbol::of("aten::t")};
-  return std::ranges::count(kViews, n->kind()) > 0;
+Symbol viewFor(const Node* n, RewriteContext& context) {
+  const Operator* op = n->hasBlocks() ? nullptr : context.facts.resolve(n);
+  if (!op || !op->has(Trait::ChangesGeometry) || op->has(Trait::TakesOverMemory)) return {};
+  const Operator* twin = twinOf(n, context);
+  if (!twin || !twin->has(Trait::MovesElements) || twin->has(Trait::MindsStrides) || twin->has(Trait::ReadsStrides))
+    return {};
+  const Schema& schema = twin->schema();
+  const bool isView = !schema.isMutable() && schema.returns.size() == 1 && schema.returns[0].alias;
+  return isView ? withoutUnderscore(n->kind()) : Symbol();
 }
 
 // A conversion gives its tensor itself where there is nothing to convert. Where there is, and the result is written, it
 // is said as what always gives a new one:
-//   %h = aten::to(%f32, %half, %no, %no, %none)   ->   %h = aten::_to_copy(%f32, %half, %none, %none, %none, %no,
-//   %none)
+//   %h = aten::to(%x, %half, %no, %no, %none)   ->   %h = aten::_to_copy(%x, %half, %none, %none, %none, %no, %none)
 bool copyConversions(Graph& graph, RewriteContext& context) {
   GraphFacts& facts = context.facts;
   auto isWritten = [&](const Use& u) {
@@ -87,21 +81,6 @@ bool copyConversions(Graph& graph, RewriteContext& context) {
     n->removeAllInputs();
     n->setKind(Symbol::of("aten::_to_copy"));
     for (Value* v : {given[0], given[1], none, none, none, given[2], given[3]}) n->addInput(v);
-    changed = true;
-  });
-  return changed;
-}
-
-// A tensor that nothing holds but what gives it other sizes: nobody can tell it from a view of it, whoever else reads
-// or writes the memory.
-bool replaceSoleUses(Graph& graph, RewriteContext& context) {
-  bool changed = false;
-  forEachNode(graph, [&](Node* n) {
-    const Symbol view = viewFor(n, context);
-    const Node* maker = view.empty() ? nullptr : n->input(0)->node();
-    if (!maker || maker->block() != n->block() || n->input(0)->useCount() != 1) return;
-    if (!makesView(maker)) return;
-    n->setKind(view);
     changed = true;
   });
   return changed;
@@ -783,7 +762,6 @@ class Round {
 
 bool functionalise(Graph& graph, RewriteContext& context) {
   bool changed = copyConversions(graph, context);
-  changed |= replaceSoleUses(graph, context);
   if (changed) context.facts.refresh();
   // What one write gives up may be what kept another.
   while (Round(graph, context).run()) {

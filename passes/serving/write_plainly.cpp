@@ -161,9 +161,6 @@ Value* plainReshape(Node* n, RewriteContext& c) {
   return f.op(aten::reshape, {f.op(aten::flatten, {n->input(0), f.integer(-2), f.integer(-1)}), n->input(1)});
 }
 
-// Nothing keeps gradients here.
-Value* plainDetach(Node* n, RewriteContext&) { return n->input(0); }
-
 // div(exp(x), sum(exp(x), [-1], keepdim)): a number that a row has in common changes nothing.
 Value* plainSoftmax(Node* n, RewriteContext& c) {
   Node *exp = n->input(0)->node(), *sum = n->inputCount() == 2 ? n->input(1)->node() : nullptr;
@@ -238,7 +235,6 @@ void writePlainly(Graph& graph, RewriteContext& context) {
                                                     {aten::reshape, plainReshape},
                                                     {aten::div, plainSoftmax},
                                                     {aten::mul, joinGatedSinks},
-                                                    {Symbol::of("aten::detach_"), plainDetach},
                                                     {aten::_native_multi_head_attention, unpackNativeLayer},
                                                     {aten::_transformer_encoder_layer_fwd, unpackNativeLayer}};
   auto plainOf = [](Symbol kind) -> Plain {
