@@ -282,7 +282,7 @@ TEST_F(RefitTest, ReplacesAttributesThatAreNoTensors) {
   for (const bool partial : {false, true}) {
     file = weights("w.safetensors", 5, {});
     EXPECT_TRUE(refitWith(file, partial)) << messages();
-    EXPECT_EQ(messages(), "test: note: 1 attribute stays as it is, not given with the weights: times\n");
+    EXPECT_EQ(messages(), "note: 1 attribute stays as it is, not given with the weights: times\n");
     wanted = readText(compileWith(weights("w.safetensors", 5, {{"attribute:times", "3"}}), "wanted.tse"));
     EXPECT_TRUE(readText(folder_ / "out.tse") == wanted);
   }
