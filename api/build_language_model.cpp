@@ -270,17 +270,48 @@ class LanguageModelBuild {
     std::unique_ptr<Graph> graph = cloneGraph(*sized);
     filledTo_ = isExported() ? fillTexts(*graph, 0) : 0;
     const bool isRepeated = repeatText(*graph);
-    const StaticCaches caches = readWholeTexts(*graph, given_.registry(), &staticCaches_);
+    StaticCaches caches = readWholeTexts(*graph, given_.registry(), &staticCaches_);
     if (caches == StaticCaches::None && !isRepeated && filledTo_ == 0) return true;
+    if (caches == StaticCaches::WholeText && !isRepeated && filledTo_ == 0 && !takesTensorsBesideTexts(*graph))
+      if (std::unique_ptr<Graph> single = singleCalls(flat, *sized, *graph))
+        graph = std::move(single), caches = StaticCaches::OneByOne, tellSingleCalls();
     isOneByOne_ = caches == StaticCaches::OneByOne;
     if (isRepeated || filledTo_ != 0) putApart(flat, *sized);
     if ((isRepeated && !isOneByOne_) || filledTo_ != 0) {
       repeated_ = given_.exportedInputs(*given_.graph());
     }
     resize(flat, *sized, isRepeated, caches);
+    if (caches == StaticCaches::WholeText && takesTensorsBesideTexts(*graph)) {
+      Diagnostics ignored;
+      called_ = Module(flat).lowered(lowering_, ignored);
+      if (called_ && !called_->prepare(ignored)) called_ = Failed{};
+    }
     given_ = Module(flat).withGraph(std::move(graph), isRepeated || isOneByOne_ || filledTo_ != 0);
     lowered_ = given_.lowered(lowering_, diagnostics_);
     return lowered_.ok();
+  }
+
+  void tellSingleCalls() {
+    diagnostics_.remark({},
+                        "one call with all tokens of a text forgets some that calls with one after the other "
+                        "remember: texts are read so");
+  }
+  // The graph that takes one token after the other, if one call with all tokens forgets some; else null.
+  std::unique_ptr<Graph> singleCalls(const Module& flat, const Graph& sized, const Graph& whole) const {
+    constexpr int64_t kLittleWork = int64_t{1} << 31, kMostTokens = 512;
+    Diagnostics ignored;
+    std::unique_ptr<Graph> single = cloneGraph(sized);
+    if (readWholeTexts(*single, given_.registry(), nullptr, true) != StaticCaches::OneByOne) return nullptr;
+    const Result<ModuleValues> values = Module(flat).withGraph(cloneGraph(sized)).values(ignored);
+    int64_t weights = 1;
+    for (const auto& [name, t] : values ? values->tensors : std::map<std::string, Tensor>()) weights += t.numel();
+    auto runOf = [&](const Graph& graph) -> RunModel {
+      auto model = std::make_shared<Module>(Module(flat).withGraph(cloneGraph(graph), true));
+      return [model](const std::vector<IValue>& in, Diagnostics& d) { return model->forward(in, d); };
+    };
+    const int64_t most = std::min({staticCaches_.tokens, kMostTokens, kLittleWork / weights});
+    const Entrance entrance = namedEntrance(*single, false);
+    return forgetsInOneCall(runOf(whole), runOf(*single), entrance, most) ? std::move(single) : nullptr;
   }
 
   void putApart(const Module& flat, const Graph& sized) {
@@ -357,7 +388,7 @@ class LanguageModelBuild {
     const bool writes = writeCopies(*graph), begins = beginAtFirstPlace(*graph, hasCaches || writes);
     if (!isCalledWithLess && !hasCaches && !writes && !begins) return true;
     hasCaches_ = hasCaches;
-    if (hasCaches || (isCalledWithLess && !returnsLogitsAlone_)) called_ = *lowered_;
+    if (!called_ && (hasCaches || (isCalledWithLess && !returnsLogitsAlone_))) called_ = *lowered_;
     // The mask of a text with its memory is longer than the text.
     Module changed = lowered_->withGraph(std::move(graph), hasCaches || begins);
     if (isCalledWithLess || hasCaches || begins) given_ = changed;

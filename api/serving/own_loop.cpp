@@ -37,6 +37,23 @@ std::vector<Tensor> tensorsOf(const IValue& v) {
   return out;
 }
 
+// The logits of the last token, in the scale of what tells them apart.
+bool areOther(const Tensor& want, const Tensor& got, double tolerance) {
+  if (!want.defined() || !got.defined() || want.rank() == 0 || got.rank() == 0) return true;
+  const int64_t words = want.size(want.rank() - 1);
+  if (got.size(got.rank() - 1) != words || words == 0 || want.numel() == 0 || got.numel() == 0) return true;
+  double sum = 0, squares = 0, off = 0, most = 0;
+  for (int64_t i = 0; i < words; ++i) {
+    const double w = want.real(want.numel() - words + i), d = got.real(got.numel() - words + i) - w;
+    if (std::isinf(w) && !std::isfinite(d)) continue;
+    sum += w, squares += w * w, off += d * d;
+    most = std::max(most, std::abs(w));
+  }
+  const auto n = static_cast<double>(words);
+  const double spread = std::sqrt(std::max(0.0, squares / n - sum / n * (sum / n))), root = std::sqrt(off / n);
+  return !(root <= 1e-5 * most || root <= tolerance * spread);
+}
+
 // What stands beside logits, which are the first.
 std::vector<IValue> besideLogits(std::vector<IValue> returned) {
   while (returned.size() == 1 && returned[0].isTuple()) returned = std::vector<IValue>(returned[0].toTuple().items);
@@ -294,7 +311,7 @@ class Calls {
       else if (auto known = loop_.defaults.find(std::string(v->givenName())); known != loop_.defaults.end())
         inputs.push_back(known->second);
       else
-        inputs.emplace_back();
+        inputs.push_back(unread(v, past));
     }
     Diagnostics ignored;
     Result<std::vector<IValue>> out = loop_.called(inputs, ignored);
@@ -311,6 +328,21 @@ class Calls {
     }
     const int64_t number[] = {e.inputs[at] == ServingInput::Ids ? int64_t{id} : past};
     return inputOf(e, at, Dims{1, 1}, number);
+  }
+  // What the model takes and does not look at, as positions of attention that needs none: its sizes may be checked.
+  IValue unread(const Value* v, int64_t past) const {
+    if (!v->type()->isTensor()) return {};
+    const TensorFacts& f = v->type()->tensor();
+    const bool isMask = roleByName(v) == ServingInput::Mask;
+    Dims sizes = f.hasRank ? f.sizes : Dims{1, 1};
+    for (size_t d = 0; d < sizes.size(); ++d)
+      if (sizes[d] < 0) sizes[d] = isMask && masksAll_ && d + 1 == sizes.size() ? past + 1 : 1;
+    Tensor t = Tensor::zeros(f.dtype == DType::Undefined ? DType::Int64 : f.dtype, sizes);
+    visitDType(t.dtype(), [&](auto sample) {
+      using T = decltype(sample);
+      if constexpr (std::is_arithmetic_v<T>) std::fill_n(t.data<T>(), t.numel(), static_cast<T>(isMask ? 1 : past));
+    });
+    return t;
   }
   static IValue placeFor(const Value* v, int64_t past) {
     if (!v->type()->isTensor()) return past;
@@ -362,22 +394,8 @@ class Calls {
     for (size_t i = 0; i < std::min(given.size(), items.size()); ++i) items[i] = joined(given[i], items[i], past);
   }
 
-  // The logits of the last token, in the scale of what tells them apart.
   bool differ(const std::vector<IValue>& wanted, const std::vector<IValue>& found) const {
-    const Tensor want = logitsOf(wanted), got = logitsOf(found);
-    if (!want.defined() || !got.defined() || want.rank() == 0 || got.rank() == 0) return true;
-    const int64_t words = want.size(want.rank() - 1);
-    if (got.size(got.rank() - 1) != words || words == 0 || want.numel() == 0 || got.numel() == 0) return true;
-    double sum = 0, squares = 0, off = 0, most = 0;
-    for (int64_t i = 0; i < words; ++i) {
-      const double w = want.real(want.numel() - words + i), d = got.real(got.numel() - words + i) - w;
-      if (std::isinf(w) && !std::isfinite(d)) continue;
-      sum += w, squares += w * w, off += d * d;
-      most = std::max(most, std::abs(w));
-    }
-    const auto n = static_cast<double>(words);
-    const double spread = std::sqrt(std::max(0.0, squares / n - sum / n * (sum / n))), root = std::sqrt(off / n);
-    return !(root <= 1e-5 * most || root <= tolerance_ * spread);
+    return areOther(logitsOf(wanted), logitsOf(found), tolerance_);
   }
 
   static constexpr const char* kHelp =
@@ -425,6 +443,25 @@ bool saysWhatItsCallsSay(const OwnLoop& loop, int64_t& most, Diagnostics& diagno
   if (!calls.run()) return false;
   most = calls.most();
   return true;
+}
+
+bool forgetsInOneCall(const RunModel& whole, const RunModel& single, const Entrance& entrance, int64_t most) {
+  constexpr int64_t kShort = 3, kWords = 3;
+  constexpr double kTolerance = 2e-2;
+  auto areOtherOf = [&](int64_t tokens, bool isReversed) -> std::optional<bool> {
+    std::vector<TokenId> ids = longText(tokens, kWords, {}).plain;
+    if (isReversed) std::ranges::reverse(ids);
+    const std::vector<IValue> text = inputsOfText(entrance, ids);
+    Diagnostics ignored;
+    const Result<std::vector<IValue>> all = whole(text, ignored), each = single(text, ignored);
+    return all && each ? std::optional(areOther(logitsOf(*all), logitsOf(*each), kTolerance)) : std::nullopt;
+  };
+  if (areOtherOf(kShort, false) != false) return false;
+  // Of a model that chooses by numbers some are nearly equal, in one text hardly as in another.
+  for (int64_t tokens = most; tokens > kShort; tokens /= 2)
+    if (const std::optional<bool> other = areOtherOf(tokens, false))
+      return *other && areOtherOf(tokens, true).value_or(false);
+  return false;
 }
 
 }  // namespace tscompile

@@ -278,6 +278,13 @@ bool writeCopies(Graph& graph) {
   return found;
 }
 
+bool takesTensorsBesideTexts(const Graph& graph) {
+  return std::ranges::any_of(graph.inputs(), [](const Value* v) {
+    const TensorFacts* f = v->type()->isTensor() ? &v->type()->tensor() : nullptr;
+    return f && f->hasRank && f->sizes.size() > 2 && !roleByName(v);
+  });
+}
+
 bool beginAtFirstPlace(Graph& graph, bool hasCaches) {
   bool found = false;
   for (size_t i = graph.inputs().size(); i-- > 0;) {

@@ -13,6 +13,9 @@ namespace tscompile {
 // or if one is used otherwise; the graph is then as it was.
 bool dropCaches(Graph& graph, const OpRegistry& registry);
 
+// Whether there are inputs of three dimensions or more that are no mask.
+bool takesTensorsBesideTexts(const Graph& graph);
+
 // Texts begin at 0: places of the first token of a call become that; without caches, only those that tokens are counted
 // from. Whether there are any.
 bool beginAtFirstPlace(Graph& graph, bool hasCaches);

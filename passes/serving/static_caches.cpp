@@ -49,7 +49,8 @@ int64_t placesInCaches(const Graph& graph) {
 
 class WholeTexts {
  public:
-  WholeTexts(Graph& graph, const OpRegistry& registry) : graph_(graph), registry_(registry) {}
+  WholeTexts(Graph& graph, const OpRegistry& registry, bool isOneByOne)
+      : graph_(graph), registry_(registry), isOneByOne_(isOneByOne) {}
 
   StaticCaches run(std::string& mask) {
     findInputs();
@@ -231,6 +232,7 @@ class WholeTexts {
   }
 
   bool hasOneToken() const {
+    if (isOneByOne_) return true;
     const TensorFacts* f = ids_ ? factsOf(ids_) : nullptr;
     return f && f->hasRank && ((f->sizes.size() == 2 && f->sizes[1] == 1 && isOfTexts()) || f->sizes == Dims{1});
   }
@@ -288,7 +290,7 @@ class WholeTexts {
       if (takesTokens(v, alias)) given_.push_back(v);
     }
     forgetUnwritten();
-    if (given_.empty()) takeStates();
+    takeStates();
     return !kept_.empty() || !attributes_.empty() || areStates_ || areReplaced_ ||
            ((places_ || !starts_.empty()) && !given_.empty()) || (places_ && !hasOneToken());
   }
@@ -322,19 +324,43 @@ class WholeTexts {
     return f && f->hasRank && f->sizes.size() == 2 ? f->sizes[0] : kUnknownSize;
   }
 
-  // What is given beside the tokens, if the call returns as many tensors of the same forms. What grows is of no tokens
-  // at first, which calls for one token alone are right for.
-  void takeStates() {
-    for (Value* v : inputs_) {
-      if (v == ids_ || v == places_ || std::ranges::find(masks_, v) != masks_.end()) continue;
-      if (!hasOneToken() && roleByName(v)) continue;
-      if (roleByName(v) || !(hasOpenSizes(v, 0, texts()) || (hasOneToken() && hasOpenSizes(v, 1, texts()))))
-        return given_.clear();
-      given_.push_back(v);
+  // A cache of as many tokens as calls before had, for one text or as many as there are, which other passes drop.
+  bool growsBehind(const Value* v) const { return hasOpenSizes(v, 1, texts()) && isJoinedTo(v); }
+  static bool isJoinedTo(const Value* v) {
+    for (const Use& u : v->uses()) {
+      const Node* n = u.user;
+      if (u.index() != 0 || n->outputCount() != 1) continue;
+      if (n->kind() == sym::ListConstruct && n->inputCount() == 2) {
+        for (const Use& join : n->output()->uses())
+          if (join.user->kind() == aten::cat) return true;
+      } else if ((n->kind() == aten::transpose || n->kind() == aten::permute || n->kind() == aten::slice ||
+                  n->kind() == aten::select || n->kind() == aten::to) &&
+                 isJoinedTo(n->output())) {
+        return true;
+      }
     }
-    areStates_ = !given_.empty() && findReturned();
+    return false;
+  }
+
+  // What is given beside the tokens, if the call returns as many tensors of the same forms. What grows is of no tokens
+  // at first, which calls for one token alone are right for; beside calls for many it is left to be dropped.
+  void takeStates() {
+    const std::vector<Value*> written = given_;
+    auto isOf = [](const std::vector<Value*>& all, const Value* v) { return std::ranges::find(all, v) != all.end(); };
+    std::vector<Value*> states;
+    for (Value* v : inputs_) {
+      if (v == ids_ || v == places_ || isOf(masks_, v) || isOf(written, v)) continue;
+      if (!hasOneToken() && (roleByName(v) || growsBehind(v))) continue;
+      if (roleByName(v) || !(hasOpenSizes(v, 0, texts()) || (hasOneToken() && hasOpenSizes(v, 1, texts())))) return;
+      states.push_back(v);
+    }
+    if (states.empty()) return;
+    given_.clear();
+    for (Value* v : inputs_)
+      if (isOf(written, v) || isOf(states, v)) given_.push_back(v);
+    areStates_ = findReturned();
     returned_.clear();
-    if (!areStates_) given_.clear();
+    if (!areStates_) given_ = written;
   }
 
   // Whether new tokens are put at places of it, or of parts of it, or these are written: not what else it might share
@@ -459,10 +485,14 @@ class WholeTexts {
     return copy;
   }
 
-  // Among what is returned beside logits, in the order of the inputs, unless these are written themselves.
+  // Among what is returned beside logits, in the order of the inputs; null for one that is written itself. Nothing is
+  // looked for if all are.
   bool findReturned() {
     const AliasAnalysis alias(graph_, registry_);
-    if (std::ranges::all_of(given_, [&](const Value* v) { return takesTokens(v, alias, false); })) return true;
+    auto isWritten = [&](const Value* v) { return takesTokens(v, alias, false); };
+    if (std::ranges::all_of(given_, isWritten)) return true;
+    const bool isMixed = std::ranges::any_of(given_, isWritten);
+    bool areHandedOn = true;
     std::vector<ReturnedTensor> all = returnedTensors(graph_);
     if (!all.empty()) all.erase(all.begin());
     for (const Value* v : given_) {
@@ -474,12 +504,19 @@ class WholeTexts {
       if (found == all.end())
         found = std::ranges::find_if(all, [&](const ReturnedTensor& r) { return hasFormOf(r.value, v); });
       if (found == all.end()) found = std::ranges::find_if(all, [&](const auto& r) { return joinOf(v, r.value); });
+      if (found == all.end() && isWritten(v)) {
+        returned_.push_back(nullptr);
+        continue;
+      }
       if (found == all.end()) return false;
+      const bool isSame = found->value == v;
+      if (isSame && isMixed && !isWritten(v)) return false;
       Value* joined = joinOf(v, found->value);
-      returned_.push_back(joined ? joined : found->value);
+      returned_.push_back(joined ? joined : isSame ? nullptr : found->value);
+      areHandedOn = areHandedOn && isSame;
       all.erase(key != keys_.end() ? found : all.begin(), found + 1);
     }
-    return given_.empty() || !std::ranges::equal(returned_, given_);  // what is handed on knows nothing of the text
+    return given_.empty() || isMixed || !areHandedOn;  // what is handed on knows nothing of the text
   }
   // cat([cache, fresh], ..), of which callers are left to make the cache of the next call; null if there is none.
   static Value* joinOf(const Value* cache, const Value* fresh) {
@@ -645,7 +682,7 @@ class WholeTexts {
     }
     for (const Node* n : body) cloneNode(*n, graph_, values)->insertBefore(turn->returnNode());
     for (size_t i = 0; i < kept_.size(); ++i)
-      if (kept_[i].anew) left[i] = values.at(kept_[i].anew);
+      if (kept_[i].anew) left[i] = values.contains(kept_[i].anew) ? values.at(kept_[i].anew) : kept_[i].anew;
     Value* logits = logitsOf(graph_);
     const TensorFacts& facts = logits->type()->tensor();
     const bool isRow = facts.hasRank && facts.sizes.size() == 2;
@@ -687,6 +724,7 @@ class WholeTexts {
 
   Graph& graph_;
   const OpRegistry& registry_;
+  const bool isOneByOne_;  // whatever it is for
   Value *ids_ = nullptr, *places_ = nullptr;
   std::vector<Value*> inputs_, given_;        // tensors; those that are written
   std::map<const Value*, std::string> keys_;  // of inputs that dicts held
@@ -703,10 +741,10 @@ class WholeTexts {
 
 }  // namespace
 
-StaticCaches readWholeTexts(Graph& graph, const OpRegistry& registry, StaticCacheFacts* facts) {
+StaticCaches readWholeTexts(Graph& graph, const OpRegistry& registry, StaticCacheFacts* facts, bool oneByOne) {
   StaticCacheFacts found;
   found.tokens = placesInCaches(graph);
-  const StaticCaches caches = WholeTexts(graph, registry).run(found.mask);
+  const StaticCaches caches = WholeTexts(graph, registry, oneByOne).run(found.mask);
   if (facts) *facts = found;
   return caches;
 }

@@ -23,7 +23,8 @@ struct StaticCacheFacts {
 // Makes a graph that is called with new tokens, and with the places of these in one dimension, or the place of the
 // first of them, if it asks for them, one of whole texts: the places count from 0, masks of the tensors' length show
 // what is written up to each token, and each call begins with tensors as they are in the model, zeros where a caller
-// gives them.
-StaticCaches readWholeTexts(Graph& graph, const OpRegistry& registry, StaticCacheFacts* facts = nullptr);
+// gives them. `oneByOne`: a graph for any number of tokens is called with one after the other as well.
+StaticCaches readWholeTexts(Graph& graph, const OpRegistry& registry, StaticCacheFacts* facts = nullptr,
+                            bool oneByOne = false);
 
 }  // namespace tscompile

@@ -255,6 +255,53 @@ class Ring(Decoder):
         return self.logits(x, q, self.kept[0], self.kept[1], seen[None, None, None])
 
 
+class Few(Decoder):
+    """Writes any number of tokens at six places that come again, and shows each token six."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("kept", torch.zeros(2, 1, 2, 6, 4))
+        self.register_buffer("tokens", torch.full((6,), -1))
+        self.register_buffer("all", torch.zeros(1, 2, LONGEST, 4))
+
+    def forward(self, ids: Tensor, pos: Tensor) -> Tensor:
+        x, q, k, v = self.heads(ids, pos)
+        place = pos % 6
+        self.tokens.index_copy_(0, place, pos)
+        self.kept[0].index_copy_(2, place, k)
+        self.kept[1].index_copy_(2, place, v)
+        seen = (self.tokens >= 0) & (self.tokens <= pos[:, None]) & (self.tokens > pos[:, None] - 6)
+        y = F.scaled_dot_product_attention(q, self.kept[0], self.kept[1], attn_mask=seen[None, None])
+        x = x + self.o(y.transpose(1, 2).flatten(2))
+        q, k, v = self.qkv(x).view(ids.size(0), ids.size(1), 3, 2, 4).permute(2, 0, 3, 1, 4).unbind(0)
+        self.all.index_copy_(2, pos, k)
+        return self.logits(x, q, self.all, self.all, self.seen[None, None, pos])
+
+
+class Hybrid(Decoder):
+    """A cache that grows beside the last token of a call, which the next one is mixed with."""
+
+    def forward(self, ids: Tensor, last: Tensor, keys: Tensor, values: Tensor):
+        n = keys.size(2)
+        places = torch.arange(n, n + ids.size(1))
+        x, q, k, v = self.heads(ids, places)
+        keys, values = torch.cat([keys, k], 2), torch.cat([values, v], 2)
+        before = torch.cat([last, x], 1)
+        y = self.o(before[:, :-1]) + x
+        return self.logits(y, q, keys, values, self.seen[places][:, : keys.size(2)]), before[:, -1:], keys, values
+
+
+class HybridOne(Decoder):
+    """A cache that is written beside a state that is returned, for one token a call."""
+
+    def forward(self, ids: Tensor, input_pos: Tensor, last: Tensor, keys: Tensor, values: Tensor):
+        x, q, k, v = self.heads(ids, input_pos)
+        keys.index_copy_(2, input_pos, k)
+        values.index_copy_(2, input_pos, v)
+        y = self.o(last) + x
+        return self.logits(y, q, keys, values, self.seen[None, None, input_pos]), x, keys, values
+
+
 class Last(Decoder):
     """Takes the last three tokens of its cache, and so is for caches that have them."""
 
@@ -489,7 +536,11 @@ def main():
         export("static_layers.pt2", made(Layers), (three, 2, layers), (some, Dim.AUTO, {}))
         export("static_rooms_decomposed.pt2", made(JoinedRooms), (three, 2), (some, Dim.AUTO), decomposed=True)
         export("last.pt2", made(Last), (one, torch.zeros(2, 1, 2, 7, 4)), ({}, given))
+        export("hybrid.pt2", made(Hybrid), (three, torch.zeros(1, 1, 8), torch.zeros(1, 2, 4, 4), torch.zeros(1, 2, 4, 4)),
+               (some, {}, {2: Dim.AUTO}, {2: Dim.AUTO}))
+        export("hybrid_one.pt2", made(HybridOne), (one, torch.arange(1), torch.zeros(1, 1, 8), *caches))
         tokens = Dim("tokens", max=LONGEST - 1)
+        export("static_few.pt2", made(Few), (three, torch.arange(3)), ({1: tokens}, {0: tokens}))
         export("static_buffers.pt2", made(Buffers), (three, torch.arange(3)), ({1: tokens}, {0: tokens}))
         export("static_one.pt2", made(Counting), (one,))
         export("static_given.pt2", made(Given), (one, torch.arange(1), *caches), decomposed=True)
@@ -571,6 +622,25 @@ def main():
             greedy(kind)
         print("state")
         greedy(recurrent)
+        print("caches and states")
+
+        def hybrid():
+            model, past = made(Hybrid), [torch.zeros(1, 1, 8), torch.zeros(1, 2, 0, 4), torch.zeros(1, 2, 0, 4)]
+
+            def call(ids):
+                logits, *past[:] = model(torch.tensor([ids[-1:]]), *past)
+                return logits
+
+            return call
+
+        greedy(hybrid)
+        print("rings")
+
+        def few():
+            model = made(Few)
+            return lambda ids: model(torch.tensor([ids[-1:]]), torch.tensor([len(ids) - 1]))
+
+        greedy(few)
         print("rows")
 
         def rows():

@@ -159,6 +159,27 @@ TEST_F(DecoderFiles, RingsOfPlacesAreKeptAsStates) {
                            {5, 6, 11, 0, 6, 0, 4, 6, 3}, {3, 6, 10, 5, 6, 3, 0, 6, 3}, {11, 0, 6, 11, 3, 5, 6, 4, 5}}));
 }
 
+// One call with all tokens of a text overwrites what is in the ring, and calls with one after the other do not.
+TEST_F(DecoderFiles, RingsTakeOneTokenAfterTheOther) {
+  ASSERT_TRUE(buildsFile("language/static_few.pt2")) << messages();
+  EXPECT_NE(messages().find("one call with all tokens of a text forgets some"), std::string::npos) << messages();
+  EXPECT_EQ(served(9), (std::vector<std::vector<TokenId>>{{10, 4, 11, 12, 12, 11, 12, 10, 11},
+                                                          {6, 6, 4, 0, 10, 11, 0, 10, 11},
+                                                          {12, 0, 6, 11, 9, 11, 12, 11, 1}}));
+}
+
+// A state that is returned, beside a cache that grows or is written.
+TEST_F(DecoderFiles, StatesMayStandBesideCaches) {
+  for (const char* name : {"hybrid.pt2", "hybrid_one.pt2"}) {
+    ASSERT_TRUE(buildsFile(std::string("language/") + name)) << name << "\n" << messages();
+    EXPECT_EQ(readBuiltModel(folder_, diagnostics_)->config.kvCacheType, KvCacheType::State) << name << messages();
+    EXPECT_EQ(served(9),
+              (std::vector<std::vector<TokenId>>{
+                  {3, 5, 0, 6, 3, 2, 0, 10, 3}, {3, 11, 10, 4, 4, 3, 5, 6, 9}, {11, 12, 6, 11, 9, 0, 7, 4, 3}}))
+        << name;
+  }
+}
+
 // A part of a state is as large as what is copied to it, not as what it fits beside.
 TEST_F(DecoderFiles, RowsOfAStateArePutAsTheyAre) {
   ASSERT_TRUE(buildsFile("language/states_rows.pt")) << messages();

@@ -640,6 +640,7 @@ TEST_F(Decoders, CachesAmongInputsAndOutputsAreDropped) {
     EXPECT_EQ(readBuiltModel(folder_, diagnostics_)->config.kvCacheType, KvCacheType::Paged) << messages();
   };
   takes("%k.past : Tensor, %v.past : Tensor", "");
+  takes("%position_ids : Tensor, %k.past : Tensor, %v.past : Tensor", "");  // which it does not look at
   takes("%caches : (Tensor, Tensor)", "  %k.past : Tensor, %v.past : Tensor = prim::TupleUnpack(%caches)\n");
   takes("%caches : Tensor[]",
         "  %k.past : Tensor = aten::__getitem__(%caches, %0)\n  %v.past : Tensor = aten::__getitem__(%caches, %1)\n");
