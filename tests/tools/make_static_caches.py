@@ -494,6 +494,14 @@ class Padded(Decoder):
         return self.logits(x, q, k, v, self.seen[: ids.size(1), : ids.size(1)])
 
 
+class Shortened(Decoder):
+    """Leaves its last token out before it mixes, which says in an export that there are not two."""
+
+    def forward(self, ids: Tensor, last: Tensor):
+        x = self.words(ids)
+        return self.head(torch.tanh(x + self.o(torch.cat((last, x[:, :-1]), 1)))), x[:, -1:]
+
+
 def greedy(step):
     for prompt in PROMPTS:
         call, ids = step(), list(prompt)
@@ -539,6 +547,7 @@ def main():
         export("hybrid.pt2", made(Hybrid), (three, torch.zeros(1, 1, 8), torch.zeros(1, 2, 4, 4), torch.zeros(1, 2, 4, 4)),
                (some, {}, {2: Dim.AUTO}, {2: Dim.AUTO}))
         export("hybrid_one.pt2", made(HybridOne), (one, torch.arange(1), torch.zeros(1, 1, 8), *caches))
+        export("shortened.pt2", made(Shortened), (three, torch.zeros(1, 1, 8)), (some, {}))
         tokens = Dim("tokens", max=LONGEST - 1)
         export("static_few.pt2", made(Few), (three, torch.arange(3)), ({1: tokens}, {0: tokens}))
         export("static_buffers.pt2", made(Buffers), (three, torch.arange(3)), ({1: tokens}, {0: tokens}))
@@ -655,6 +664,8 @@ def main():
         greedy(rows)
         print("shifts")
         greedy(lambda: lambda ids: made(Shifted)(torch.tensor([ids]), (torch.zeros(1, 1, 8),) * 2)[0])
+        print("shifts of all but the last")
+        greedy(lambda: lambda ids: made(Shortened)(torch.tensor([ids]), torch.zeros(1, 1, 8))[0])
         print("gates")
         greedy(lambda: lambda ids: made(Gated)(torch.tensor([ids]), (torch.zeros(2, 1, 8),) * 2)[0])
         print("positions that count tokens that are no padding")

@@ -222,6 +222,15 @@ TEST_F(DecoderFiles, WhatIsGivenAndComesBackIsKept) {
                 {0, 2, 10, 11, 10, 3, 2, 5, 12}, {5, 12, 5, 12, 5, 12, 5, 12, 5}, {3, 12, 2, 1, 4, 5, 12, 5, 12}}));
 }
 
+// Two tokens are left out by a condition of the file, and longer texts are not.
+TEST_F(DecoderFiles, ASizeThatIsLeftOutBoundsNoTexts) {
+  ASSERT_TRUE(buildsFile("language/shortened.pt2")) << messages();
+  EXPECT_EQ(readBuiltModel(folder_, diagnostics_)->config.maxSeqLen, 1024) << messages();
+  EXPECT_EQ(served(9),
+            (std::vector<std::vector<TokenId>>{
+                {0, 2, 10, 11, 10, 3, 2, 5, 12}, {5, 12, 5, 12, 5, 12, 5, 12, 5}, {3, 12, 2, 1, 4, 5, 12, 5, 12}}));
+}
+
 // Zeros in the place of what an encoder returns would give other texts.
 TEST_F(DecoderFiles, WhatAnEncoderReturnsIsNoState) {
   EXPECT_FALSE(buildsFile("language/attending_one.pt2"));
