@@ -326,20 +326,30 @@ class WholeTexts {
 
   // A cache of as many tokens as calls before had, for one text or as many as there are, which other passes drop.
   bool growsBehind(const Value* v) const { return hasOpenSizes(v, 1, texts()) && isJoinedTo(v); }
-  static bool isJoinedTo(const Value* v) {
-    for (const Use& u : v->uses()) {
-      const Node* n = u.user;
-      if (u.index() != 0 || n->outputCount() != 1) continue;
-      if (n->kind() == sym::ListConstruct && n->inputCount() == 2) {
-        for (const Use& join : n->output()->uses())
-          if (join.user->kind() == aten::cat) return true;
-      } else if ((n->kind() == aten::transpose || n->kind() == aten::permute || n->kind() == aten::slice ||
-                  n->kind() == aten::select || n->kind() == aten::to) &&
-                 isJoinedTo(n->output())) {
-        return true;
+  // As it is, or as a view.
+  bool isJoinedTo(const Value* v) const {
+    std::vector<const Value*> views{v};
+    while (!views.empty()) {
+      v = views.back();
+      views.pop_back();
+      for (const Use& u : v->uses()) {
+        const Node* n = u.user;
+        if (u.index() != 0 || n->outputCount() != 1) continue;
+        if (n->kind() == sym::ListConstruct && n->inputCount() == 2) {
+          for (const Use& join : n->output()->uses())
+            if (join.user->kind() == aten::cat) return true;
+        } else if (isViewOfFirst(n)) {
+          views.push_back(n->output());
+        }
       }
     }
     return false;
+  }
+  bool isViewOfFirst(const Node* n) const {
+    const Operator* op = registry_.resolve(*n);
+    if (!op || op->schema().arguments.empty()) return false;
+    const Argument& first = op->schema().arguments[0];
+    return first.alias && !first.isWritten() && n->output()->type()->isTensor();
   }
 
   // What is given beside the tokens, if the call returns as many tensors of the same forms. What grows is of no tokens

@@ -8,7 +8,6 @@
 #include "runtime/kernels/integer_product.h"
 #include "runtime/kernels/layout.h"
 #include "runtime/kernels/line_product.h"
-#include "runtime/kernels/lines/gapped_tiles.h"
 #include "runtime/kernels/packed_weights.h"
 
 #include <algorithm>

@@ -1,7 +1,6 @@
 #include "runtime/kernels/line_product.h"
 
 #include "ir/support/check.h"
-#include "runtime/kernels/lines/gapped_tiles.h"
 #include "runtime/kernels/simd.h"
 
 #include <algorithm>

@@ -5,6 +5,7 @@
 
 #include "runtime/kernels/product.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -73,6 +74,26 @@ struct PatchLoad {
 };
 std::vector<std::vector<PatchLoad>> patchLoads(const LinePatch& patch, int64_t lines);
 void patchToLines(const std::byte* from, const std::vector<std::vector<PatchLoad>>& loads, CacheLine* to);
+
+// Tiles that reach over the ends of narrow rows of outputs: the positions between the end of a row and the start of the
+// next one are multiplied too, and left out (takesWholeTiles()).
+//
+// Of `height` rows of `width` outputs, `pitch` positions apart, with `a` lines between positions; empty where tiles
+// that end with the rows are as good.
+std::vector<RowTile> gappedTiles(int64_t height, int64_t width, int64_t pitch, int64_t a, int64_t tileRows);
+
+// Calls finish(run, first row of the tile that is of it) for each piece of a tile whose results lie side by side.
+template <class Finish>
+void forEachRun(const RowTile& tile, int64_t cRow, Finish&& finish) {
+  if (tile.gap == 0) return finish(tile, 0);
+  RowTile part = tile;
+  for (int row = 0, left = tile.head; row < tile.rows; left = tile.width) {
+    part.rows = std::min(left, tile.rows - row);
+    finish(part, row);
+    part.c += part.rows * cRow;
+    row += part.rows + tile.gap;
+  }
+}
 
 // As runTiles, for a product of lines.
 void runLineTiles(const Product& p, const RowTile* tiles, int64_t tileCount, int64_t firstPanel, int64_t endPanel,

@@ -29,7 +29,7 @@ struct alignas(64) CacheLine {
 };
 
 // Rows of a product that lie at one stride, in A and in C. Of a tile with gaps only `head` rows have results, then
-// after `gap` others `width`, and so on; in C they lie side by side (lines/gapped_tiles.h).
+// after `gap` others `width`, and so on; in C they lie side by side (line_product.h).
 struct RowTile {
   int64_t a, c;  // floats from the start
   int rows;      // at most maxTileRows()

@@ -1,6 +1,5 @@
-#include "runtime/kernels/lines/gapped_tiles.h"
-
 #include "runtime/kernels/layout.h"
+#include "runtime/kernels/line_product.h"
 
 namespace tscompile {
 

@@ -2,7 +2,6 @@
 #include "ir/values/dtype.h"
 #include "runtime/kernels/layout.h"
 #include "runtime/kernels/line_product.h"
-#include "runtime/kernels/lines/gapped_tiles.h"
 #include "runtime/kernels/pool2d.h"
 #include "runtime/kernels/rows.h"
 #include "tests/support/engine_reference.h"
