@@ -298,7 +298,7 @@ class LanguageModelBuild {
   }
   // The graph that takes one token after the other, if one call with all tokens forgets some; else null.
   std::unique_ptr<Graph> singleCalls(const Module& flat, const Graph& sized, const Graph& whole) const {
-    constexpr int64_t kLittleWork = int64_t{1} << 31, kMostTokens = 512;
+    constexpr int64_t kLittleWork = int64_t{1} << 31, kMostTokens = 512, kRingWork = int64_t{1} << 35, kBehindRing = 8;
     Diagnostics ignored;
     std::unique_ptr<Graph> single = cloneGraph(sized);
     if (readWholeTexts(*single, given_.registry(), nullptr, true) != StaticCaches::OneByOne) return nullptr;
@@ -309,7 +309,10 @@ class LanguageModelBuild {
       auto model = std::make_shared<Module>(Module(flat).withGraph(cloneGraph(graph), true));
       return [model](const std::vector<IValue>& in, Diagnostics& d) { return model->forward(in, d); };
     };
-    const int64_t most = std::min({staticCaches_.tokens, kMostTokens, kLittleWork / weights});
+    // A text that goes once around a ring shows it, however large the model is, within reason.
+    const int64_t ring = longestRing(sized), around = ring + kBehindRing;
+    const bool isRing = ring > 0 && around <= staticCaches_.tokens && around <= kRingWork / weights;
+    const int64_t most = isRing ? around : std::min({staticCaches_.tokens, kMostTokens, kLittleWork / weights});
     const Entrance entrance = namedEntrance(*single, false);
     return forgetsInOneCall(runOf(whole), runOf(*single), entrance, most) ? std::move(single) : nullptr;
   }

@@ -1,6 +1,7 @@
 #include "api/refit.h"
 
 #include "api/compile_settings.h"
+#include "api/model_file.h"
 #include "api/support/graph_parts.h"
 #include "api/support/loaded_weights.h"
 #include "api/support/wrapper_part.h"
@@ -14,6 +15,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 namespace tscompile {
 namespace {
@@ -64,7 +66,13 @@ class NewWeights {
     const OpRegistry& registry = load.extensions ? load.extensions->registry()
                                  : load.registry ? *load.registry
                                                  : allOps();
-    if (!addWeightsFile(given_, file, registry, load.limits, diagnostics_)) return false;
+    if (!addWeightsFile(given_, file, registry, load.limits, diagnostics_, /*constants=*/false)) return false;
+    if (modelFileOf(file) == ModelFile::Export) {
+      Weights whole;
+      if (!addWeightsFile(whole, file, registry, load.limits, diagnostics_)) return false;
+      for (const std::string& name : whole.names())
+        if (!given_.has(name)) constants_.insert(name);
+    }
     for (const auto& [key, value] : given_.metadata())
       if (startsWith(key, kAttributeKey)) attributeFiles_.try_emplace(key, file);
     return true;
@@ -167,8 +175,11 @@ class NewWeights {
                                         isOne ? "stays" : "stay", isOne ? "it is" : "they are", listText(names)));
   }
 
-  // What is no tensor of an archive's state_dict stays.
-  bool isConstant(const std::string& name) const { return out_.attributes.contains(std::string(kConstantOf) + name); }
+  // What is no tensor of an archive's state_dict stays, and what exported programs only number: another program may
+  // have another constant by that name.
+  bool isConstant(const std::string& name) const {
+    return constants_.contains(name) || out_.attributes.contains(std::string(kConstantOf) + name);
+  }
 
   void reportMissing(std::string_view what, const std::vector<std::string>& names) {
     if (names.empty()) return;
@@ -200,6 +211,7 @@ class NewWeights {
   Diagnostics& diagnostics_;
   RefitSource out_;
   Weights given_;
+  std::set<std::string> constants_;                    // of the programs that are given
   std::string wrapper_;                                // in front of the names that are given
   std::vector<std::string> passedOver_;                // names that the model has not
   std::map<std::string, std::string> attributeFiles_;  // the first file that has it, by key

@@ -5,6 +5,7 @@
 #include "ir/support/check.h"
 
 #include <algorithm>
+#include <array>
 
 namespace tscompile {
 namespace {
@@ -101,6 +102,7 @@ bool isConstant(const Value* v, int64_t number) {
 
 struct SparseMatrix {
   Value *places, *elements, *size;
+  bool isOrdered = false;  // places are in order, and none of them is there twice
 };
 
 class SparseProducts {
@@ -206,7 +208,7 @@ class SparseProducts {
     Value* counts = b.call("aten::diff", {n->input(0), one, b.constant(IValue(int64_t{-1})), none, none});
     Value* both[] = {b.call("aten::repeat_interleave", {counts, none}), n->input(1)};
     Value* places = b.call("aten::stack", {b.list(both, types().tensor), b.constant(IValue(int64_t{0}))});
-    return {places, inDType(n, n->input(2), n->input(4)), n->input(3)};
+    return {places, inDType(n, n->input(2), n->input(4)), n->input(3), true};
   }
 
   // Its elements are those that are not zero.
@@ -215,7 +217,7 @@ class SparseProducts {
     Value* x = n->input(0);
     Value* places = b.call("aten::t", {b.call("aten::nonzero", {x})});
     Value* elements = b.call("aten::masked_select", {x, b.call("aten::ne", {x, b.constant(IValue(int64_t{0}))})});
-    return {places, elements, b.call("aten::size", {x}, types().intList)};
+    return {places, elements, b.call("aten::size", {x}, types().intList), true};
   }
 
   // What is written to the parts later is not seen in the copy.
@@ -230,8 +232,11 @@ class SparseProducts {
     Builder b = before(n);
     Value *zero = b.constant(IValue(int64_t{0})), *one = b.constant(IValue(int64_t{1}));
     Value *yes = b.constant(IValue(true)), *no = b.constant(IValue(false)), *none = b.constant(IValue(), types().none);
-    Value* width = b.call("aten::__getitem__", {m.size, one}, types().integer);
-    auto at = [&](Value* i) { return b.call("aten::select", {m.places, zero, i}); };
+    Value* width = sizesOf(b, m)[1];
+    Value* wide = b.constant(IValue(static_cast<int64_t>(DType::Int64)));
+    auto at = [&](Value* i) {
+      return b.call("aten::to", {b.call("aten::select", {m.places, zero, i}), wide, no, no, none});
+    };
     Value* keys = b.call("aten::add", {b.call("aten::mul", {at(zero), width}), at(one), one});
     Node* found = b.insert(Symbol::of("aten::_unique2"), {keys, yes, yes, no}, 3);
     Value* mode = b.constant(IValue(std::string("floor")));
@@ -240,12 +245,26 @@ class SparseProducts {
     Value* count[] = {b.call("aten::numel", {found->output(0)}, types().integer)};
     Value* nothing = b.call("aten::new_zeros", {m.elements, b.list(count, types().integer), none, none, none, none});
     return {b.call("aten::stack", {b.list(both, types().tensor), zero}),
-            b.call("aten::index_add", {nothing, zero, found->output(1), m.elements, one}), m.size};
+            b.call("aten::index_add", {nothing, zero, found->output(1), m.elements, one}), m.size, true};
+  }
+
+  // The two sizes of a matrix; of other tensors that fails.
+  static std::array<Value*, 2> sizesOf(Builder& b, const SparseMatrix& m) {
+    const Node* both = b.insert(sym::ListUnpack, {m.size}, 2);
+    for (Value* size : both->outputs()) size->setType(types().integer);
+    return {both->output(0), both->output(1)};
   }
 
   static bool isReadInOrder(const Value* matrix) {
-    for (const Use& use : matrix->uses())
-      if (const Symbol k = use.user->kind(); k != kSizeOf && isRead(use.user, true)) return true;
+    std::vector<const Value*> open{matrix};
+    while (!open.empty()) {
+      matrix = open.back();
+      open.pop_back();
+      for (const Use& use : matrix->uses()) {
+        if (keepsMatrix(use.user)) open.push_back(use.user->output());
+        if (const Symbol k = use.user->kind(); k != kSizeOf && isRead(use.user, true)) return true;
+      }
+    }
     return false;
   }
 
@@ -260,17 +279,17 @@ class SparseProducts {
   }
 
   SparseMatrix scaled(Node* n, const SparseMatrix& m) {
-    return {m.places, before(n).call(n->kind().text(), {m.elements, n->input(1)}), m.size};
+    return {m.places, before(n).call(n->kind().text(), {m.elements, n->input(1)}), m.size, m.isOrdered};
   }
 
   SparseMatrix turned(Node* n, const SparseMatrix& m) {
     Builder b = before(n);
-    Value *zero = b.constant(IValue(int64_t{0})), *one = b.constant(IValue(int64_t{1}));
-    Value* first[] = {zero};
-    Value* places = b.call("aten::flip", {m.places, b.list(first, types().integer)});
-    auto at = [&](Value* i) { return b.call("aten::__getitem__", {m.size, i}, types().integer); };
-    Value* size[] = {at(one), at(zero)};
-    return {places, m.elements, b.list(size, types().integer)};
+    Value* zero = b.constant(IValue(int64_t{0}));
+    const Node* rows = b.insert(sym::ListUnpack, {b.call("aten::unbind", {m.places, zero}, types().tensorList)}, 2);
+    Value* turned[] = {rows->output(1), rows->output(0)};
+    const std::array<Value*, 2> sizes = sizesOf(b, m);
+    Value* size[] = {sizes[1], sizes[0]};
+    return {b.call("aten::stack", {b.list(turned, types().tensor), zero}), m.elements, b.list(size, types().integer)};
   }
 
   void replaceUses(Value* made, const SparseMatrix& given) {
@@ -285,6 +304,7 @@ class SparseProducts {
         if (keepsMatrix(n))
           open.emplace_back(n->output(), isTurn(n)                    ? turned(n, m)
                                          : isScaling(n)               ? scaled(n, m)
+                                         : m.isOrdered                ? m
                                          : isReadInOrder(n->output()) ? ordered(n, m)
                                                                       : copied(n, m));
         else if (isRead(n, true))

@@ -8,8 +8,7 @@
 namespace tscompile {
 namespace {
 
-const Symbol kExpand = Symbol::of("aten::expand"), kExpandAs = Symbol::of("aten::expand_as"),
-             kSize = Symbol::of("aten::size");
+const Symbol kExpand = Symbol::of("aten::expand"), kExpandAs = Symbol::of("aten::expand_as");
 
 // The sizes that tensors of these sizes are broadcast to; nothing if they do not fit.
 std::optional<Dims> broadcast(const std::vector<Dims>& all) {
@@ -104,7 +103,7 @@ Replacement bySize(Site& site) {
   Value* model = site.input(isExpand ? 1 : 0);
   DType dtype = site.facts.dtype(site.output());
   if (!isExpand && (dtype == DType::Undefined || !site.facts.isUnseen(site.output()))) return {};
-  Value* size = site.make(kSize, {model});
+  Value* size = site.make(aten::size, {model});
   if (isExpand) return site.make(kExpand, {site.input(0), size, site.constant(false)});
   std::vector<Value*> inputs = site.inputsOf(site.node);
   std::string_view name = site.node->kind().name();

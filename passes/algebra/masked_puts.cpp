@@ -10,8 +10,7 @@
 namespace tscompile {
 namespace {
 
-const Symbol kIndex = Symbol::of("aten::index"), kIndexPut = Symbol::of("aten::index_put"),
-             kWhere = Symbol::of("aten::where");
+const Symbol kIndex = Symbol::of("aten::index"), kIndexPut = Symbol::of("aten::index_put");
 constexpr int kMostSteps = 8;
 
 // The mask that is the only index of a list; null if there is none.
@@ -93,7 +92,7 @@ NodeRewrite maskedPuts() {
     Value *x = n->input(0), *mask = maskOf(n->input(1), c.facts), *values = n->input(2);
     if (!mask || !adds || !adds->isBool() || adds->toBool()) return {};
     if (!haveSameSizes(site, x, mask) || !site.sameDType(x, values) || !isOfMask(site, values, mask, 0)) return {};
-    return site.make(kWhere, {mask, ofAll(site, values, mask), x});
+    return site.make(aten::where, {mask, ofAll(site, values, mask), x});
   };
   return r;
 }

@@ -9,8 +9,7 @@
 namespace tscompile {
 namespace {
 
-const Symbol kRemainder = Symbol::of("aten::remainder"), kRsub = Symbol::of("aten::rsub"),
-             kRepeatInterleave = Symbol::of("aten::repeat_interleave");
+const Symbol kRemainder = Symbol::of("aten::remainder"), kRsub = Symbol::of("aten::rsub");
 
 bool isMadeFromNumber(const Value* v) {
   return v->node() && v->node()->kind() == sym::NumToTensor && v->node()->inputCount() == 1;
@@ -82,7 +81,7 @@ NodeRewrite scalarArithmetic() {
   for (const char* name : {"add", "sub", "rsub", "mul", "div", "floor_divide", "remainder", "repeat_interleave"})
     r.kinds.push_back(Symbol::of("aten::" + std::string(name)));
   r.apply = [](Node* n, RewriteContext& c) -> Replacement {
-    if (n->kind() == kRepeatInterleave) return repeatByNumber(n, c);
+    if (n->kind() == aten::repeat_interleave) return repeatByNumber(n, c);
     Symbol kind = scalarKind(n, c);
     if (kind.empty() || n->outputCount() != 1 || !n->output()->type()->isTensor()) return {};
     if (!isMadeFromNumber(n->input(0)) && !isMadeFromNumber(n->input(1))) return {};

@@ -759,4 +759,14 @@ StaticCaches readWholeTexts(Graph& graph, const OpRegistry& registry, StaticCach
   return caches;
 }
 
+int64_t longestRing(const Graph& graph) {
+  int64_t longest = 0;
+  forEachNode(graph, [&](const Node* n) {
+    if (n->kind() != Symbol::of("aten::remainder") || n->inputCount() < 2 || !n->input(1)->node()) return;
+    const IValue* by = n->input(1)->node()->attributeValue(sym::value);
+    if (by && by->isInt()) longest = std::max(longest, by->toInt());
+  });
+  return longest;
+}
+
 }  // namespace tscompile

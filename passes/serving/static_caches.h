@@ -27,4 +27,7 @@ struct StaticCacheFacts {
 StaticCaches readWholeTexts(Graph& graph, const OpRegistry& registry, StaticCacheFacts* facts = nullptr,
                             bool oneByOne = false);
 
+// The largest number by which a graph counts places round, as those of a ring are; 0 if there is none.
+int64_t longestRing(const Graph& graph);
+
 }  // namespace tscompile

@@ -414,7 +414,9 @@ static nb::object copyForNumpy(nb::handle self, nb::object dtype, nb::handle) {
     return dtype.is_none() ? arrayOf(self) : arrayOf(self).attr("astype")(dtype, nb::arg("copy") = false);
   if (dtype.is_none() && t.tensor.numel() != 1) throw nb::type_error(kNoFormat);
   if (dtype.is_none()) dtype = nb::str("float32");
-  return nb::module_::import_("numpy").attr("array")(nested(t.tensor, 0, t.tensor.offset()), dtype);
+  return nb::module_::import_("numpy")
+      .attr("array")(nested(t.tensor, 0, t.tensor.offset()), dtype)
+      .attr("reshape")(shapeOf(t));
 }
 
 void addTensors(nb::module_& m) {

@@ -188,6 +188,12 @@ bool ConvertCall::fitsResult(size_t i) const {
   return fits(results_[i], inferred_->inferred(i).tensor);
 }
 
+Tensor ConvertCall::makeTensor(DType dtype, DimSpan sizes) const {
+  if (itemSize(dtype) == 0)
+    refuse(Reason::DType, fmt::format("tensors of dtype {} are not supported", pythonName(dtype)));
+  return tensors_.make(dtype, sizes);
+}
+
 void ConvertCall::makeResults(size_t i) {
   using Kind = InferredResult::Kind;
   Kind kind = i < inferred_->resultCount() ? inferred_->inferred(i).kind : Kind::Unknown;
@@ -197,12 +203,12 @@ void ConvertCall::makeResults(size_t i) {
     if (!s.hasRank || !allKnown(s.sizes) || s.dtype == DType::Undefined)
       kind = Kind::Unknown;
     else
-      return setResult(i, tensors_.make(s.dtype, s.sizes));
+      return setResult(i, makeTensor(s.dtype, s.sizes));
   }
   if (kind != Kind::Tensors)
     refuse(Reason::DataDependent, fmt::format("what {} gives is known only when it runs", op().fullName()));
   std::vector<IValue> items;
-  for (const TensorSpec& s : inferred_->inferred(i).tensors) items.push_back(tensors_.make(s.dtype, s.sizes));
+  for (const TensorSpec& s : inferred_->inferred(i).tensors) items.push_back(makeTensor(s.dtype, s.sizes));
   setResult(i, Ref<ListValue>::make(types().tensor, std::move(items)));
 }
 

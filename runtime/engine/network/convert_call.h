@@ -91,8 +91,8 @@ class ConvertCall : public KernelCall {
   Tensor out(size_t i = 0) = delete;
   // Result i as inference described it: a contiguous tensor in a buffer of its own. Refuses what is no tensor.
   TensorId makeResult(size_t i = 0);
-  // A tensor between layers, symbolic and contiguous.
-  Tensor makeTensor(DType dtype, DimSpan sizes) const { return tensors_.make(dtype, sizes); }
+  // A tensor between layers, symbolic and contiguous. Refuses dtypes that no memory has.
+  Tensor makeTensor(DType dtype, DimSpan sizes) const;
   // The same for results that may be lists of tensors.
   void makeResults(size_t i);
   bool hasResult(size_t i) const { return !results_[i].isNone(); }
