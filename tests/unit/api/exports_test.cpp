@@ -1,6 +1,7 @@
 // Files of torch.export against what PyTorch returned for them: tests/tools/make_exports.py.
 #include "api/compile.h"
 #include "api/module.h"
+#include "api/refit.h"
 #include "api/value_text.h"
 #include "tests/support/files.h"
 #include "tests/support/text_file.h"
@@ -68,6 +69,24 @@ INSTANTIATE_TEST_SUITE_P(Files, Exports,
                                          "masked_decomposed", "primitives", "derived", "regrouped", "compared",
                                          "guarded", "stretched"),
                          [](const auto& info) { return std::string(info.param); });
+
+// Constants that a program only numbers stay as they are: another program may have others by these names.
+TEST(Exports, RefitLeavesConstants) {
+  Diagnostics d;
+  TemporaryFolder folder;
+  Result<Module> m = Module::load(exportFile("constants.pt2"), {}, d);
+  ASSERT_TRUE(m.ok()) << shown(d);
+  CompileSpec spec;
+  spec.refittable = true;
+  Result<Module> engine = m->compiled(spec, d);
+  ASSERT_TRUE(engine && engine->save(folder / "old.tse", d)) << shown(d);
+  RefitOptions options;
+  options.weights = {exportFile("constants.pt2")};
+  ASSERT_TRUE(refitEngine(folder / "old.tse", options, folder / "new.tse", d)) << shown(d);
+  Result<Module> refitted = Module::load(folder / "new.tse", {}, d);
+  ASSERT_TRUE(refitted.ok()) << shown(d);
+  expectOutputs(*refitted, readRecorded("constants"));
+}
 
 // Parameters and buffers of one program for another; its constants are none of them.
 TEST(Exports, AreWeightsOfOthers) {
