@@ -73,7 +73,7 @@ INSTANTIATE_TEST_SUITE_P(Files, Exports,
 // Constants that a program only numbers stay as they are: another program may have others by these names.
 TEST(Exports, RefitLeavesConstants) {
   Diagnostics d;
-  TemporaryFolder folder;
+  test::TemporaryFolder folder;
   Result<Module> m = Module::load(exportFile("constants.pt2"), {}, d);
   ASSERT_TRUE(m.ok()) << shown(d);
   CompileSpec spec;
