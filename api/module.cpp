@@ -77,11 +77,11 @@ Result<Module> Module::fromRefitSource(const RefitSource& source, const LoadOpti
   return parsed(SourceFile::make(source.name, source.text), std::move(state), options, diagnostics);
 }
 
-namespace {
-
 const OpRegistry& registryOf(const LoadOptions& options) {
   return options.extensions ? options.extensions->registry() : options.registry ? *options.registry : allOps();
 }
+
+namespace {
 
 // The same memory, which runs copy before they write there. Tensors that share memory share what `known` has of it.
 Tensor unwritten(const Tensor& t, std::map<const Storage*, Ref<Storage>>& known) {

@@ -110,4 +110,7 @@ void readDefaults(ModuleState& state, const Metadata& metadata);
 // Constants in the place of inputs other than tensors that have a default, or may be None. False if there are none.
 bool bindDefaults(Graph& graph, const std::map<std::string, IValue>& defaults);
 
+// The operators that a model is read with.
+const OpRegistry& registryOf(const LoadOptions& options);
+
 }  // namespace tscompile

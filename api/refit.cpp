@@ -2,6 +2,7 @@
 
 #include "api/compile_settings.h"
 #include "api/model_file.h"
+#include "api/module_state.h"
 #include "api/support/graph_parts.h"
 #include "api/support/loaded_weights.h"
 #include "api/support/wrapper_part.h"
@@ -63,9 +64,7 @@ class NewWeights {
  private:
   bool addFile(const std::string& file) {
     const LoadOptions& load = options_.load;
-    const OpRegistry& registry = load.extensions ? load.extensions->registry()
-                                 : load.registry ? *load.registry
-                                                 : allOps();
+    const OpRegistry& registry = registryOf(load);
     if (!addWeightsFile(given_, file, registry, load.limits, diagnostics_, /*constants=*/false)) return false;
     if (modelFileOf(file) == ModelFile::Export) {
       Weights whole;

@@ -10,7 +10,7 @@
 namespace tscompile {
 namespace {
 
-const Symbol kIndex = Symbol::of("aten::index"), kIndexPut = Symbol::of("aten::index_put");
+const Symbol kIndexPut = Symbol::of("aten::index_put");
 constexpr int kMostSteps = 8;
 
 // The mask that is the only index of a list; null if there is none.
@@ -22,7 +22,7 @@ Value* maskOf(const Value* indices, GraphFacts& facts) {
 }
 
 bool takes(const Node* n, const Value* mask, GraphFacts& facts) {
-  return n->kind() == kIndex && n->inputCount() == 2 && maskOf(n->input(1), facts) == mask;
+  return n->kind() == aten::index && n->inputCount() == 2 && maskOf(n->input(1), facts) == mask;
 }
 
 // A value of the same sizes from which one is made element by element.
