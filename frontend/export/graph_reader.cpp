@@ -115,6 +115,7 @@ class NodeReader {
   bool bindResult(Value* result, Json output);
   bool readConversion();
   bool readEmptyPermuted();
+  std::optional<std::vector<int64_t>> readDimensions(Json argument);
   bool readBroadcast();
   bool readProduct();
   bool readUnknown(std::string_view fullName);
@@ -513,16 +514,30 @@ bool NodeReader::readConversion() {
   return copy && bindResults(std::span<Value* const>(&copy, 1));
 }
 
+// Dimensions as numbers that the file tells, each once, counted from the first.
+std::optional<std::vector<int64_t>> NodeReader::readDimensions(Json argument) {
+  std::vector<int64_t> dims;
+  for (Json d : items(alternative(argument))) {
+    std::optional<int64_t> dim = d.integer();
+    if (!dim || *dim < 0 || std::count(dims.begin(), dims.end(), *dim)) {
+      b_.fail(node_, "its dimensions are no numbers from 0, each once");
+      return std::nullopt;
+    }
+    dims.push_back(*dim);
+  }
+  return dims;
+}
+
 // prims::broadcast_in_dim(a, shape, broadcast_dimensions): where the dimensions of `a` are in the result.
 bool NodeReader::readBroadcast() {
   std::vector<Value*> sizes;
   if (given_.size() != 3 || outputs_.size() != 1) return b_.fail(node_, "it takes a tensor, sizes and dimensions");
   Value* x = readFreeArgument(b_, given_[0].find("arg"));
   if (!x || !readItems(b_, given_[1].find("arg"), sizes)) return false;
-  std::vector<int64_t> kept;
-  for (Json d : items(alternative(given_[2].find("arg")))) kept.push_back(d.integer().value_or(-1));
+  std::optional<std::vector<int64_t>> kept = readDimensions(given_[2].find("arg"));
+  if (!kept) return false;
   for (size_t i = 0; x && i < sizes.size(); ++i)
-    if (const auto at = static_cast<int64_t>(i); !std::count(kept.begin(), kept.end(), at))
+    if (const auto at = static_cast<int64_t>(i); !std::count(kept->begin(), kept->end(), at))
       x = b_.call("aten::unsqueeze", {x, b_.constant(IValue(at))}, node_);
   if (x) x = b_.call("aten::expand", {x, b_.list(sizes, types().integer), b_.constant(IValue(false))}, node_);
   return x && bindResult(x, outputs_[0]);
@@ -533,11 +548,11 @@ bool NodeReader::readProduct() {
   if (given_.size() < 2 || outputs_.size() != 1) return b_.fail(node_, "it takes a tensor and dimensions");
   Value* x = readFreeArgument(b_, given_[0].find("arg"));
   Value* dtype = given_.size() > 2 ? readFreeArgument(b_, given_[2].find("arg")) : b_.constant(IValue());
-  if (!dtype) return false;
-  std::vector<int64_t> dims;
-  for (Json d : items(alternative(given_[1].find("arg")))) dims.push_back(d.integer().value_or(-1));
-  std::sort(dims.rbegin(), dims.rend());
-  for (int64_t d : dims)
+  if (isNeutral(given_[1].find("arg"))) return b_.fail(node_, "it is to have dimensions");
+  std::optional<std::vector<int64_t>> dims = readDimensions(given_[1].find("arg"));
+  if (!x || !dtype || !dims) return false;
+  std::sort(dims->rbegin(), dims->rend());
+  for (int64_t d : *dims)
     if (x) x = b_.call("aten::prod", {x, b_.constant(IValue(d)), b_.constant(IValue(false)), dtype}, node_);
   return x && bindResult(x, outputs_[0]);
 }
