@@ -38,15 +38,19 @@ void failUsage(std::string message) {
   throw Failure{TSCOMPILE_USAGE, problemsOf(diagnostics)};
 }
 
+std::unique_ptr<tscompile_error> errorOf(tscompile_status status, Problems problems) {
+  auto made = std::make_unique<tscompile_error>(status, std::move(problems));
+  for (const Problem& p : made->problems.list)
+    made->notes.push_back(join(p.notes, "\n", [](const std::string& n) { return n; }));
+  return made;
+}
+
 tscompile_status hand(Failure failure, tscompile_error** error) noexcept {
   const tscompile_status status = failure.status;
   if (!error) return status;
   *error = nullptr;
   try {
-    auto made = std::make_unique<tscompile_error>(status, std::move(failure.problems));
-    for (const Problem& p : made->problems.list)
-      made->notes.push_back(join(p.notes, "\n", [](const std::string& n) { return n; }));
-    *error = made.release();
+    *error = errorOf(status, std::move(failure.problems)).release();
   } catch (...) {  // no memory: the status alone tells it
   }
   return status;

@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <memory>
 #include <new>
 #include <string>
 #include <vector>
@@ -30,6 +31,7 @@ struct tscompile_module {
   std::string path;                                   // what it was loaded from, or is called
   std::map<std::string, tscompile::IValue> defaults;  // of a compiled module: those of the method it was made of
   std::vector<std::string> methods;
+  std::unique_ptr<tscompile_error> warnings;  // null: none
 };
 
 struct tscompile_method {
@@ -77,6 +79,7 @@ void clear(T** out, const char* what) {
   *out = nullptr;
 }
 
+std::unique_ptr<tscompile_error> errorOf(tscompile_status status, Problems problems);
 // Hands an error to the caller, who may not want it.
 tscompile_status hand(Failure failure, tscompile_error** error) noexcept;
 

@@ -27,6 +27,8 @@ tscompile_status tscompile_language_model_build(const tscompile_module* module, 
     Diagnostics diagnostics;
     if (!buildFolder(m.module, m.path, folder, orEmpty(o.config), textsOf(o.settings, o.setting_count), diagnostics))
       fail(diagnostics, m.name);
+    if (const std::string text = problemsOf(diagnostics, m.name).text; o.warn && !text.empty())
+      o.warn(o.context, text.c_str());
   });
 }
 

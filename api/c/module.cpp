@@ -57,10 +57,14 @@ CompileSpec specOf(const tscompile_compile_options* options) {
   return out;
 }
 
-tscompile_module* made(Module module, SourceName name, std::string path, std::map<std::string, IValue> defaults = {}) {
+tscompile_module* made(Module module, SourceName name, std::string path, const Diagnostics& diagnostics,
+                       std::map<std::string, IValue> defaults = {}) {
   std::vector<std::string> methods = module.methods();
-  return new tscompile_module{std::move(module), std::move(name), std::move(path), std::move(defaults),
-                              std::move(methods)};
+  Problems problems = problemsOf(diagnostics, name);
+  std::unique_ptr<tscompile_error> warnings;
+  if (!problems.list.empty()) warnings = errorOf(TSCOMPILE_OK, std::move(problems));
+  return new tscompile_module{std::move(module),   std::move(name),    std::move(path),
+                              std::move(defaults), std::move(methods), std::move(warnings)};
 }
 
 tscompile_method::Info infoOf(const ValueInfo& value, bool isOptional) {
@@ -163,7 +167,7 @@ tscompile_status tscompile_load(const char* path, const tscompile_load_options* 
     Result<Module> module = Failed{};
     if (!refuseFolder(path, diagnostics, kAdvice)) module = Module::load(path, loadOptionsOf(options), diagnostics);
     if (!module) fail(diagnostics);
-    *out = made(std::move(*module), {}, path);
+    *out = made(std::move(*module), {}, path, diagnostics);
   });
 }
 
@@ -178,7 +182,7 @@ tscompile_status tscompile_load_memory(const void* bytes, size_t count, const ch
     Result<Module> module = loadBytes(std::string_view(static_cast<const char*>(bytes), count),
                                       name ? name : "<memory>", loadOptionsOf(options), said, diagnostics);
     if (!module) fail(diagnostics, said);
-    *out = made(std::move(*module), said, name ? name : "<memory>");
+    *out = made(std::move(*module), said, name ? name : "<memory>", diagnostics);
   });
 }
 
@@ -187,6 +191,9 @@ void tscompile_module_free(tscompile_module* module) { delete module; }
 size_t tscompile_module_method_count(const tscompile_module* module) { return module ? module->methods.size() : 0; }
 const char* tscompile_module_method_name(const tscompile_module* module, size_t index) {
   return index < tscompile_module_method_count(module) ? module->methods[index].c_str() : nullptr;
+}
+const tscompile_error* tscompile_module_warnings(const tscompile_module* module) {
+  return module ? module->warnings.get() : nullptr;
 }
 int tscompile_module_is_compiled(const tscompile_module* module) { return module && module->module.engineInfo(); }
 
@@ -199,7 +206,7 @@ tscompile_status tscompile_module_compile(const tscompile_module* module, const 
     Diagnostics diagnostics;
     Result<Module> compiled = m.module.compiled(spec, diagnostics);
     if (!compiled) fail(diagnostics, m.name);
-    *out = made(std::move(*compiled), m.name, m.path, m.module.defaults(spec.lowering.method));
+    *out = made(std::move(*compiled), m.name, m.path, diagnostics, m.module.defaults(spec.lowering.method));
   });
 }
 

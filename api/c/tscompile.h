@@ -25,7 +25,7 @@ extern "C" {
 #define TSCOMPILE_API __attribute__((visibility("default")))
 
 /* Grows with each addition. */
-#define TSCOMPILE_C_VERSION 6
+#define TSCOMPILE_C_VERSION 7
 /* The TSCOMPILE_C_VERSION of the library that is loaded, and the version of tscompile ("0.1.0"). */
 TSCOMPILE_API uint32_t tscompile_c_version(void);
 TSCOMPILE_API const char* tscompile_version(void);
@@ -246,6 +246,9 @@ TSCOMPILE_API tscompile_status tscompile_load_memory(const void* bytes, size_t c
                                                      const tscompile_load_options* options, tscompile_module** out,
                                                      tscompile_error** error);
 TSCOMPILE_API void tscompile_module_free(tscompile_module* module);
+/* What loading it, or compiling it, warned of (weights that lack some of the model's): problems whose status is
+ * TSCOMPILE_OK, and their text. NULL: nothing. It belongs to the module, and is not freed. Since version 7. */
+TSCOMPILE_API const tscompile_error* tscompile_module_warnings(const tscompile_module* module);
 
 TSCOMPILE_API size_t tscompile_module_method_count(const tscompile_module* module);
 TSCOMPILE_API const char* tscompile_module_method_name(const tscompile_module* module, size_t index);
@@ -356,6 +359,10 @@ typedef struct tscompile_build_options {
   const char* config;          /* a file of settings as JSON; NULL: none */
   const char* const* settings; /* "max_seq_len=512" */
   size_t setting_count;
+  /* What `build` warns of and remarks, each with its place: why steps compute whole texts, what is left out. NULL:
+   * dropped. Since version 7. */
+  void (*warn)(void* context, const char* text);
+  void* context;
 } tscompile_build_options;
 
 /* Makes a folder that serves a decoder, as "tscompile build" does. `options` may be NULL. */

@@ -26,6 +26,7 @@ struct Freed {
 using tscompile::test::parseJson;
 using tscompile::test::readText;
 using tscompile::test::TemporaryFolder;
+using tscompile::test::writeText;
 using Error = std::unique_ptr<tscompile_error, Freed<tscompile_error_free>>;
 using Value = std::unique_ptr<tscompile_value, Freed<tscompile_value_free>>;
 using Module = std::unique_ptr<tscompile_module, Freed<tscompile_module_free>>;
@@ -365,6 +366,35 @@ TEST(CInterface, TellsOtherFilesAndForgottenWeightsInOneSentence) {
   EXPECT_STREQ(tscompile_error_text(e),
                "memory.ir: error: the text names 2 tensors without their data, and no weights were given\n"
                "note: give them as 'weights'; the first is 'a'");
+}
+
+TEST(CInterface, TellsWhatLoadingWarnedOf) {
+  Module plain = load("graph(%x : Tensor):\n  %y : Tensor = aten::relu(%x)\n  return (%y)\n");
+  EXPECT_EQ(tscompile_module_warnings(plain.get()), nullptr);
+  EXPECT_EQ(tscompile_module_warnings(nullptr), nullptr);
+  // The weights have one of its ten tensors.
+  TemporaryFolder folder;
+  const std::string model = TSCOMPILE_SOURCE_DIR "/samples/models/lenet_archive/model.pt";
+  const std::string part = folder / "part.safetensors";
+  const std::string header = R"({"feat.conv1.bias":{"dtype":"F32","shape":[6],"data_offsets":[0,24]}})";
+  writeText(part,
+            std::string{static_cast<char>(header.size())} + std::string(7, '\0') + header + std::string(24, '\0'));
+  const char* weights[] = {part.c_str()};
+  tscompile_load_options options{};
+  options.size = sizeof options, options.weights = weights, options.weight_count = 1;
+  tscompile_module* m = nullptr;
+  ASSERT_EQ(tscompile_load(model.c_str(), &options, &m, nullptr), TSCOMPILE_OK);
+  const Module module(m);
+  const tscompile_error* warnings = tscompile_module_warnings(m);
+  ASSERT_NE(warnings, nullptr);
+  EXPECT_EQ(tscompile_error_status(warnings), TSCOMPILE_OK);
+  ASSERT_EQ(tscompile_error_count(warnings), 1u);
+  tscompile_problem problem{};
+  problem.size = sizeof problem;
+  ASSERT_TRUE(tscompile_error_problem(warnings, 0, &problem));
+  EXPECT_EQ(problem.status, TSCOMPILE_OK);
+  EXPECT_EQ(std::string(problem.message).substr(0, 18), "the weights lack '") << problem.message;
+  EXPECT_NE(std::string(tscompile_error_text(warnings)).find(problem.message), std::string::npos);
 }
 
 // What an engine says of its source does not depend on what else the process has open.
