@@ -309,6 +309,10 @@ class Examples {
     if (!own) return false;
     const ShapeOptions known = knownOf(graph_, sizes, 1, tokens == 1 ? 1 : kUnknownSize);
     ShapePropagation(graph_, registry_, withStates(graph_, known, *own)).applyTo(graph_);
+    if (tokens != 1)
+      typeReturned(graph_, registry_,
+                   {knownOf(graph_, sizes, 1, 1), knownOf(graph_, sizes, 1, 2), knownOf(graph_, sizes, 1, tokens)},
+                   *own);
     return true;
   }
 

@@ -17,6 +17,21 @@
 namespace tscompile {
 namespace {
 
+// What a graph returns for one of its states, by its key, or by the order of those that it returns last.
+const ReturnedTensor* returnedOf(const std::vector<ReturnedTensor>& returned, const std::vector<GivenState>& states,
+                                 size_t i) {
+  if (!states[i].key.empty())
+    for (const ReturnedTensor& r : returned)
+      if (r.key == states[i].key) return &r;
+  return returned.size() < states.size() ? nullptr : &returned[returned.size() - states.size() + i];
+}
+
+std::vector<ReturnedTensor> returnedBesideLogits(const Graph& graph) {
+  std::vector<ReturnedTensor> returned = returnedTensors(graph);
+  std::erase_if(returned, [&](const ReturnedTensor& r) { return r.value == logitsOf(graph); });
+  return returned;
+}
+
 constexpr size_t kMostStates = 200, kMostPropagations = 1000;  // of each rank
 constexpr size_t kRanks = 7;
 constexpr int64_t kFirstPrime = 1009;
@@ -34,14 +49,13 @@ class StateSearch {
         places_(places),
         accepts_(accepts),
         states_(std::move(states)),
-        returned_(returnedTensors(graph)) {
+        returned_(returnedBesideLogits(graph)) {
     forEachNode(graph, [&](const Node* n) {
       orders_.emplace(n, orders_.size());
       if (isOrWrites(n->kind(), kScatter) && n->inputCount() > 2) scatters_.push_back(n);
       if (isOrWrites(n->kind(), aten::copy) && n->inputCount() > 1) copies_.push_back(n);
       if (n->kind() == sym::RaiseException) raises_.push_back(n);
     });
-    std::erase_if(returned_, [&](const ReturnedTensor& r) { return r.value == logitsOf(graph); });
   }
 
   bool run() {
@@ -49,14 +63,21 @@ class StateSearch {
     // The least first: what has more dimensions may fit by being repeated.
     for (size_t rank = 0; rank < kRanks; ++rank)
       if (tryRanks(std::vector<size_t>(states_.size(), rank)) || isRefused_) return !isRefused_;
-    constexpr size_t kFew = 3;
-    if (states_.size() == 1 || states_.size() > kFew) return false;
-    for (std::vector<size_t> ranks(states_.size(), 0);;) {
-      if (tryRanks(ranks) || isRefused_) return !isRefused_;
+    if (states_.size() == 1) return false;
+    const std::vector<std::vector<size_t>> fitting = fittingRanks();
+    constexpr size_t kMostTried = 343;
+    std::vector<size_t> at(states_.size(), 0);
+    for (size_t tried = 0; tried < kMostTried; ++tried) {
+      std::vector<size_t> ranks;
+      for (size_t i = 0; i < at.size() && at[i] < fitting[i].size(); ++i) ranks.push_back(fitting[i][at[i]]);
+      if (ranks.size() < states_.size()) return false;
+      const bool isMixed = std::ranges::any_of(ranks, [&](size_t rank) { return rank != ranks[0]; });
+      if (isMixed && (tryRanks(ranks) || isRefused_)) return !isRefused_;
       size_t i = 0;
-      while (i < ranks.size() && ++ranks[i] == kRanks) ranks[i++] = 0;
-      if (i == ranks.size()) return false;
+      while (i < at.size() && ++at[i] == fitting[i].size()) at[i++] = 0;
+      if (i == at.size()) return false;
     }
+    return false;
   }
 
   std::vector<GivenState>& states() { return states_; }
@@ -90,6 +111,49 @@ class StateSearch {
       else if (!*changed)
         return settleRest();
     return false;
+  }
+
+  // How many dimensions each state may have, once those of others are known: those that may have one number alone, then
+  // the first that may not have any, which is taken to have the least.
+  std::vector<std::vector<size_t>> fittingRanks() {
+    std::vector<std::vector<size_t>> fitting(states_.size());
+    std::vector<GivenState> known = states_;
+    for (GivenState& s : known) s.isRanked = false;
+    auto settle = [&](size_t i) {
+      known[i].isRanked = true;
+      known[i].sizes = Dims(fitting[i][0], kUnknownSize);
+    };
+    for (bool isSettled = true; isSettled;) {
+      isSettled = false;
+      size_t first = states_.size();
+      for (size_t i = 0; i < states_.size(); ++i) {
+        if (known[i].isRanked) continue;
+        fitting[i].clear();
+        for (size_t rank = 0; rank < kRanks; ++rank)
+          if (fitsRank(known, i, rank)) fitting[i].push_back(rank);
+        if (fitting[i].empty()) return fitting;
+        if (fitting[i].size() == 1) settle(i), isSettled = true;
+        if (fitting[i].size() < kRanks && !known[i].isRanked) first = std::min(first, i);
+      }
+      if (!isSettled && first < states_.size()) settle(first), isSettled = true;
+    }
+    return fitting;
+  }
+
+  // Whether the model runs with such a state, and returns one that has as many dimensions.
+  bool fitsRank(std::vector<GivenState> known, size_t i, size_t rank) {
+    known[i].isRanked = true;
+    known[i].sizes = Dims(rank, kUnknownSize);
+    const ShapePropagation shapes(graph_, registry_, withStates(graph_, others_, known));
+    const ReturnedTensor* r = returnedFor(i);
+    const Dims* back = r ? sizesOf(r->value, shapes) : nullptr;
+    if (attemptOf(shapes).node || (back && back->size() != rank)) return false;
+    if (rank != 1) return true;
+    // Anything is joined to a tensor of one dimension without elements, which is no state.
+    known[i].sizes = {kFirstPrime};
+    const ShapePropagation some(graph_, registry_, withStates(graph_, others_, known));
+    const Node* conflict = attemptOf(some).node;
+    return !conflict || conflict->kind() != aten::cat;
   }
 
   // Whether the model runs with states of these ranks, whatever their sizes.
@@ -190,7 +254,8 @@ class StateSearch {
   }
 
   bool improve(const Attempt& now, const ShapePropagation& shapes) {
-    const std::vector<Dims> given = sizesAt(now.node, shapes);
+    std::vector<Dims> given = sizesAt(now.node, shapes);
+    openJoined(now.node, given);
     auto helps = [&](const std::vector<Change>& changes) {
       const std::vector<GivenState> before = states_;
       const std::set<int64_t> open = open_;
@@ -244,6 +309,16 @@ class StateSearch {
     return all;
   }
 
+  // Sizes along which tensors are joined need not be those of the others.
+  static void openJoined(const Node* n, std::vector<Dims>& given) {
+    const IValue* along = n->kind() == aten::cat ? GraphFacts::constant(n->input(1)) : nullptr;
+    if (!along || !along->isInt()) return;
+    for (Dims& sizes : given) {
+      const int64_t rank = static_cast<int64_t>(sizes.size()), dim = along->toInt() + (along->toInt() < 0 ? rank : 0);
+      if (dim >= 0 && dim < rank) sizes[static_cast<size_t>(dim)] = kUnknownSize;
+    }
+  }
+
   // lstm_cell(x, [h, c], of_x, of_h, ...): states are [texts, hidden], weights of them [gates, hidden].
   std::vector<Change> ofCell(const Node* n, const ShapePropagation& shapes) const {
     constexpr size_t kOfHidden = 3;
@@ -295,16 +370,18 @@ class StateSearch {
     return changes;
   }
 
-  // Sizes of two states that are to be the same, whatever they are.
+  // Sizes of two states that are to be the same, whatever they are, or those to which as many tokens were joined.
   std::vector<Change> merges(const std::vector<Dims>& given) const {
-    std::set<int64_t> primes;
+    std::map<int64_t, std::set<int64_t>> primes;  // by what was joined
     for (const Dims& d : given)
       for (int64_t s : d)
-        if (open_.contains(s)) primes.insert(s);
+        for (int64_t joined : {int64_t{0}, tokens_})
+          if (open_.contains(s - joined)) primes[joined].insert(s - joined);
     std::vector<Change> all;
-    for (int64_t a : primes)
-      for (int64_t b : primes)
-        if (a < b) all.push_back({b, a});
+    for (const auto& [joined, same] : primes)
+      for (int64_t a : same)
+        for (int64_t b : same)
+          if (a < b) all.push_back({b, a});
     return all;
   }
 
@@ -362,12 +439,7 @@ class StateSearch {
   // A size of the model, which has nothing of a prime in it; tokens are no size of a state.
   bool isTold(int64_t size) const { return size > 0 && size < kFirstPrime && (size != tokens_ || tokens_ == 1); }
 
-  const ReturnedTensor* returnedFor(size_t i) const {
-    if (!states_[i].key.empty())
-      for (const ReturnedTensor& r : returned_)
-        if (r.key == states_[i].key) return &r;
-    return returned_.size() < states_.size() ? nullptr : &returned_[returned_.size() - states_.size() + i];
-  }
+  const ReturnedTensor* returnedFor(size_t i) const { return returnedOf(returned_, states_, i); }
 
   // Whether what is returned told sizes; nothing if it has others.
   std::optional<bool> takeReturned() {
@@ -527,11 +599,12 @@ ShapeOptions withStates(const Graph& graph, const ShapeOptions& others, const st
   all.inputs.resize(graph.inputs().size());
   for (const GivenState& s : states)
     for (const Value* v : s.taken) {
+      const SymbolicValue known = s.isRanked ? symbolicTensor(s.dtype, s.sizes) : symbolicOf(types().tensor);
       const auto input = std::ranges::find(graph.inputs(), v);
       if (input != graph.inputs().end())
-        all.inputs[static_cast<size_t>(input - graph.inputs().begin())] = symbolicTensor(s.dtype, s.sizes);
+        all.inputs[static_cast<size_t>(input - graph.inputs().begin())] = known;
       else
-        elements.emplace(v, symbolicTensor(s.dtype, s.sizes));
+        elements.emplace(v, known);
     }
   all.known = [elements = std::move(elements), rest = others.known](const Value* v) -> std::optional<SymbolicValue> {
     if (auto found = elements.find(v); found != elements.end()) return found->second;
@@ -539,6 +612,24 @@ ShapeOptions withStates(const Graph& graph, const ShapeOptions& others, const st
     return rest ? rest(v) : std::nullopt;
   };
   return all;
+}
+
+void typeReturned(const Graph& graph, const OpRegistry& registry, const std::vector<ShapeOptions>& calls,
+                  const std::vector<GivenState>& states) {
+  std::vector<ShapePropagation> shapes;
+  for (const ShapeOptions& call : calls) shapes.emplace_back(graph, registry, withStates(graph, call, states));
+  const std::vector<ReturnedTensor> returned = returnedBesideLogits(graph);
+  for (size_t i = 0; i < states.size(); ++i) {
+    const ReturnedTensor* r = returnedOf(returned, states, i);
+    const GivenState& s = states[i];
+    if (!r || std::ranges::find(s.sizes, kUnknownSize) != s.sizes.end()) continue;
+    const bool isSame = std::ranges::all_of(shapes, [&](const ShapePropagation& p) {
+      const SymbolicValue* known = p.find(r->value);
+      return known && known->type->isTensor() && known->type->tensor().hasRank &&
+             known->type->tensor().dtype == s.dtype && known->type->tensor().sizes == s.sizes;
+    });
+    if (isSame) r->value->setType(symbolicTensor(s.dtype, s.sizes).type);
+  }
 }
 
 std::optional<std::vector<GivenState>> findStateSizes(

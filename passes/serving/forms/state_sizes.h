@@ -18,7 +18,8 @@ struct GivenState {
   std::vector<const Value*> taken;
   std::string key = {};  // of the dict that held it
   DType dtype = DType::Float32;
-  Dims sizes = {};  // kUnknownSize: it grows by the tokens of each call
+  Dims sizes = {};       // kUnknownSize: it grows by the tokens of each call
+  bool isRanked = true;  // else nothing is known of it
 };
 
 // All inputs but ids, masks and positions, whose names say so or which are `ids`; nothing if some of them are no
@@ -27,6 +28,11 @@ std::optional<std::vector<GivenState>> givenStates(const Graph& graph, const Val
 
 // What is known of the graph's inputs and attributes, and of these states.
 ShapeOptions withStates(const Graph& graph, const ShapeOptions& others, const std::vector<GivenState>& states);
+
+// Writes the sizes of states into the types of what is returned for them, where these calls all return such: for a
+// number of tokens that is not known (`x[:, -1:]`) the propagation cannot tell.
+void typeReturned(const Graph& graph, const OpRegistry& registry, const std::vector<ShapeOptions>& calls,
+                  const std::vector<GivenState>& states);
 
 // Looks for sizes with which nothing conflicts, which what is returned has as well, and which are accepted. `others`
 // knows ids of `tokens` tokens. Sizes that anything fits are one of `places`, the first that is accepted. Nothing if
