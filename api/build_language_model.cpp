@@ -343,7 +343,7 @@ class LanguageModelBuild {
       const Result<std::vector<IValue>> out =
           changed ? Module(flat).withGraph(cloneGraph(*changed)).forward(inputs, failure)
                   : given_.forward(inputs, failure);
-      return out ? logitsOf(*out) : Tensor();
+      return out ? *out : std::vector<IValue>();
     };
     const int64_t places = config_.maxSeqLen ? config_.maxSeqLen : kUsualTokens;
     return findExampleSizes(*graph, given_.registry(), attributes->tensors, places, run) ? std::move(graph)

@@ -21,6 +21,10 @@ constexpr size_t kMostValues = 80;  // that are looked at behind an input
 constexpr const char* kWrapper =
     "a module around the model can give what else it takes inside of its own forward, which takes ids alone";
 
+constexpr const char* kExport =
+    "states, which a call is given and returns, need sizes: this file has none, and none were found with which calls "
+    "one after the other say what one call does; torch.export writes them";
+
 std::string lowered(std::string_view name) {
   std::string out(name);
   std::transform(out.begin(), out.end(), out.begin(), [](unsigned char c) { return std::tolower(c); });
@@ -187,15 +191,18 @@ class Roles {
     for (size_t i = 0; i < inputs_.size(); ++i) uses_[i] = useOf(inputs_[i], small, c_);
   }
 
+  static bool hasSizes(const Value* v) { return v->type()->isTensor() && v->type()->tensor().hasRank; }
+
   bool checkCount() {
     constexpr size_t kMost = 3;
     for (const Value* v : inputs_)
       if (!v->type()->isTensor() || inputs_.size() > kMost) {
         if (v->type()->is(TypeKind::Class) && saysWhatIsHeld()) return false;
-        error("expected ids, and a mask and positions at most, found " +
-              (inputs_.size() > kMost ? counted(inputs_.size(), "input") + ": " + listOf(inputs_)
-                                      : "an input %" + v->name() + " : " + typeText(v->type())))
-            .note(kWrapper);
+        Diagnostic& d = error("expected ids, and a mask and positions at most, found " +
+                              (inputs_.size() > kMost ? counted(inputs_.size(), "input") + ": " + listOf(inputs_)
+                                                      : "an input %" + v->name() + " : " + typeText(v->type())));
+        if (std::ranges::none_of(inputs_, hasSizes)) d.note(kExport);
+        d.note(kWrapper);
         return false;
       }
     return true;
@@ -277,6 +284,7 @@ class Roles {
   bool unknown(size_t i) {
     Diagnostic& d = error(fmt::format("what %{} stands for is not known", inputs_[i]->name()));
     const DType dtype = inputs_[i]->type()->tensor().dtype;
+    if (!hasSizes(inputs_[i])) d.note(kExport);
     if (const std::string help = helpFor(inputs_[i]); !help.empty())
       d.note(help);
     else if (isFloating(dtype) || dtype == DType::Undefined)

@@ -13,6 +13,7 @@ from torch import nn
 from torch.nn import functional
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "language")
+GROWS = 9  # tokens of a cache in the example
 PROMPTS = ([3, 11, 7, 1], [0, 12, 5, 5, 2, 9, 4], [8])
 
 
@@ -114,6 +115,67 @@ class Listed(Decoder):
         return self.head(self.kept[0])
 
 
+class Attention(Decoder):
+    """Keys and values of earlier tokens are joined in front."""
+
+    def __init__(self):
+        super().__init__()
+        self.heads, self.out = nn.Linear(8, 24), nn.Linear(8, 8)
+
+    def seen(self, x, keys, values):
+        q, k, v = self.heads(x).view(x.shape[0], x.shape[1], 3, 2, 4).permute(2, 0, 3, 1, 4)
+        keys, values = torch.cat([keys, k], 2), torch.cat([values, v], 2)
+        tokens, all = x.shape[1], keys.shape[2]
+        hidden = torch.ones(tokens, all).tril(all - tokens) == 0
+        y = (q @ keys.transpose(2, 3) / 2).masked_fill(hidden, -1e9).softmax(-1) @ values
+        return x + self.out(y.transpose(1, 2).reshape(x.shape)), keys, values
+
+
+class Beside(Attention):
+    """States of other dimensions beside caches that grow: the token before, the inputs of a convolution, sums."""
+
+    def __init__(self):
+        super().__init__()
+        self.mixed, self.conv, self.gates = nn.Linear(8, 8), nn.Conv1d(8, 8, 3, groups=8), nn.Linear(8, 24)
+
+    def forward(self, ids, keys, values, last, inputs, sums):
+        x, keys, values = self.seen(self.words(ids), keys, values)
+        before = torch.cat([last, x[:, :-1]], 1)
+        x, last = x + self.mixed(before), x[:, -1:]
+        inputs = torch.cat([inputs, x.transpose(1, 2)], 2)
+        x = x + self.conv(inputs).transpose(1, 2)
+        q, k, v = self.gates(x).chunk(3, -1)
+        k = k.softmax(-1)
+        y = (q @ k.transpose(1, 2)).tril() @ v + q @ sums
+        return self.head(x + y), keys, values, last, inputs[:, :, -2:], sums + k.transpose(1, 2) @ v
+
+
+class After(Attention):
+    """The same for one token a call."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.decay = nn.Linear(8, 24), nn.Parameter(torch.rand(8, 8))
+        self.weights = nn.Parameter(torch.rand(8, 3))
+
+    def forward(self, ids, keys, values, sums, inputs):
+        x, keys, values = self.seen(self.words(ids), keys, values)
+        q, k, v = self.qkv(x[:, 0]).chunk(3, -1)
+        sums = sums * torch.sigmoid(self.decay) + torch.einsum("bk,bv->bkv", k, v)
+        inputs = torch.cat([inputs[:, :, 1:], x.transpose(1, 2)], 2)
+        y = torch.einsum("bk,bkv->bv", q, sums) + (inputs * self.weights).sum(-1)
+        return self.head(x + y.unsqueeze(1)), keys, values, sums, inputs
+
+
+class Shifted(Decoder):
+    """Of a window that nothing in its file tells the length of."""
+
+    def forward(self, ids, inputs):
+        x = self.words(ids)
+        inputs = torch.cat([inputs[:, :, 1:], x.transpose(1, 2)], 2)
+        return self.head(x + inputs.sum(-1).unsqueeze(1)), inputs
+
+
 def made(kind):
     torch.manual_seed(3)
     model = kind().eval()
@@ -134,7 +196,8 @@ def save(module, path):
 
 
 def greedy(path, states, prompt):
-    model, ids, given = torch.jit.load(path), list(prompt), [torch.zeros(s) for s in states]
+    model, ids = torch.jit.load(path), list(prompt)
+    given = [torch.zeros([0 if size == GROWS else size for size in s]) for s in states]
     at = 0
     while len(ids) < len(prompt) + 9:
         while at < len(ids):
@@ -154,10 +217,14 @@ if __name__ == "__main__":
             ("cells", Cells, [(1, 6), (1, 5), (1, 5)]),
             ("relayed", Relayed, [(1, 8), (1, 8)]),
             ("held", Held, []),
+            ("beside", Beside, [(1, 2, GROWS, 4), (1, 2, GROWS, 4), (1, 1, 8), (1, 8, 2), (1, 8, 8)]),
+            ("shifted", Shifted, [(1, 8, 3)]),
+            ("after", After, [(1, 2, GROWS, 4), (1, 2, GROWS, 4), (1, 8, 8), (1, 8, 3)]),
             ("listed", Listed, []),
         ):
             path = os.path.join(FOLDER, f"states_{name}.pt")
-            model, example = made(kind), (torch.tensor([[5]]), *(torch.rand(s) for s in states))
+            ids = [[5, 3, 7]] if kind is Beside else [[5]]
+            model, example = made(kind), (torch.tensor(ids), *(torch.rand(s) for s in states))
             saved = torch.jit.trace(model, example, check_trace=False) if states else torch.jit.script(model)
             save(saved, path)
             print(name, [greedy(path, states, prompt) for prompt in PROMPTS])

@@ -146,7 +146,7 @@ class Examples {
     std::vector<IValue> inputs;
     for (const Value* v : graph_.inputs())
       if (v->type()->isTensor()) inputs.emplace_back(roleInput(v, sizes, texts, tokens));
-    return run_(inputs, nullptr).defined();
+    return logitsOf(run_(inputs, nullptr)).defined();
   }
 
   // Whether it keeps something in attributes, and the last token of a call knows nothing of the one before it: it is
@@ -163,7 +163,7 @@ class Examples {
           t.data<int64_t>()[text * kFew + changed] = 1;
         inputs.emplace_back(std::move(t));
       }
-      return run_(inputs, nullptr);
+      return logitsOf(run_(inputs, nullptr));
     };
     const Tensor usual = logits(kFew), other = logits(kFew - 2);
     if (!usual.defined() || !other.defined() || usual.rank() == 0 || usual.numel() != other.numel()) return false;
@@ -232,8 +232,11 @@ class Examples {
     apart_ = cloneGraph(graph_);
     takeInputsApart(*apart_, [](const Value*) { return types().tensor; });
     const Form row{Part::Token}, text{Part::Text, Part::Token};
-    if (findStates(text, kMany) || findStates(text, 1) || findStates(row, 1)) return true;
-    return false;
+    if (findStates(text, kMany) || findStates(text, 1)) return true;
+    // Of a row of tokens a model for texts takes numbers of one token for tokens, and runs.
+    if (!fits_ && findStates(row, 1)) return true;
+    handsOn_ = false;
+    return findStates(text, kMany);
   }
 
   // Caches that grow need no sizes, if there is nothing else.
@@ -259,7 +262,7 @@ class Examples {
         std::vector<IValue> inputs;
         for (const Value* v : graph.inputs())
           if (v->type()->isTensor()) inputs.emplace_back(roleInput(v, sizes, 1, tokens));
-        const Tensor logits = run_(inputs, &graph);
+        const Tensor logits = logitsOf(run_(inputs, &graph));
         if (!logits.defined() || logits.rank() == 0 || logits.numel() == 0) return false;
         const int64_t rows = logits.numel() / logits.size(logits.rank() - 1);
         if (rows != tokens && rows != 1) return false;
@@ -298,8 +301,9 @@ class Examples {
     addFirstRounds(*searched);
     std::optional<std::vector<GivenState>> given = givenStates(*searched, sameInput(*searched, ids_));
     auto counts = [&](const std::vector<GivenState>& states) {
+      fits_ = true;
       const std::optional<std::vector<GivenState>> same = statesOf(*apart_, states);
-      return same && lastCounts(sizes, tokens, *same) && !dependsOn(all, sizes, tokens, *same);
+      return same && lastCounts(sizes, tokens, *same) && !dependsOnPlaces(sizes, tokens, *same);
     };
     std::optional<std::vector<GivenState>> states;
     if (given)
@@ -336,43 +340,68 @@ class Examples {
     for (size_t i = 0; i < own->size(); ++i) {
       (*own)[i].dtype = sized[i].dtype;
       (*own)[i].sizes = sized[i].sizes;
+      (*own)[i].placeDim = sized[i].placeDim;
     }
     return own;
   }
 
   // Whether the last token of a text counts with these states, and, in a model for many, the one before it: one that is
-  // for one token may take the first of a call, and passes by those between. It does not show a token all others of
-  // the same call: what it is given beside them may be something else then, such as what an encoder returned.
+  // for one token may take the first of a call, and passes by those between, or says something else than calls with
+  // each of them. It does not show a token all others of the same call: what it is given beside them may be something
+  // else then, such as what an encoder returned.
   bool lastCounts(const Sizes& sizes, int64_t tokens, const std::vector<GivenState>& states) const {
     constexpr int64_t kFew = 3;
     for (int64_t count : {tokens, std::min(tokens, kFew)})
       if (!changesLast(sizes, states, count, count - 1) || showsLater(sizes, states, count)) return false;
-    if (tokens != 1) return changesLast(sizes, states, kFew, kFew - 2);
+    if (tokens != 1) return changesLast(sizes, states, kFew, kFew - 2) && (!handsOn_ || callsAgree(sizes, states));
     for (int64_t changed = 0; changed < kFew; ++changed)
       if (!changesLast(sizes, states, kFew, changed)) return true;
-    return false;
+    return handsOn_ && !callsAgree(sizes, states);
   }
 
-  // Whether places without tokens say something: nothing tells how many there are to be then.
-  bool dependsOn(const std::vector<int64_t>& lengths, const Sizes& sizes, int64_t tokens,
-                 const std::vector<GivenState>& states) const {
+  // Whether places without tokens say something, or are those of a window: nothing tells how many there are to be then.
+  bool dependsOnPlaces(const Sizes& sizes, int64_t tokens, const std::vector<GivenState>& states) const {
     constexpr int64_t kLeast = 3;  // whatever fits 1 is repeated
-    return std::ranges::any_of(lengths, [&](int64_t length) {
-      std::vector<GivenState> fewer = states;
-      bool isThere = false;
-      for (GivenState& s : fewer)
-        for (int64_t& size : s.sizes)
-          if (size == length) --size, isThere = true;
-      if (!isThere || length < kLeast) return false;
-      const Tensor usual = runWith(sizes, states, tokens, tokens), other = runWith(sizes, fewer, tokens, tokens);
-      if (!usual.defined() || !other.defined() || usual.numel() != other.numel()) return false;
-      double most = 0, off = 0;
-      for (int64_t i = 0; i < usual.numel(); ++i) {
-        most = std::max(most, std::abs(usual.real(i)));
-        off = std::max(off, std::abs(usual.real(i) - other.real(i)));
-      }
-      return off > 1e-3 * most;
-    });
+    std::vector<GivenState> fewer = states;
+    bool isThere = false;
+    for (GivenState& s : fewer)
+      if (s.placeDim >= 0 && s.sizes[static_cast<size_t>(s.placeDim)] >= kLeast)
+        --s.sizes[static_cast<size_t>(s.placeDim)], isThere = true;
+    if (!isThere) return false;
+    if (movesPlaces(sizes, states)) return true;
+    const Tensor usual = runWith(sizes, states, tokens, tokens), other = runWith(sizes, fewer, tokens, tokens);
+    if (!usual.defined() || !other.defined() || usual.numel() != other.numel()) return false;
+    double most = 0, off = 0;
+    for (int64_t i = 0; i < usual.numel(); ++i) {
+      most = std::max(most, std::abs(usual.real(i)));
+      off = std::max(off, std::abs(usual.real(i) - other.real(i)));
+    }
+    return off > 1e-3 * most;
+  }
+
+  // Whether the first token goes to the last of the places, as in a window that forgets the first one for it.
+  bool movesPlaces(const Sizes& sizes, const std::vector<GivenState>& states) const {
+    const std::unique_ptr<Graph> flat = withFlatOutputs(states);
+    const std::vector<IValue> out = flat ? run_(inputsWith(sizes, states, 1, 0), flat.get()) : std::vector<IValue>();
+    for (size_t i = 0; i < states.size() && i + 1 < out.size(); ++i) {
+      const Tensor t = out[i + 1].isTensor() ? out[i + 1].toTensor() : Tensor();
+      const int at = states[i].placeDim;
+      if (at < 0 || !t.defined() || !std::ranges::equal(t.sizes(), states[i].sizes)) continue;
+      int64_t inner = 1;
+      for (int d = t.rank() - 1; d > at; --d) inner *= t.size(d);
+      if (isAtLast(t, t.size(at), inner)) return true;
+    }
+    return false;
+  }
+  // Whether all that is not 0 stands at the last place of a dimension.
+  static bool isAtLast(const Tensor& t, int64_t places, int64_t inner) {
+    bool isThere = false;
+    for (int64_t k = 0; k < t.numel(); ++k) {
+      if (t.real(k) == 0) continue;
+      if (k / inner % places + 1 != places) return false;
+      isThere = true;
+    }
+    return isThere;
   }
 
   // Whether the first of several tokens sees the last one, as in sums over all tokens of a call.
@@ -387,12 +416,73 @@ class Examples {
   // Whether the last logits of a text are others if this token is.
   bool changesLast(const Sizes& sizes, const std::vector<GivenState>& states, int64_t tokens, int64_t changed) const {
     const Tensor usual = runWith(sizes, states, tokens, tokens), other = runWith(sizes, states, tokens, changed);
+    constexpr int kMostRank = 3;  // of logits
     if (!usual.defined() || !other.defined() || usual.numel() != other.numel() || usual.rank() == 0) return false;
     const int64_t words = usual.size(usual.rank() - 1);
-    if (words < 2 || (usual.numel() != words && usual.numel() != words * tokens)) return false;
+    if (usual.rank() > kMostRank || words < 2 || (usual.numel() != words && usual.numel() != words * tokens))
+      return false;
     for (int64_t i = usual.numel() - words; i < usual.numel(); ++i)
       if (usual.real(i) != other.real(i)) return true;
     return false;
+  }
+
+  // Whether calls with a token each, which are given what the one before returned, say the last logits of one call with
+  // all of them: a model for one token may take the first one of several for its states, and all of them elsewhere.
+  bool callsAgree(const Sizes& sizes, const std::vector<GivenState>& states) const {
+    constexpr int64_t kFew = 3;
+    const std::unique_ptr<Graph> flat = withFlatOutputs(states);
+    if (!flat || hasMask_) return true;
+    const std::vector<IValue> whole = run_(inputsWith(sizes, states, kFew, 0), flat.get());
+    std::vector<GivenState> now = states;
+    std::vector<IValue> out;
+    for (int64_t step = 0; step < kFew; ++step) {
+      std::vector<IValue> inputs = inputsWith(sizes, now, 1, step == 0 ? 0 : 1);
+      for (size_t i = 0, at = 0; i < apart_->inputs().size(); ++i) {
+        const Value* v = apart_->input(i);
+        if (v->type()->is(TypeKind::Class)) continue;
+        IValue& input = inputs[at++];
+        if (v->type()->is(TypeKind::Int)) input = step;
+        if (v->type()->isTensor() && roleByName(v) == ServingInput::Positions)
+          std::fill_n(input.toTensor().data<int64_t>(), input.toTensor().numel(), step);
+        const auto state = std::ranges::find(states, v, [](const GivenState& s) { return s.taken.front(); });
+        if (state != states.end() && step > 0) input = out[1 + static_cast<size_t>(state - states.begin())];
+      }
+      out = run_(inputs, flat.get());
+      if (out.size() <= states.size()) return false;
+    }
+    return whole.empty() || areNear(lastRow(whole), lastRow(out));
+  }
+
+  // Logits, and what is returned for each state; null if something is not.
+  std::unique_ptr<Graph> withFlatOutputs(const std::vector<GivenState>& states) const {
+    std::unique_ptr<Graph> flat = cloneGraph(*apart_);
+    const std::optional<std::vector<GivenState>> own = statesOf(*flat, states);
+    const std::vector<ReturnedTensor> returned = returnedBesideLogits(*flat);
+    std::vector<Value*> outputs{logitsOf(*flat)};
+    for (size_t i = 0; own && i < own->size(); ++i)
+      if (const ReturnedTensor* r = returnedOf(returned, *own, i)) outputs.push_back(r->value);
+    if (outputs.size() != states.size() + 1 || !outputs[0]) return nullptr;
+    flat->returnNode()->removeAllInputs();
+    for (Value* v : outputs) flat->addOutput(v);
+    return flat;
+  }
+
+  static bool areNear(const std::vector<double>& a, const std::vector<double>& b) {
+    double most = 0, off = 0;
+    for (size_t i = 0; i < a.size() && i < b.size(); ++i) {
+      most = std::max(most, std::abs(a[i]));
+      off = std::max(off, std::abs(a[i] - b[i]));
+    }
+    return a.size() == b.size() && off <= 1e-3 * most;
+  }
+  // Logits of the last token.
+  static std::vector<double> lastRow(const std::vector<IValue>& outputs) {
+    const Tensor logits = outputs[0].isTensor() ? outputs[0].toTensor() : Tensor();
+    std::vector<double> row;
+    const int64_t words = logits.defined() && logits.rank() > 0 ? logits.size(logits.rank() - 1) : 0;
+    for (int64_t i = words > 0 ? logits.numel() - words : 0; words > 0 && i < logits.numel(); ++i)
+      row.push_back(logits.real(i));
+    return row;
   }
 
   // Inputs that are tensors come before those that containers became, in the same order.
@@ -404,6 +494,10 @@ class Examples {
 
   // A text of zeros but for one token; its states are zeros, or nothing where they grow.
   Tensor runWith(const Sizes& sizes, const std::vector<GivenState>& states, int64_t tokens, int64_t changed) const {
+    return logitsOf(run_(inputsWith(sizes, states, tokens, changed), apart_.get()));
+  }
+  std::vector<IValue> inputsWith(const Sizes& sizes, const std::vector<GivenState>& states, int64_t tokens,
+                                 int64_t changed) const {
     std::vector<IValue> inputs;
     for (const Value* v : apart_->inputs()) {
       if (v->type()->is(TypeKind::Class)) continue;
@@ -423,7 +517,7 @@ class Examples {
       if (v->name() == ids_->name() && changed < tokens) t.data<int64_t>()[changed] = 1;
       inputs.emplace_back(std::move(t));
     }
-    return run_(inputs, apart_.get());
+    return inputs;
   }
 
   Graph& graph_;
@@ -433,6 +527,8 @@ class Examples {
   const Value* ids_ = nullptr;
   std::unique_ptr<Graph> apart_;  // its containers of states are inputs
   bool hasStates_ = false, hasPositions_ = false, hasMask_ = false, keepsAttributes_ = false;
+  bool fits_ = false;         // sizes of states were found
+  bool handsOn_ = true;       // calls are to say what one call with all tokens says
   bool hasStart_ = false;     // the place of the first token, a number
   std::set<int64_t> places_;  // sizes of attributes
   mutable size_t tried_ = 0;

@@ -15,8 +15,8 @@ namespace tscompile {
 // Writes the sizes of tensors, by their paths, into the types of the values that read them.
 void tellAttributeSizes(Graph& graph, const std::map<std::string, Tensor>& attributes);
 
-// The logits that the model, or the graph that it became if one is given, returns; undefined if it does not run.
-using RunExample = std::function<Tensor(const std::vector<IValue>& inputs, const Graph* changed)>;
+// What the model, or the graph that it became if one is given, returns; nothing if it does not run.
+using RunExample = std::function<std::vector<IValue>(const std::vector<IValue>& inputs, const Graph* changed)>;
 
 // Of a graph whose inputs have no sizes, and which does not run with one text of any number of tokens: looks for a
 // number of texts, of any number of tokens or of one, that it runs with, and writes these sizes into the types of its

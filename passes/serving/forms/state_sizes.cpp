@@ -17,21 +17,6 @@
 namespace tscompile {
 namespace {
 
-// What a graph returns for one of its states, by its key, or by the order of those that it returns last.
-const ReturnedTensor* returnedOf(const std::vector<ReturnedTensor>& returned, const std::vector<GivenState>& states,
-                                 size_t i) {
-  if (!states[i].key.empty())
-    for (const ReturnedTensor& r : returned)
-      if (r.key == states[i].key) return &r;
-  return returned.size() < states.size() ? nullptr : &returned[returned.size() - states.size() + i];
-}
-
-std::vector<ReturnedTensor> returnedBesideLogits(const Graph& graph) {
-  std::vector<ReturnedTensor> returned = returnedTensors(graph);
-  std::erase_if(returned, [&](const ReturnedTensor& r) { return r.value == logitsOf(graph); });
-  return returned;
-}
-
 constexpr size_t kMostStates = 200, kMostPropagations = 1000;  // of each rank
 constexpr size_t kRanks = 7;
 constexpr int64_t kFirstPrime = 1009;
@@ -61,8 +46,8 @@ class StateSearch {
   bool run() {
     if (states_.empty() || states_.size() > kMostStates) return false;
     // The least first: what has more dimensions may fit by being repeated.
-    for (size_t rank = 0; rank < kRanks; ++rank)
-      if (tryRanks(std::vector<size_t>(states_.size(), rank)) || isRefused_) return !isRefused_;
+    for (size_t rank = 0; rank < kRanks && !isRefused_; ++rank)
+      if (tryRanks(std::vector<size_t>(states_.size(), rank))) return true;
     if (states_.size() == 1) return false;
     const std::vector<std::vector<size_t>> fitting = fittingRanks();
     constexpr size_t kMostTried = 343;
@@ -72,7 +57,8 @@ class StateSearch {
       for (size_t i = 0; i < at.size() && at[i] < fitting[i].size(); ++i) ranks.push_back(fitting[i][at[i]]);
       if (ranks.size() < states_.size()) return false;
       const bool isMixed = std::ranges::any_of(ranks, [&](size_t rank) { return rank != ranks[0]; });
-      if (isMixed && (tryRanks(ranks) || isRefused_)) return !isRefused_;
+      if (isMixed && tryRanks(ranks)) return true;
+      if (isMixed && isRefused_) return false;
       size_t i = 0;
       while (i < at.size() && ++at[i] == fitting[i].size()) at[i++] = 0;
       if (i == at.size()) return false;
@@ -95,6 +81,7 @@ class StateSearch {
   bool tryRanks(const std::vector<size_t>& ranks) {
     open_.clear();
     propagations_ = 0;
+    isRefused_ = false;
     int64_t prime = kFirstPrime;
     for (size_t i = 0; i < states_.size(); ++i) {
       states_[i].sizes.clear();
@@ -265,7 +252,8 @@ class StateSearch {
       open_ = open;
       return false;
     };
-    if (helps(recurrent(now.node, shapes)) || helps(ofCopy(now.node, shapes))) return true;
+    if (helps(recurrent(now.node, shapes)) || helps(ofCopy(now.node, shapes)) || helps(ofEinsum(now.node, given)))
+      return true;
     for (const Change& c : merges(given))
       if (helps({c})) return true;
     const std::vector<Change> single = singles(given);
@@ -331,6 +319,32 @@ class StateSearch {
     for (const Dims& state : given)
       for (size_t d = 0; d < told.size() && state.size() == told.size(); ++d)
         if (open_.contains(state[d]) && isTold(told[d])) changes.push_back({state[d], told[d]});
+    return changes;
+  }
+
+  // einsum("bhk,bhkv->bhv", [..]): what has the same letter has the same size.
+  std::vector<Change> ofEinsum(const Node* n, const std::vector<Dims>& given) const {
+    static const Symbol kEinsum = Symbol::of("aten::einsum");
+    std::vector<Change> changes;
+    const IValue* equation = n->kind() == kEinsum ? GraphFacts::constant(n->input(0)) : nullptr;
+    if (!equation || !equation->isString()) return changes;
+    std::map<char, std::set<int64_t>> sizes;
+    size_t operand = 0, dim = 0;
+    for (const char c : equation->toString()) {
+      if (c == '-' || c == '.') break;  // of what dots stand for nothing is known
+      if (c == ' ') continue;
+      if (c == ',') {
+        ++operand, dim = 0;
+      } else if (operand < given.size() && dim < given[operand].size()) {
+        sizes[c].insert(given[operand][dim++]);
+      }
+    }
+    for (const auto& [letter, all] : sizes) {
+      // The least is what is told, or the first of primes.
+      const auto told = std::ranges::find_if(all, [&](int64_t s) { return open_.contains(s) || isTold(s); });
+      for (int64_t s : all)
+        if (told != all.end() && s != *told && open_.contains(s)) changes.push_back({s, *told});
+    }
     return changes;
   }
 
@@ -527,6 +541,10 @@ class StateSearch {
       if (std::ranges::any_of(states_,
                               [&](const GivenState& s) { return std::ranges::count_if(s.sizes, isPlace) > 1; }))
         return false;
+      for (GivenState& s : states_) {
+        const auto at = std::ranges::find_if(s.sizes, isPlace);
+        s.placeDim = at == s.sizes.end() ? -1 : static_cast<int>(at - s.sizes.begin());
+      }
       const bool hasPlaces = std::ranges::any_of(primes, isPlace);
       for (int64_t prime : primes)
         replace({prime, isPlace(prime) ? places : growing.contains(prime) ? kUnknownSize : 1});
@@ -612,6 +630,20 @@ ShapeOptions withStates(const Graph& graph, const ShapeOptions& others, const st
     return rest ? rest(v) : std::nullopt;
   };
   return all;
+}
+
+const ReturnedTensor* returnedOf(const std::vector<ReturnedTensor>& returned, const std::vector<GivenState>& states,
+                                 size_t i) {
+  if (!states[i].key.empty())
+    for (const ReturnedTensor& r : returned)
+      if (r.key == states[i].key) return &r;
+  return returned.size() < states.size() ? nullptr : &returned[returned.size() - states.size() + i];
+}
+
+std::vector<ReturnedTensor> returnedBesideLogits(const Graph& graph) {
+  std::vector<ReturnedTensor> returned = returnedTensors(graph);
+  std::erase_if(returned, [&](const ReturnedTensor& r) { return r.value == logitsOf(graph); });
+  return returned;
 }
 
 void typeReturned(const Graph& graph, const OpRegistry& registry, const std::vector<ShapeOptions>& calls,

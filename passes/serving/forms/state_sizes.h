@@ -5,6 +5,7 @@
 #include "ir/analysis/shape_propagation.h"
 #include "ir/graph/graph.h"
 #include "ir/operators/op_registry.h"
+#include "passes/serving/input_roles.h"
 
 #include <functional>
 #include <optional>
@@ -20,6 +21,7 @@ struct GivenState {
   DType dtype = DType::Float32;
   Dims sizes = {};       // kUnknownSize: it grows by the tokens of each call
   bool isRanked = true;  // else nothing is known of it
+  int placeDim = -1;     // that anything fits, and which is given places; -1: none
 };
 
 // All inputs but ids, masks and positions, whose names say so or which are `ids`; nothing if some of them are no
@@ -28,6 +30,12 @@ std::optional<std::vector<GivenState>> givenStates(const Graph& graph, const Val
 
 // What is known of the graph's inputs and attributes, and of these states.
 ShapeOptions withStates(const Graph& graph, const ShapeOptions& others, const std::vector<GivenState>& states);
+
+// What a graph returns beside its logits, and which of it is for one of the states: by its key, or by the order of
+// those that it returns last; null: nothing.
+std::vector<ReturnedTensor> returnedBesideLogits(const Graph& graph);
+const ReturnedTensor* returnedOf(const std::vector<ReturnedTensor>& returned, const std::vector<GivenState>& states,
+                                 size_t i);
 
 // Writes the sizes of states into the types of what is returned for them, where these calls all return such: for a
 // number of tokens that is not known (`x[:, -1:]`) the propagation cannot tell.

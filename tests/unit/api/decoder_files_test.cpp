@@ -304,13 +304,22 @@ TEST_F(DecoderFiles, StatesOfOneTokenACallAreKept) {
       {"window", {{10, 11, 3, 4, 8, 3, 4, 8, 3}, {3, 7, 0, 7, 8, 3, 4, 0, 7}, {3, 4, 8, 3, 4, 8, 3, 4, 8}}},
       {"projected",
        {{7, 0, 10, 11, 3, 4, 10, 11, 3}, {10, 11, 3, 4, 10, 11, 3, 4, 10}, {3, 4, 10, 11, 3, 4, 10, 11, 3}}},
-      {"cells", {{7, 0, 10, 11, 1, 7, 0, 10, 11}, {10, 11, 1, 7, 0, 10, 11, 1, 7}, {3, 4, 10, 11, 1, 10, 11, 1, 10}}}};
+      {"cells", {{7, 0, 10, 11, 1, 7, 0, 10, 11}, {10, 11, 1, 7, 0, 10, 11, 1, 7}, {3, 4, 10, 11, 1, 10, 11, 1, 10}}},
+      {"beside", {{7, 8, 10, 3, 8, 0, 7, 0, 7}, {3, 4, 11, 7, 11, 10, 0, 10, 10}, {8, 12, 7, 12, 7, 6, 3, 12, 7}}},
+      {"after",
+       {{12, 0, 0, 12, 12, 12, 12, 12, 12}, {8, 3, 11, 11, 11, 11, 11, 11, 11}, {11, 3, 12, 12, 5, 5, 7, 10, 11}}}};
   for (const auto& [name, tokens] : models) {
     ASSERT_TRUE(buildsFile(std::string("language/states_") + name + ".pt", {"max_seq_len=48"})) << name << "\n"
                                                                                                 << messages();
     EXPECT_EQ(readBuiltModel(folder_, diagnostics_)->config.kvCacheType, KvCacheType::State) << name << messages();
     EXPECT_EQ(served(9), tokens) << name;
   }
+}
+
+TEST_F(DecoderFiles, WindowsOfWhichNothingTellsTheLengthAreRefused) {
+  EXPECT_FALSE(buildsFile("language/states_shifted.pt"));
+  EXPECT_NE(messages().find("what %inputs stands for is not known"), std::string::npos) << messages();
+  EXPECT_NE(messages().find("need sizes: this file has none"), std::string::npos) << messages();
 }
 
 TEST_F(DecoderFiles, AttributesThatAreContainersAreNamed) {

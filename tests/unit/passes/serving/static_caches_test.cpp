@@ -162,7 +162,7 @@ TEST(ExampleSizes, AreThoseThatTheGraphRunsWith) {
   const std::string text = "graph(%ids : Tensor, %pos : Tensor):\n  %y : Tensor = aten::relu(%ids)\n  return (%y)\n";
   auto sized = [&](const std::function<bool(const Dims& ids, const Dims& positions)>& fits) {
     std::unique_ptr<Graph> g = graphOfCaches(text);
-    auto run = [&](const std::vector<IValue>& inputs, const Graph*) {
+    auto run = [&](const std::vector<IValue>& inputs, const Graph*) -> std::vector<IValue> {
       auto sizes = [&](size_t i) {
         const Tensor t = inputs.at(i).toTensor();
         return Dims(t.sizes().begin(), t.sizes().end());
@@ -170,7 +170,8 @@ TEST(ExampleSizes, AreThoseThatTheGraphRunsWith) {
       const Tensor places = inputs.at(1).toTensor();
       for (int64_t i = 0; sizes(1) == Dims{sizes(0).back()} && i < places.numel(); ++i)
         EXPECT_EQ(places.integer(i), i);  // tokens at one place would overwrite each other
-      return fits(sizes(0), sizes(1)) ? Tensor::zeros(DType::Float32, Dims{1}) : Tensor();
+      if (!fits(sizes(0), sizes(1))) return {};
+      return {Tensor::zeros(DType::Float32, Dims{1})};
     };
     return findExampleSizes(*g, allOps(), {}, 64, run) ? graphText(*g) : "";
   };
