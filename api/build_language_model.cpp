@@ -359,11 +359,13 @@ class LanguageModelBuild {
     if (!isOneByOne && dropCaches(*graph, given_.registry())) keepLogitsAlone(*graph, given_.registry());
     if (isRepeated && !narrowToOneText(*graph, given_.registry())) return;
     const bool grows = isOneByOne && dropCaches(*graph, given_.registry());
-    if (grows) beginAtFirstPlace(*graph, true), closeSizes(*graph);
-    if (isOneByOne && !widenToTexts(*graph, given_.registry())) return;
+    if (grows) beginAtFirstPlace(*graph, true), closeSizes(*graph, given_.registry());
+    if (isOneByOne && !widenToTexts(*graph, given_.registry(), &lost_)) return;
     if (grows && !hideLaterTokens(*graph, given_.registry(), *evaluator_)) return;
     const StaticCaches left = readWholeTexts(*graph, given_.registry());
     if (left != (grows ? StaticCaches::None : isOneByOne ? StaticCaches::WholeText : caches)) return;
+    // One token sees all of a cache that is cut where the token is.
+    if (isOneByOne && !grows) hideLaterTokens(*graph, given_.registry(), *evaluator_);
     Diagnostics ignored;
     wide_ = Module(flat).withGraph(std::move(graph), true).lowered(lowering_, ignored);
     if (wide_ && !wide_->prepare(ignored)) wide_ = Failed{};
@@ -404,7 +406,10 @@ class LanguageModelBuild {
     const TextTrials trials([this](const std::vector<IValue>& in, Diagnostics& d) { return given_.forward(in, d); });
     entrance_->tokensFirst = trials.takesTokensFirst(*entrance_);
     const TextTrials apart([this](const std::vector<IValue>& in, Diagnostics& d) { return apart_->forward(in, d); });
-    if (apart_ && !trials.givesTheSame(apart, *entrance_)) return failApart();
+    if (apart_ && !trials.givesTheSame(apart, *entrance_)) {
+      reportApart(*entrance_, filledTo_, diagnostics_);
+      return false;
+    }
     if ((isOneByOne_ || !staticCaches_.mask.empty()) &&
         !trials.showTokens(*entrance_, staticCaches_.mask, diagnostics_))
       return false;
@@ -430,23 +435,6 @@ class LanguageModelBuild {
       return false;
     if (most != 0 && !original_.exportedInputs(*original_.graph()).empty()) handedOn_ = most;
     return true;
-  }
-
-  bool failApart() {
-    if (filledTo_ != 0)
-      diagnostics_
-          .error(fmt::format("the program is for texts of {}, and shorter ones have no logits of their own: "
-                             "tokens see those after them",
-                             counted(static_cast<uint64_t>(filledTo_), "token")),
-                 ErrorKind::Input)
-          .note("torch.export takes dynamic_shapes=({1: Dim.AUTO},) for texts of any length");
-    else
-      diagnostics_
-          .error(fmt::format("the rows of %{} are no texts: what the last of them gives follows from those before",
-                             entrance_->names.front()),
-                 ErrorKind::Input)
-          .note("tokens are to be the second dimension, and open in an export: dynamic_shapes=({1: Dim.AUTO},)");
-    return false;
   }
 
   // Hidden values of each token are taken for logits like any other numbers.
@@ -488,6 +476,11 @@ class LanguageModelBuild {
   bool withCache(Diagnostics& diagnostics) {
     if (entrance_->tokensFirst) {
       diagnostics.error("the model takes [tokens, batch], and a cache is for [batch, tokens]", ErrorKind::Unsupported);
+      return false;
+    }
+    if (isOneByOne_ && !wide_) {
+      diagnostics.error(lost_, "the model is for one token a call, and what this gives for several is not known",
+                        ErrorKind::Unsupported);
       return false;
     }
     const Module* whole = openWide(diagnostics);
@@ -765,6 +758,7 @@ class LanguageModelBuild {
   std::optional<PairMaskForm> ownMask_;  // that the graph makes
   bool returnsLogitsAlone_ = false;
   bool isOneByOne_ = false;  // the model is for one token
+  SourceRange lost_;         // where it could not be made one for several
   KnownText longest_;
   bool knowsLongest_ = false;
   LanguageModelShape shape_;

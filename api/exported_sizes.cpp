@@ -6,6 +6,7 @@
 #include "ir/support/text.h"
 #include "ir/values/size_symbols.h"
 #include "passes/lowering/bound_inputs.h"
+#include "passes/serving/input_roles.h"
 
 #include <fmt/core.h>
 
@@ -344,14 +345,21 @@ std::optional<ExportedInput> parseExportedInput(std::string_view json) {
 bool mayBeginEmpty(const ExportedInputs& exported, std::span<const std::string> names, Diagnostics& diagnostics) {
   constexpr int64_t kUsualLeast = 2;  // older programs are exported so without having asked for it
   std::set<std::string> shared;
+  int64_t tokens = 0;  // of a call, if they are known
   auto isNamed = [&](const ExportedInput& input) { return std::ranges::find(names, input.name) != names.end(); };
   for (const ExportedInput& input : exported.tensors)
-    if (isNamed(input))
+    if (isNamed(input)) {
       for (const ExportedSize& size : input.sizes) shared.insert(size.symbol);
+      if (!input.sizes.empty() && input.sizes.back().least == input.sizes.back().most)
+        tokens = std::max(tokens, input.sizes.back().most);
+    }
   for (const ExportedInput& input : exported.tensors)
     for (size_t d = 0; d < input.sizes.size() && !isNamed(input); ++d) {
       const ExportedSize& size = input.sizes[d];
-      if (size.symbol.empty() || shared.contains(size.symbol) || size.least <= kUsualLeast) continue;
+      // A mask is of the call's own tokens as well.
+      const bool isMask = roleOfName(input.name) == ServingInput::Mask;
+      const int64_t least = kUsualLeast + (isMask ? tokens : 0);
+      if (size.symbol.empty() || shared.contains(size.symbol) || size.least <= least) continue;
       diagnostics
           .error(fmt::format("the program was exported for %{} of {} or more in dimension {}, and a text begins with "
                              "none",

@@ -284,6 +284,22 @@ void reportNoNumbers(const Entrance& entrance, int64_t tokens, Diagnostics& diag
     d.note("a mask is 1 where tokens are: one that marks padding is to be inverted by a module around the model");
 }
 
+void reportApart(const Entrance& entrance, int64_t filledTo, Diagnostics& diagnostics) {
+  if (filledTo != 0)
+    diagnostics
+        .error(fmt::format("the program is for texts of {}, and shorter ones have no logits of their own: "
+                           "tokens see those after them",
+                           counted(static_cast<uint64_t>(filledTo), "token")),
+               ErrorKind::Input)
+        .note("torch.export takes dynamic_shapes=({1: Dim.AUTO},) for texts of any length");
+  else
+    diagnostics
+        .error(fmt::format("the rows of %{} are no texts: what the last of them gives follows from those before",
+                           entrance.names.front()),
+               ErrorKind::Input)
+        .note("tokens are to be the second dimension, and open in an export: dynamic_shapes=({1: Dim.AUTO},)");
+}
+
 // Of the first or last token of a text; none where it does not run.
 std::vector<double> TextTrials::logitsOfToken(bool isFirst, std::span<const TokenId> ids,
                                               const Entrance& entrance) const {
@@ -322,6 +338,7 @@ bool TextTrials::showTokens(const Entrance& entrance, const std::string& mask, D
   texts.tokensFirst = false;
   for (size_t at = 0; at < 3; ++at)
     if (seesToken(at, texts)) return true;
+  if (!run(texts)) return true;  // tryInputs() tells why
   if (mask.empty()) {
     diagnostics
         .error(

@@ -53,6 +53,8 @@ class TextTrials {
 std::string givenText(const Entrance& entrance);
 // Reports that the model itself gives logits that are no numbers.
 void reportNoNumbers(const Entrance& entrance, int64_t tokens, Diagnostics& diagnostics);
+// Reports that a program for texts of so many tokens, or for several texts, is none for one of them alone; 0: several.
+void reportApart(const Entrance& entrance, int64_t filledTo, Diagnostics& diagnostics);
 // Whether some of them are no numbers: infinities hide tokens.
 bool hasNoNumbers(const Tensor& logits);
 

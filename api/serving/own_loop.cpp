@@ -16,7 +16,7 @@
 namespace tscompile {
 namespace {
 
-constexpr int64_t kFew = 6, kSingle = 2;  // tokens of a short text, and those of any that come one by one
+constexpr int64_t kFew = 6, kLast = 2;  // tokens of a short text, and calls behind the first one of any
 
 // Cannot: calls do not fit each other. NotRun: not even the whole text runs, which is told elsewhere.
 enum class Outcome : uint8_t { Same, Other, Cannot, NotRun };
@@ -163,6 +163,7 @@ class Calls {
   bool run() {
     if (handed_.empty()) return true;
     Outcome outcome = tryText(kFew, false);
+    if (outcome == Outcome::Cannot && isCallRefused_) outcome = tryPairs();
     // Of a model that chooses by numbers some are nearly equal.
     if (outcome == Outcome::Other) outcome = tryText(kFew, true);
     if (outcome == Outcome::NotRun) return true;
@@ -201,6 +202,16 @@ class Calls {
     return std::max(std::min(most, kLittleWork / weights), least);
   }
 
+  // A program may be for two tokens a call or more.
+  Outcome tryPairs() {
+    const std::string refusal = refusal_;
+    step_ = 2;
+    const Outcome outcome = tryText(kFew, false);
+    if (outcome != Outcome::Cannot) return outcome;
+    step_ = 1, refusal_ = refusal, isCallRefused_ = true;
+    return outcome;
+  }
+
   // Tables end somewhere, and so may what a program was exported for.
   void tryLong(Outcome& outcome) {
     int64_t runs = 0, fails = 0;
@@ -223,14 +234,15 @@ class Calls {
     const int64_t words = loop_.entrance.words ? loop_.entrance.words : 3;
     std::vector<TokenId> ids = tscompile::longText(tokens, words, loop_.entrance.marked).plain;
     if (isOther) std::ranges::reverse(ids);
-    int64_t past = tokens - kSingle;
+    int64_t past = tokens - kLast * step_;
     isCallRefused_ = false;
+    refusal_.clear();
     std::optional<std::vector<IValue>> returned = wholeOf(ids, past);
     if (!returned) return Outcome::NotRun;
     std::vector<IValue> given;
     bool isOff = false;
-    for (bool isFirst = true; past < tokens; ++past, isFirst = false) {
-      const std::optional<std::vector<IValue>> all = wholeOf(ids, past + 1);
+    for (bool isFirst = true; past < tokens; past += step_, isFirst = false) {
+      const std::optional<std::vector<IValue>> all = wholeOf(ids, past + step_);
       if (!all) return Outcome::NotRun;
       const std::optional<std::vector<IValue>> next =
           isFirst ? firstCall(*returned, ids, past, given, *all) : call(given, ids, past);
@@ -303,7 +315,8 @@ class Calls {
       if (isHandedOn(v))
         inputs.push_back(given[handed++]);
       else if (isOfText(v))
-        inputs.push_back(ofText(v, ids[static_cast<size_t>(past)], past));
+        inputs.push_back(
+            ofText(v, std::span(ids).subspan(static_cast<size_t>(past), static_cast<size_t>(step_)), past));
       else if (isFirstPlace(v))
         inputs.push_back(placeFor(v, past));
       else if (roleByName(v) == ServingInput::Mask && loop_.ownMask)
@@ -313,21 +326,24 @@ class Calls {
       else
         inputs.push_back(unread(v, past));
     }
-    Diagnostics ignored;
-    Result<std::vector<IValue>> out = loop_.called(inputs, ignored);
+    Diagnostics failure;
+    Result<std::vector<IValue>> out = loop_.called(inputs, failure);
+    if (!out && refusal_.empty() && !failure.list().empty()) refusal_ = failure.list().front().message;
     return out ? std::optional(*out) : std::nullopt;
   }
 
-  IValue ofText(const Value* v, TokenId id, int64_t past) const {
+  IValue ofText(const Value* v, std::span<const TokenId> ids, int64_t past) const {
     const Entrance& e = loop_.entrance;
     const auto at = static_cast<size_t>(std::ranges::find(e.names, v->name()) - e.names.begin());
     if (e.inputs[at] == ServingInput::Mask) {
-      const int64_t count = masksAll_ ? past + 1 : 1;
+      const int64_t count = masksAll_ ? past + step_ : step_;
       return inputOf(e, at, e.tokensFirst ? Dims{count, 1} : Dims{1, count},
                      std::vector<int64_t>(static_cast<size_t>(count), 1));
     }
-    const int64_t number[] = {e.inputs[at] == ServingInput::Ids ? int64_t{id} : past};
-    return inputOf(e, at, Dims{1, 1}, number);
+    std::vector<int64_t> numbers;
+    for (TokenId id : ids)
+      numbers.push_back(e.inputs[at] == ServingInput::Ids ? int64_t{id} : past + static_cast<int64_t>(numbers.size()));
+    return inputOf(e, at, e.tokensFirst ? Dims{step_, 1} : Dims{1, step_}, numbers);
   }
   // What the model takes and does not look at, as positions of attention that needs none: its sizes may be checked.
   IValue unread(const Value* v, int64_t past) const {
@@ -336,7 +352,7 @@ class Calls {
     const bool isMask = roleByName(v) == ServingInput::Mask;
     Dims sizes = f.hasRank ? f.sizes : Dims{1, 1};
     for (size_t d = 0; d < sizes.size(); ++d)
-      if (sizes[d] < 0) sizes[d] = isMask && masksAll_ && d + 1 == sizes.size() ? past + 1 : 1;
+      if (sizes[d] < 0) sizes[d] = isMask && masksAll_ && d + 1 == sizes.size() ? past + step_ : 1;
     Tensor t = Tensor::zeros(f.dtype == DType::Undefined ? DType::Int64 : f.dtype, sizes);
     visitDType(t.dtype(), [&](auto sample) {
       using T = decltype(sample);
@@ -353,7 +369,7 @@ class Calls {
   }
   IValue ownMask(int64_t past) const {
     Dims sizes(loop_.ownMask->rank, 1);
-    if (masksAll_) sizes.back() = past + 1;
+    if (masksAll_) sizes.back() = past + step_;
     Tensor mask = Tensor::zeros(loop_.ownMask->dtype, sizes);
     if (loop_.ownMask->kind == PairMaskForm::Kind::Shown)
       visitDType(mask.dtype(), [&](auto sample) {
@@ -375,8 +391,8 @@ class Calls {
       const std::optional<size_t> dim = a.defined() && b.defined() ? otherDim(a, b) : std::nullopt;
       if (!dim) return got;
       const auto d = static_cast<int64_t>(*dim);
-      grows_ = grows_ || b.size(d) == a.size(d) + 1;
-      return b.size(d) == 1 && a.size(d) == past ? IValue(joinTensors({a, b}, d)) : got;
+      grows_ = grows_ || b.size(d) == a.size(d) + step_;
+      return b.size(d) == step_ && a.size(d) == past ? IValue(joinTensors({a, b}, d)) : got;
     }
     if (given.isTuple() && got.isTuple()) {
       std::vector<IValue> items = got.toTuple().items;
@@ -406,15 +422,16 @@ class Calls {
     return join(handed_, ", ", [](const Value* v) { return "%" + v->name(); });
   }
   void report(Outcome outcome) {
-    diagnostics_
-        .error(loop_.graph.range,
-               outcome == Outcome::Other
-                   ? fmt::format("calls that are given for {} what the one before returned say another text than one "
-                                 "call with all tokens, without any",
-                                 names())
-                   : fmt::format("what a call returns beside logits cannot be given to the next one for {}", names()),
-               ErrorKind::Unsupported)
-        .note(kHelp);
+    Diagnostic& d = diagnostics_.error(
+        loop_.graph.range,
+        outcome == Outcome::Other
+            ? fmt::format("calls that are given for {} what the one before returned say another text than one call "
+                          "with all tokens, without any",
+                          names())
+            : fmt::format("what a call returns beside logits cannot be given to the next one for {}", names()),
+        ErrorKind::Unsupported);
+    if (outcome == Outcome::Cannot && isCallRefused_ && !refusal_.empty()) d.note("the next one fails: " + refusal_);
+    d.note(kHelp);
   }
   void warn() {
     diagnostics_
@@ -432,6 +449,8 @@ class Calls {
   bool masksAll_ = true;           // a mask has numbers for the tokens before, too
   bool grows_ = false;
   bool isCallRefused_ = false;  // by a model that runs with as many tokens at once
+  std::string refusal_;         // what it said
+  int64_t step_ = 1;            // tokens of calls behind the first one
   int64_t most_ = 0;
   double tolerance_ = 0;
 };

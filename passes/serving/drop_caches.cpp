@@ -91,11 +91,16 @@ class Caches {
     Node* cat = (*list->output()->uses().begin()).user;
     return cat->kind() == aten::cat ? cat : nullptr;
   }
-  // Caches that are made anew begin as tensors of no elements and no form.
+  // Caches that are made anew begin as tensors of no elements and no form, which exports say of attributes that they
+  // mark in place.
   std::vector<Value*> partsOf(const Node* list) {
+    auto isNothing = [this](const Value* v) {
+      const TensorFacts* said = v->type()->isTensor() ? &v->type()->tensor() : nullptr;
+      return (said && said->hasRank && said->sizes == Dims{0}) || c_.facts.sizes(v) == Dims{0};
+    };
     std::vector<Value*> parts;
     for (const Use& u : list->inputs())
-      if (c_.facts.sizes(u.value) != Dims{0}) parts.push_back(u.value);
+      if (!isNothing(u.value)) parts.push_back(u.value);
     return parts;
   }
   // cat([v, fresh], dim)

@@ -413,10 +413,22 @@ bool countsFrom(const Value* v) {
   return false;
 }
 
+// int(v), int(v + n), as slices of a trace have them
+bool isTakenAsNumber(const Value* v) {
+  static const KindSet kNumbers{aten::Int, aten::IntImplicit, Symbol::of("aten::item")};
+  for (const Use& u : v->uses()) {
+    const bool isSum = u.user->kind() == aten::add && u.index() < 2;
+    if (!kNumbers.contains(u.user->kind()) && !(isSum && isTakenAsNumber(u.user->output()))) return false;
+  }
+  return v->hasUses();
+}
+
 }  // namespace
 
-std::optional<ServingInput> roleByName(const Value* input) {
-  const std::string name = lowered(input->givenName());
+std::optional<ServingInput> roleByName(const Value* input) { return roleOfName(input->givenName()); }
+
+std::optional<ServingInput> roleOfName(std::string_view given) {
+  const std::string name = lowered(given);
   auto has = [&](std::string_view part) { return name.find(part) != std::string::npos; };
   if (has("mask")) return ServingInput::Mask;
   if (has("pos") || name == "step" || name == "offset") return ServingInput::Positions;
@@ -442,7 +454,6 @@ bool isCountedFrom(const Value* input) {
 }
 
 bool isFirstPlace(const Value* input) {
-  static const KindSet kNumbers{aten::Int, aten::IntImplicit, Symbol::of("aten::item")};
   const std::optional<ServingInput> role = roleByName(input);
   const bool isCalledSo = role == ServingInput::Positions;
   if (input->type()->is(TypeKind::Int)) return isCalledSo || countsFrom(input);
@@ -450,10 +461,7 @@ bool isFirstPlace(const Value* input) {
   const TensorFacts& f = input->type()->tensor();
   const bool mayBeOne = !f.hasRank || f.sizes.empty() || f.sizes == Dims{1};
   if (mayBeOne && isCountedFrom(input)) return true;
-  if (!isCalledSo || f.hasRank) return isCalledSo && f.sizes.empty();
-  for (const Use& u : input->uses())
-    if (!kNumbers.contains(u.user->kind())) return false;
-  return input->hasUses();
+  return isCalledSo && (f.hasRank ? f.sizes.empty() : isTakenAsNumber(input));
 }
 
 InputUse useOf(const Value* input, const SmallInstance& small, RewriteContext& context) {

@@ -8,12 +8,14 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tscompile {
 
 // What the name of an input says it is.
 std::optional<ServingInput> roleByName(const Value* input);
+std::optional<ServingInput> roleOfName(std::string_view name);
 
 // Whether it is the place of the first token of a call: a number, an int or a tensor of one, that is called so, or that
 // places are counted or cut from.

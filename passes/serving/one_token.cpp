@@ -11,12 +11,15 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <span>
 #include <unordered_map>
 #include <vector>
 
 namespace tscompile {
 namespace {
+
+const Symbol kAsReal = Symbol::of("aten::view_as_real"), kAsComplex = Symbol::of("aten::view_as_complex");
 
 // Follows the tokens, or the texts, of a graph that is for one number of them, and makes it one for another number.
 class Resizing {
@@ -30,7 +33,7 @@ class Resizing {
     std::vector<Node*> nodes;
     for (Node* n : graph_.block()->nodes()) nodes.push_back(n);
     for (Node* n : nodes)
-      if (n->hasBlocks() || !visit(n)) return false;
+      if (n->hasBlocks() || !visit(n)) return stop(n);
     for (Value* v : graph_.inputs()) openSize(v);
     for (Node* n : nodes)
       for (Value* v : n->outputs()) openSize(v);
@@ -38,7 +41,15 @@ class Resizing {
     return true;
   }
 
+  // Where it ended, if it did.
+  const Node* stopped() const { return stopped_; }
+
  private:
+  bool stop(const Node* n) {
+    stopped_ = n;
+    return false;
+  }
+
   bool takeInputs() {
     for (Value* v : graph_.inputs()) {
       const Dims* sizes = sizesOf(v);
@@ -65,11 +76,9 @@ class Resizing {
     v->setType(tensorType(facts));
   }
 
-  // For one token all of them are known.
-  const Dims* sizesOf(const Value* v) const {
+  static const Dims* sizesOf(const Value* v) {
     const TensorFacts* f = v->type()->isTensor() ? &v->type()->tensor() : nullptr;
-    const bool isKnown = f && f->hasRank && (texts_ || std::ranges::all_of(f->sizes, [](int64_t s) { return s >= 0; }));
-    return isKnown ? &f->sizes : nullptr;
+    return f && f->hasRank ? &f->sizes : nullptr;
   }
   std::optional<size_t> dimOf(const Value* v) const {
     auto found = dims_.find(v);
@@ -86,13 +95,15 @@ class Resizing {
   bool visit(Node* n) {
     const Symbol k = n->kind();
     if (k == aten::arange) return visitCount(n);
+    if (isEnd(n->outputCount() == 1 ? n->output() : nullptr)) return visitEnd(n);
+    if (k == aten::slice && isStart(n->input(2)) && isEnd(n->input(3))) return visitPlaces(n);
     if (k == sym::ListUnpack && listDims_.contains(n->input(0))) {
       for (Value* v : n->outputs()) dims_[v] = listDims_.at(n->input(0));
       return true;
     }
     const bool isOfTokens = std::ranges::any_of(
         n->inputs(), [&](const Use& u) { return dims_.contains(u.value) || listDims_.contains(u.value); });
-    if (!isOfTokens || n->outputCount() == 0 || k == aten::size || k.name().starts_with("new_")) return true;
+    if (!isOfTokens || n->outputCount() == 0 || k == aten::size || k.name().starts_with("new_")) return visitMade(n);
     if (k == sym::ListConstruct) return visitList(n);
     if (k == sym::TupleConstruct || k == sym::DictConstruct) return true;
     if (!n->output(0)->type()->isTensor()) return visitParts(n);
@@ -103,6 +114,9 @@ class Resizing {
     if (k == aten::expand) return visitExpand(n);
     if (k == aten::select || k == aten::slice) return visitPart(n);
     if (k == aten::cat) return put(n->output(), listDims_.at(n->input(0)));
+    if (k == aten::stack) return visitStack(n);
+    // Pairs of numbers are the last dimension of the one, and none of the other.
+    if (k == kAsReal || k == kAsComplex) return dimOf(n->input(0)) && put(n->output(), *dimOf(n->input(0)));
     if (isOverKeys(n)) return put(n->output(), *dimOf(n->input(0)));
     if (const std::optional<size_t> dim = dimOf(n->input(0)))
       if (const std::optional<size_t> to = movedDim(n, *dim, rank(n->input(0)), rank(n->output()), facts_))
@@ -154,7 +168,7 @@ class Resizing {
 
   // Tensors that are written have places for tokens, or none.
   static bool isWrite(Symbol kind) {
-    return isOrWrites(kind, kIndexCopy) || isOrWrites(kind, kIndexPut) || kind == aten::copy_;
+    return isOrWrites(kind, kIndexCopy) || isOrWrites(kind, kIndexPut) || kind == kSliceScatter || kind == aten::copy_;
   }
 
   std::optional<int64_t> number(const Value* v) const {
@@ -170,6 +184,51 @@ class Resizing {
       if ((!a && !b) || __builtin_add_overflow(sum, a ? *a : *b, &sum)) return std::nullopt;
       v = n->input(a ? 1 : 0);
     }
+  }
+
+  // The place of the token, and the one behind it.
+  bool isStart(const Value* v) const {
+    static const KindSet kNumbers{aten::Int, aten::IntImplicit, Symbol::of("aten::item")};
+    if (!texts_ && v->node() && kNumbers.contains(v->node()->kind())) v = v->node()->input(0);
+    return !texts_ && std::ranges::find(graph_.inputs(), v) != graph_.inputs().end() && isFirstPlace(v);
+  }
+  bool isEnd(const Value* v) const {
+    const Node* n = v && v->type()->is(TypeKind::Int) ? v->node() : nullptr;
+    return n && n->kind() == aten::add && !texts_ && (ends_.contains(n) || oneBehindStart(n));
+  }
+  // Which input of start + 1 is the 1; of caches that are dropped the start is 0.
+  std::optional<size_t> oneBehindStart(const Node* n) const {
+    for (size_t one : {size_t{1}, size_t{0}}) {
+      const Value* start = n->input(1 - one);
+      if (facts_.integer(n->input(one)) == 1 && (isStart(start) || facts_.integer(start) == 0)) return one;
+    }
+    return std::nullopt;
+  }
+  bool visitEnd(Node* n) {
+    if (ends_.contains(n)) return true;
+    Builder b(graph_, n);
+    n->replaceInput(*oneBehindStart(n), count(b));
+    ends_.insert(n);
+    return true;
+  }
+  // ones(start + 1), with one for each token
+  bool visitMade(Node* n) {
+    if (n->outputCount() != 1 || !sizesOf(n->output())) return true;
+    for (const Use& u : n->inputs()) {
+      const Node* list = u.value->node();
+      if (!list || list->kind() != sym::ListConstruct || list->inputCount() != rank(n->output())) continue;
+      std::vector<size_t> dims;
+      for (size_t i = 0; i < list->inputCount(); ++i)
+        if (isEnd(list->input(i))) dims.push_back(i);
+      if (dims.size() == 1) return put(n->output(), dims[0]);
+      if (dims.size() == 2) return put(n->output(), dims[0]) && putKeys(n->output(), dims[1]);
+    }
+    return true;
+  }
+  // x[start:end], of a table, or of a cache that is written there
+  bool visitPlaces(Node* n) {
+    const std::optional<size_t> dim = dimNamed(n->input(1), rank(n->output()), facts_);
+    return dim && !dimOf(n->input(0)) && put(n->output(), *dim);
   }
 
   // arange(1), arange(0, 1)
@@ -200,6 +259,12 @@ class Resizing {
     return true;
   }
 
+  bool visitStack(Node* n) {
+    const std::optional<size_t> along = dimNamed(n->input(1), rank(n->output()), facts_);
+    const size_t own = listDims_.at(n->input(0));
+    return along && put(n->output(), own + (*along <= own));
+  }
+
   // split(x, ..), unbind(x, ..)
   bool visitParts(Node* n) {
     std::optional<size_t> dim = dimOf(n->input(0));
@@ -221,10 +286,24 @@ class Resizing {
       return !dimOf(n->input(0)) && d && *d >= 0 && put(n->output(), static_cast<size_t>(*d));
     }
     const Node* list = n->input(1)->node();
+    if (list && dimOf(n->input(0)) && !listDims_.contains(n->input(1))) return visitPicked(n, list);
     if (dimOf(n->input(0)) || !list || !listDims_.contains(n->input(1))) return false;
     for (size_t i = 0; i < list->inputCount(); ++i)
       if (const std::optional<size_t> dim = dimOf(list->input(i))) return put(n->output(), i + *dim);
     return false;
+  }
+
+  // Places that are the same for all tokens, of another dimension.
+  bool visitPicked(Node* n, const Node* list) {
+    std::optional<size_t> at;
+    for (size_t i = 0; i < list->inputCount(); ++i) {
+      if (GraphFacts::isNone(list->input(i))) continue;
+      if (at) return false;
+      at = i;
+    }
+    const size_t dim = *dimOf(n->input(0));
+    if (!at || *at == dim || !sizesOf(list->input(*at))) return false;
+    return put(n->output(), dim < *at ? dim : dim - 1 + rank(list->input(*at)));
   }
 
   // Of several dimensions of 1 between the same others tokens are the one that they were.
@@ -391,6 +470,8 @@ class Resizing {
   GraphFacts facts_;
   const int64_t texts_, from_;
   Value* ids_ = nullptr;
+  const Node* stopped_ = nullptr;
+  std::set<const Node*> ends_;                         // sums that are the place behind the tokens
   std::vector<Value*> first_;                          // parts of tensors for the first text
   std::unordered_map<const Value*, size_t> listDims_;  // of what lists hold
   std::unordered_map<const Value*, size_t> keys_;      // and of a table of tokens by tokens, its columns
@@ -410,22 +491,28 @@ bool keepLogitsAlone(Graph& graph, const OpRegistry& registry) {
   return true;
 }
 
-bool widenToTexts(Graph& graph, const OpRegistry& registry) {
-  return keepLogitsAlone(graph, registry) && Resizing(graph, registry, 0).run();
+bool widenToTexts(Graph& graph, const OpRegistry& registry, SourceRange* lost) {
+  if (!keepLogitsAlone(graph, registry)) return false;
+  Resizing resizing(graph, registry, 0);
+  const bool isWide = resizing.run();
+  if (lost && resizing.stopped()) *lost = resizing.stopped()->range;
+  return isWide;
 }
 
-void closeSizes(Graph& graph) {
-  auto close = [](Value* v) {
+void closeSizes(Graph& graph, const OpRegistry& registry) {
+  auto close = [](Value* v, const std::optional<Dims>& known) {
     if (!v->type()->isTensor() || !v->type()->tensor().hasRank) return;
     TensorFacts facts = v->type()->tensor();
+    if (known && known->size() == facts.sizes.size()) facts.sizes = *known;
     for (int64_t& s : facts.sizes)
       if (s < 0) s = 1;
     facts.strides = {};
     v->setType(tensorType(facts));
   };
-  for (Value* v : graph.inputs()) close(v);
+  for (Value* v : graph.inputs()) close(v, std::nullopt);
+  GraphFacts facts(graph, registry);  // products of open sizes follow from those of inputs
   for (Node* n : graph.block()->nodes())
-    for (Value* v : n->outputs()) close(v);
+    for (Value* v : n->outputs()) close(v, v->type()->isTensor() ? facts.sizes(v) : std::nullopt);
 }
 
 bool narrowToOneText(Graph& graph, const OpRegistry& registry) {

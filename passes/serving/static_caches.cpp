@@ -234,7 +234,14 @@ class WholeTexts {
   bool hasOneToken() const {
     if (isOneByOne_) return true;
     const TensorFacts* f = ids_ ? factsOf(ids_) : nullptr;
-    return f && f->hasRank && ((f->sizes.size() == 2 && f->sizes[1] == 1 && isOfTexts()) || f->sizes == Dims{1});
+    if (!f || !f->hasRank) return false;
+    if (f->sizes.size() == 1) return f->sizes[0] == 1 || isEachOfText();
+    return f->sizes.empty() || (f->sizes.size() == 2 && f->sizes[1] == 1 && isOfTexts());
+  }
+  // Ids of one dimension that all states share are tokens of as many texts.
+  bool isEachOfText() const {
+    auto isBesideIds = [&](const Value* v) { return v != ids_ && !roleByName(v); };
+    return texts() < kUnknownSize && std::ranges::any_of(inputs_, isBesideIds) && isOfTexts();
   }
   // What each text keeps is there for each of them, else an open size of [*, 1] is that of tokens.
   bool isOfTexts() const {
@@ -321,7 +328,8 @@ class WholeTexts {
   // The symbol of how many texts there are, if it is open.
   int64_t texts() const {
     const TensorFacts* f = factsOf(ids_);
-    return f && f->hasRank && f->sizes.size() == 2 ? f->sizes[0] : kUnknownSize;
+    const bool isOpen = f && f->hasRank && (f->sizes.size() == 2 || (f->sizes.size() == 1 && f->sizes[0] < 0));
+    return isOpen ? f->sizes[0] : kUnknownSize;
   }
 
   // A cache of as many tokens as calls before had, for one text or as many as there are, which other passes drop.
@@ -674,10 +682,12 @@ class WholeTexts {
     Value* place = turn->addParameter(types().tensor);
     ValueMap values;
     b.setPointAtEnd(turn);
-    const bool hasTexts = factsOf(ids_)->sizes.size() == 2;
+    const size_t idsRank = factsOf(ids_)->sizes.size();
+    const bool hasTexts = idsRank == 2;
     values[ids_] =
         hasTexts ? b.call(aten::slice, {ids_, number(b, 1), at, sum(at, number(b, 1), b), number(b, 1)}, types().tensor)
                  : b.call(aten::select, {ids_, number(b, 1), at}, types().tensor);
+    if (idsRank == 0) values[ids_] = b.call(aten::select, {values[ids_], number(b, 0), number(b, 0)}, types().tensor);
     if (places_) values[places_] = placeLike(place, b);
     for (Value* mask : masks_) values[mask] = maskLike(mask, place, b);
     for (Value* start : starts_)
@@ -695,20 +705,21 @@ class WholeTexts {
       if (kept_[i].anew) left[i] = values.contains(kept_[i].anew) ? values.at(kept_[i].anew) : kept_[i].anew;
     Value* logits = logitsOf(graph_);
     const TensorFacts& facts = logits->type()->tensor();
-    const bool isRow = facts.hasRank && facts.sizes.size() == 2;
+    const bool isRow = facts.hasRank && facts.sizes.size() <= 2, isAlone = isRow && facts.sizes.size() == 1;
     b.call(aten::append, {rows, values.contains(logits) ? values.at(logits) : logits}, rows->type());
     turn->addResult(yes);
     turn->addResult(sum(place, number(b, 1), b));
     for (Value* v : left) turn->addResult(v);
 
     b.setPoint(graph_.returnNode());
-    Value* all = b.call(isRow ? aten::stack : aten::cat, {rows, number(b, 1)}, types().tensor);
+    Value* all = b.call(isRow ? aten::stack : aten::cat, {rows, number(b, isAlone ? 0 : 1)}, types().tensor);
+    if (isAlone) all = b.call(aten::unsqueeze, {all, number(b, 0)}, types().tensor);
     while (graph_.outputs().size() > 0) graph_.returnNode()->removeInput(graph_.outputs().size() - 1);
     graph_.addOutput(all);
     for (size_t i = body.size(); i-- > 0;) body[i]->destroy();
     for (const Kept& cache : kept_) cache.copy->destroy();
     TensorFacts ids = *factsOf(ids_);
-    ids.sizes = Dims{1, 1}, ids.strides = {};
+    ids.sizes = Dims{texts() < kUnknownSize ? texts() : 1, 1}, ids.strides = {};
     if (!hasTexts) ids_->setType(tensorType(ids));
   }
 

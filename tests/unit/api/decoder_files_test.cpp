@@ -206,7 +206,7 @@ TEST_F(DecoderFiles, CachesThatGrowAreThoseOfTexts) {
         std::pair("grown_cut.pt", KvCacheType::Paged), std::pair("grown_cut.pt2", KvCacheType::Paged),
         std::pair("grown_halves_one.pt2", KvCacheType::Paged), std::pair("grown_paired.pt", KvCacheType::Paged),
         std::pair("grown_paired.pt2", KvCacheType::Paged), std::pair("grown_one_decomposed.pt2", KvCacheType::Paged),
-        std::pair("grown_told_decomposed.pt2", KvCacheType::State)}) {
+        std::pair("grown_told_decomposed.pt2", KvCacheType::Paged)}) {
     ASSERT_TRUE(buildsFile(std::string("language/") + name)) << name << "\n" << messages();
     EXPECT_EQ(readBuiltModel(folder_, diagnostics_)->config.kvCacheType, kept) << name << messages();
     EXPECT_EQ(served(9), tokens) << name;
@@ -266,6 +266,55 @@ TEST_F(DecoderFiles, WhatIsForOneTokenAndDoesNotSaySoIsRefused) {
       << messages();
   EXPECT_FALSE(buildsFile("language/forgetful_one.pt2"));
   EXPECT_NE(messages().find("forgets the tokens before it"), std::string::npos) << messages();
+}
+
+// What is done to one token a call is followed: pairs that are turned, places that are counted up to it, a key that is
+// chosen, caches that are read up to it (tests/tools/make_single_calls.py).
+TEST_F(DecoderFiles, CallsWithOneTokenHaveTheirCacheInBlocks) {
+  for (const char* name : {"single_made.pt2", "single_start.pt2"}) {
+    ASSERT_TRUE(buildsFile(std::string("language/") + name)) << name << "\n" << messages();
+    EXPECT_EQ(readBuiltModel(folder_, diagnostics_)->config.kvCacheType, KvCacheType::Paged) << name << messages();
+    EXPECT_EQ(served(9), (std::vector<std::vector<TokenId>>{
+                             {2, 0, 2, 0, 6, 8, 0, 2, 7}, {3, 6, 6, 0, 2, 2, 8, 6, 10}, {11, 0, 5, 2, 1, 2, 1, 6, 11}}))
+        << name;
+  }
+}
+
+// A place of which int() makes numbers, and calls that are for two tokens at least.
+TEST_F(DecoderFiles, CallsWithSeveralTokensHaveTheirCacheInBlocks) {
+  for (const char* name : {"static_numbered.pt", "grown_pairs.pt2"}) {
+    ASSERT_TRUE(buildsFile(std::string("language/") + name)) << name << "\n" << messages();
+    EXPECT_EQ(readBuiltModel(folder_, diagnostics_)->config.kvCacheType, KvCacheType::Paged) << name << messages();
+    EXPECT_EQ(served(9),
+              (std::vector<std::vector<TokenId>>{
+                  {5, 6, 11, 0, 6, 0, 4, 6, 3}, {3, 6, 10, 5, 6, 3, 0, 6, 3}, {11, 0, 6, 11, 3, 5, 6, 4, 5}}))
+        << name;
+  }
+}
+
+// Why the next call fails is told.
+TEST_F(DecoderFiles, CallsThatAreRefusedAreToldWithTheirReason) {
+  EXPECT_FALSE(buildsFile("language/grown_short.pt2"));
+  EXPECT_NE(messages().find("what a call returns beside logits cannot be given to the next one for %keys, %values"),
+            std::string::npos)
+      << messages();
+  EXPECT_NE(messages().find("the next one fails: dimension 2 of input %keys is "), std::string::npos) << messages();
+  EXPECT_NE(messages().find(", but the program was exported for 0..3"), std::string::npos) << messages();
+}
+
+// A token without a dimension and a row of logits, or a token of each text.
+TEST_F(DecoderFiles, TokensAndLogitsOfOneCallMayBeRows) {
+  for (const char* name : {"state_row.pt2", "state_each.pt2"}) {
+    const bool isEach = std::string(name) == "state_each.pt2";
+    ASSERT_TRUE(buildsFile(std::string("language/") + name)) << name << "\n" << messages();
+    EXPECT_NE(messages().find("the model is for one token a call, and what this gives for several is not known"),
+              std::string::npos)
+        << name << messages();
+    const std::vector<std::vector<TokenId>> rows{
+        {3, 11, 11, 12, 12, 2, 5, 12, 2}, {5, 12, 10, 5, 9, 9, 9, 9, 9}, {3, 12, 2, 5, 10, 3, 2, 5, 10}},
+        each{{2, 1, 4, 3, 2, 5, 12, 2, 1}, {5, 12, 2, 1, 2, 1, 4, 3, 2}, {3, 2, 1, 6, 11, 1, 2, 1, 4}};
+    EXPECT_EQ(served(9), isEach ? each : rows) << name;
+  }
 }
 
 // Of a program that says only among its outputs what becomes of a buffer, PyTorch's module keeps that.
