@@ -14,8 +14,7 @@ struct OtherName {
   std::string_view from, to;
 };
 
-// The primitives that everything becomes where all known decompositions are asked for. What random numbers they draw,
-// and what writes to memory, is not among them.
+// The primitives that everything becomes where all known decompositions are asked for.
 std::span<const CompositeText> primitiveTexts();
 std::span<const OtherName> primitiveNames();
 

@@ -130,6 +130,7 @@ class NodeReader {
   std::optional<DType> castTo() const;
   bool isUntold() const;
   bool inlineGraph(const Graph& graph);
+  void giveTensors();
   bool bindResults(std::span<Value* const> results);
   const Schema& schema() const { return *schema_; }
 
@@ -154,7 +155,7 @@ bool NodeReader::read(std::string_view fullName) {
     return readItem();
   if (fullName == "aten::_assert_scalar" || fullName == "aten::_assert_async.msg") return readAssertion();
   if (fullName == "aten::_to_copy") return readConversion();
-  if (fullName == "aten::empty_permuted") return readEmptyPermuted();
+  if (fullName == "aten::empty_permuted" || fullName == "prims::empty_permuted") return readEmptyPermuted();
   if (const Composite* c = findComposite(fullName)) {
     schema_ = &c->schema;
     if (!readInputs() || !fillDefaults() || !castInputs() || !inlineGraph(*c->graph)) return false;
@@ -486,7 +487,9 @@ bool NodeReader::inlineGraph(const Graph& graph) {
     std::vector<Value*> inputs;
     for (const Use& u : n->inputs()) inputs.push_back(values.at(u.value));
     made_ = b_.insert(n->kind(), inputs, n->outputCount());
-    b_.mayDrop(made_);
+    giveTensors();
+    const Operator* made = b_.registry().resolve(*made_);
+    if (!made || !made->schema().isMutable()) b_.mayDrop(made_);
     for (size_t i = 0; i < n->outputCount(); ++i) {
       made_->output(i)->setType(n->output(i)->type());
       values[n->output(i)] = made_->output(i);
@@ -495,6 +498,21 @@ bool NodeReader::inlineGraph(const Graph& graph) {
   std::vector<Value*> results;
   for (const Use& u : graph.outputs()) results.push_back(values.at(u.value));
   return bindResults(results);
+}
+
+// `div(7, x, rounding_mode="trunc")`: where a composite's operator has no overload that takes a number, one that takes
+// a tensor.
+void NodeReader::giveTensors() {
+  if (b_.registry().resolve(*made_)) return;
+  const std::span<const Operator* const> overloads = b_.registry().overloads(made_->kind());
+  for (size_t i = 0; i < made_->inputCount(); ++i) {
+    const auto takesTensor = [&](const Operator* o) {
+      const std::vector<Argument>& formals = o->schema().arguments;
+      return o->outCount() == 0 && formals.size() == made_->inputCount() && formals[i].type->isTensor();
+    };
+    if (kindOfNumber(made_->input(i)->type()->kind()) && std::ranges::any_of(overloads, takesTensor))
+      made_->replaceInput(i, tensorOf(made_->input(i)));
+  }
 }
 
 // `_to_copy(x, dtype=…)`; devices and layouts are what they are.
@@ -557,7 +575,8 @@ bool NodeReader::readProduct() {
   return x && bindResult(x, outputs_[0]);
 }
 
-// `empty_permuted(size, physical_layout, dtype=…)`: the dimensions from the outermost in memory to the innermost.
+// `empty_permuted(size, physical_layout, dtype=…)`, the size a `shape` in prims: the dimensions from the outermost in
+// memory to the innermost.
 bool NodeReader::readEmptyPermuted() {
   std::vector<Value*> sizes;
   std::vector<int64_t> layout;
@@ -565,7 +584,7 @@ bool NodeReader::readEmptyPermuted() {
   for (size_t i = 0; i < given_.size(); ++i) {
     std::string_view name = textOf(given_[i].find("name"));
     Json argument = given_[i].find("arg");
-    if (name.empty() ? i == 0 : name == "size") {
+    if (name.empty() ? i == 0 : name == "size" || name == "shape") {
       if (!readItems(b_, argument, sizes)) return false;
     } else if (name.empty() ? i == 1 : name == "physical_layout") {
       for (Json d : items(alternative(argument))) layout.push_back(d.integer().value_or(-1));

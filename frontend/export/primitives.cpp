@@ -148,6 +148,41 @@ constexpr CompositeText kTexts[] = {
   %none : NoneType = prim::Constant()
   %y = aten::empty(%shape, %dtype, %none, %none, %none, %none)
   return (%y))"},
+    {"prims::normal(int[] shape, *, Scalar mean, Scalar std, ScalarType dtype, Device device, bool requires_grad, "
+     "Generator? generator=None) -> Tensor",
+     R"(
+  %none : NoneType = prim::Constant()
+  %x = aten::empty(%shape, %dtype, %none, %none, %none, %none)
+  %m : float = aten::Float(%mean)
+  %s : float = aten::Float(%std)
+  %y = aten::normal_(%x, %m, %s, %none)
+  return (%y))"},
+    {"prims::uniform(int[] shape, *, Scalar low, Scalar high, ScalarType dtype, Device device, int[] stride, "
+     "Generator? generator=None) -> Tensor",
+     R"(
+  %none : NoneType = prim::Constant()
+  %x = aten::empty_strided(%shape, %stride, %dtype, %none, %none, %none)
+  %l : float = aten::Float(%low)
+  %h : float = aten::Float(%high)
+  %y = aten::uniform_(%x, %l, %h, %none)
+  return (%y))"},
+    {"prims::copy_to(Tensor a, Tensor b) -> Tensor",
+     R"(
+  %no : bool = prim::Constant[value=0]()
+  %y = aten::copy_(%a, %b, %no)
+  return (%y))"},
+    {"prims::resize(Tensor a, int[] shape) -> Tensor",
+     R"(
+  %none : NoneType = prim::Constant()
+  %y = aten::resize_(%a, %shape, %none)
+  return (%y))"},
+    {"prims::cbrt(Tensor self) -> Tensor",
+     R"(
+  %third : float = prim::Constant[value=0.33333333333333331]()
+  %size = aten::abs(%self)
+  %root = aten::pow(%size, %third)
+  %y = aten::copysign(%root, %self)
+  return (%y))"},
     {"prims::empty_strided(int[] shape, int[] strides, *, ScalarType dtype, Device device, bool requires_grad) -> "
      "Tensor",
      R"(

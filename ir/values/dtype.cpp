@@ -1,5 +1,7 @@
 #include "ir/values/dtype.h"
 
+#include "ir/values/carried_types.h"
+
 #include <array>
 
 namespace tscompile {
@@ -142,6 +144,8 @@ std::optional<DType> dtypeFromNumber(int64_t number) {
 
 DType promoteTypes(DType a, DType b) {
   if (a == b) return a;
+  if (isWideUnsigned(a) && isFloating(b)) return b;
+  if (isFloating(a) && isWideUnsigned(b)) return a;
   int i = latticeIndex(a), j = latticeIndex(b);
   return i < 0 || j < 0 ? DType::Undefined : kPromotion[i][j];
 }

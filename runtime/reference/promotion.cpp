@@ -1,6 +1,9 @@
 #include "runtime/reference/promotion.h"
 
+#include "ir/values/carried_types.h"
 #include "runtime/reference/loops/cpp_types.h"
+
+#include <fmt/core.h>
 
 #include <cmath>
 #include <limits>
@@ -12,7 +15,14 @@ namespace {
 DType promoteOrTake(DType a, DType b) {
   if (a == DType::Undefined) return b;
   if (b == DType::Undefined) return a;
-  return promoteTypes(a, b);
+  const DType both = promoteTypes(a, b);
+  if (both == DType::Undefined && (isCarried(a) || isCarried(b)))
+    throw ExecutionError(
+        ErrorKind::Model,
+        fmt::format("Promotion for {} is not supported, attempted to promote {} and {}",
+                    isSmallFloat(a) || isSmallFloat(b) ? "Float8 Types" : "uint16, uint32, uint64 types", graphName(a),
+                    graphName(b)));
+  return both;
 }
 
 DType complexBeside(DType parts) {
@@ -25,6 +35,8 @@ DType complexBeside(DType parts) {
 DType combine(DType higher, DType lower) {
   if (isComplex(higher)) return higher;
   if (isFloating(higher)) return isComplex(lower) ? complexBeside(higher) : higher;
+  if (isSmallFloat(higher) && !isComplex(lower)) return higher;
+  if (isWideUnsigned(higher) && isComplex(lower)) return lower;
   if (higher == DType::Bool || isFloating(lower) || isComplex(lower)) return promoteOrTake(higher, lower);
   return higher != DType::Undefined ? higher : lower;
 }

@@ -378,6 +378,23 @@ class Primitives(nn.Module):
                 torch.softmax(x, 1), torch.nn.functional.pad(x, (1, 0), value=2.0))
 
 
+class NumbersAmongPrimitives(nn.Module):
+    """Numbers in the place of tensors where no overload takes them, cube roots, layouts and random numbers."""
+
+    def forward(self, x, n):
+        made = torch.ops.prims.empty_permuted([2, 3], [1, 0], dtype=x.dtype, device=x.device, requires_grad=False)
+        drawn = torch.randn(2, 3) * 0, torch.rand(3) * 0 + 1
+        return ((x > 0).masked_fill(x > 0.5, False), torch.div(7, n, rounding_mode="trunc"), 2**n.abs(), *drawn,
+                torch.where(x > 0, True, False), torch.ops.prims.cbrt(x), torch.full_like(made, 2.0))
+
+
+class WritesByPrimitives(nn.Module):
+    def forward(self, x):
+        y, z = x.clone(), torch.ones(2)
+        torch.ops.prims.copy_to(y[1:], x[:1] * 2)
+        return y, torch.ops.prims.resize(z, [1, 2]) + x
+
+
 class Masked(nn.Module):
     """Numbers in the place of tensors: their dtype gives way to those of tensors without dimensions, too."""
 
@@ -432,6 +449,9 @@ SCENES = {
     "leaky_decomposed": scene(Leaky, (x22,), decomposed=True),
     "primitives": scene(Primitives, (torch.sin(torch.arange(12.0)).reshape(4, 3), torch.tensor([-7, 5, 9])),
                         decomposed=PRIMITIVES),
+    "primitives_of_numbers": scene(NumbersAmongPrimitives, (torch.tensor([0.5, -8.0, 1.0]), torch.tensor([-2, 5, 9])),
+                                   decomposed=PRIMITIVES),
+    "writes_by_primitives": scene(WritesByPrimitives, (x22,)),
     "masked_decomposed": scene(Masked, (torch.tensor([1, 0, 1]), torch.tensor([0.5, -2.0, 4.0])), decomposed=True),
     "truths": scene(Truths, (torch.tensor([True, False, True, False]), x43)),
     "shared": scene(Shared, (torch.tensor([1.0, 2.0, 3.0]),)),

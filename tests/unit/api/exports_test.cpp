@@ -66,8 +66,9 @@ INSTANTIATE_TEST_SUITE_P(Files, Exports,
                                          "truths", "shared", "seen", "moved", "heads", "quantized", "old_layout",
                                          "old_signature", "old_indices", "old_containers", "old_slopes", "torchao",
                                          "sums", "sums_fixed", "grouped_decomposed", "leaky_decomposed", "containers",
-                                         "masked_decomposed", "primitives", "derived", "regrouped", "compared",
-                                         "guarded", "stretched"),
+                                         "masked_decomposed", "primitives", "primitives_of_numbers",
+                                         "writes_by_primitives", "derived", "regrouped", "compared", "guarded",
+                                         "stretched"),
                          [](const auto& info) { return std::string(info.param); });
 
 // Constants that a program only numbers stay as they are: another program may have others by these names.
