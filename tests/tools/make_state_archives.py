@@ -18,6 +18,8 @@ PROMPTS = ([3, 11, 7, 1], [0, 12, 5, 5, 2, 9, 4], [8])
 
 
 class Decoder(nn.Module):
+    is_masked = False
+
     def __init__(self):
         super().__init__()
         self.words, self.head = nn.Embedding(13, 8), nn.Linear(8, 13, bias=False)
@@ -122,11 +124,13 @@ class Attention(Decoder):
         super().__init__()
         self.heads, self.out = nn.Linear(8, 24), nn.Linear(8, 8)
 
-    def seen(self, x, keys, values):
+    def seen(self, x, keys, values, shown=None):
         q, k, v = self.heads(x).view(x.shape[0], x.shape[1], 3, 2, 4).permute(2, 0, 3, 1, 4)
         keys, values = torch.cat([keys, k], 2), torch.cat([values, v], 2)
         tokens, all = x.shape[1], keys.shape[2]
         hidden = torch.ones(tokens, all).tril(all - tokens) == 0
+        if shown is not None:
+            hidden = hidden | (shown[:, None, None] == 0)
         y = (q @ keys.transpose(2, 3) / 2).masked_fill(hidden, -1e9).softmax(-1) @ values
         return x + self.out(y.transpose(1, 2).reshape(x.shape)), keys, values
 
@@ -167,6 +171,28 @@ class After(Attention):
         return self.head(x + y.unsqueeze(1)), keys, values, sums, inputs
 
 
+class Masked(Attention):
+    """A mask of the tokens of all calls, and positions, beside a cache and the token before."""
+
+    is_masked = True
+
+    def __init__(self):
+        super().__init__()
+        self.places, self.mixed = nn.Embedding(64, 8), nn.Linear(8, 8)
+
+    def forward(self, ids, attention_mask, position_ids, keys, values, last):
+        x, keys, values = self.seen(self.words(ids) + self.places(position_ids), keys, values, attention_mask)
+        return self.head(x + self.mixed(torch.cat([last, x[:, :-1]], 1))), keys, values, x[:, -1:]
+
+
+class MaskedOne(Masked):
+    """The same for one token a call."""
+
+    def forward(self, ids, attention_mask, position_ids, keys, values, last):
+        x, keys, values = self.seen(self.words(ids) + self.places(position_ids), keys, values, attention_mask)
+        return self.head(x + self.mixed(last)), keys, values, x
+
+
 class Shifted(Decoder):
     """Of a window that nothing in its file tells the length of."""
 
@@ -195,13 +221,19 @@ def save(module, path):
                 kept.writestr(zipfile.ZipInfo(entry.filename), given.read(entry), entry.compress_type)
 
 
-def greedy(path, states, prompt):
+def beside(kind, tokens, before):
+    """A mask and positions."""
+    places = torch.arange(before, before + tokens)[None]
+    return (torch.ones(1, before + tokens, dtype=torch.long), places) if kind.is_masked else ()
+
+
+def greedy(path, kind, states, prompt):
     model, ids = torch.jit.load(path), list(prompt)
     given = [torch.zeros([0 if size == GROWS else size for size in s]) for s in states]
     at = 0
     while len(ids) < len(prompt) + 9:
         while at < len(ids):
-            out = model(torch.tensor([[ids[at]]]), *given)
+            out = model(torch.tensor([[ids[at]]]), *beside(kind, 1, at), *given)
             logits, given = (out[0], list(out[1:])) if states else (out, [])
             at += 1
         ids.append(int(functional.log_softmax(logits, -1)[0, -1].argmax()))
@@ -218,13 +250,16 @@ if __name__ == "__main__":
             ("relayed", Relayed, [(1, 8), (1, 8)]),
             ("held", Held, []),
             ("beside", Beside, [(1, 2, GROWS, 4), (1, 2, GROWS, 4), (1, 1, 8), (1, 8, 2), (1, 8, 8)]),
+            ("masked", Masked, [(1, 2, GROWS, 4), (1, 2, GROWS, 4), (1, 1, 8)]),
+            ("masked_one", MaskedOne, [(1, 2, GROWS, 4), (1, 2, GROWS, 4), (1, 1, 8)]),
             ("shifted", Shifted, [(1, 8, 3)]),
             ("after", After, [(1, 2, GROWS, 4), (1, 2, GROWS, 4), (1, 8, 8), (1, 8, 3)]),
             ("listed", Listed, []),
         ):
             path = os.path.join(FOLDER, f"states_{name}.pt")
-            ids = [[5, 3, 7]] if kind is Beside else [[5]]
-            model, example = made(kind), (torch.tensor(ids), *(torch.rand(s) for s in states))
+            ids = torch.tensor([[5, 3, 7]] if kind in (Beside, Masked) else [[5]])
+            example = (ids, *beside(kind, ids.shape[1], GROWS), *(torch.rand(s) for s in states))
+            model = made(kind)
             saved = torch.jit.trace(model, example, check_trace=False) if states else torch.jit.script(model)
             save(saved, path)
-            print(name, [greedy(path, states, prompt) for prompt in PROMPTS])
+            print(name, [greedy(path, kind, states, prompt) for prompt in PROMPTS])

@@ -67,8 +67,8 @@ class Examples {
   }
 
  private:
-  // What an input is made for: texts and tokens, or places of a cache.
-  enum class Part : uint8_t { Text, One, Token, Place };
+  // What an input is made for: texts and tokens, these and those of calls before, or places of a cache.
+  enum class Part : uint8_t { Text, One, Token, Place, TokenOrBefore };
   using Form = std::vector<Part>;
   struct Sizes {
     Form positions, mask;
@@ -127,7 +127,8 @@ class Examples {
     return std::nullopt;
   }
 
-  Dims sizesOf(const Value* input, const Sizes& sizes, int64_t texts, int64_t tokens) const {
+  // `before`: tokens of calls before; kUnknownSize: any number.
+  Dims sizesOf(const Value* input, const Sizes& sizes, int64_t texts, int64_t tokens, int64_t before) const {
     const std::optional<ServingInput> role = roleByName(input);
     if (isFirstPlace(input)) return {};
     Form form = sizes.ids;
@@ -135,7 +136,11 @@ class Examples {
     if (role == ServingInput::Mask) form = sizes.mask;
     Dims own;
     for (Part part : form)
-      own.push_back(part == Part::Text ? texts : part == Part::Token ? tokens : part == Part::Place ? sizes.places : 1);
+      own.push_back(part == Part::Text            ? texts
+                    : part == Part::Token         ? tokens
+                    : part == Part::Place         ? sizes.places
+                    : part == Part::TokenOrBefore ? (before == kUnknownSize ? kUnknownSize : tokens + before)
+                                                  : 1);
     return own;
   }
 
@@ -184,12 +189,15 @@ class Examples {
   }
 
   // Zeros, ones for a mask, and places from 0 on: what is written at one place for all tokens hides them.
-  Tensor roleInput(const Value* input, const Sizes& sizes, int64_t texts, int64_t tokens) const {
-    Tensor t = Tensor::zeros(DType::Int64, sizesOf(input, sizes, texts, tokens));
+  Tensor roleInput(const Value* input, const Sizes& sizes, int64_t texts, int64_t tokens, int64_t before = 0) const {
+    Tensor t = Tensor::zeros(DType::Int64, sizesOf(input, sizes, texts, tokens, before));
     const std::optional<ServingInput> role = roleByName(input);
     const bool isPlaces = role == ServingInput::Positions && t.rank() > 0 && t.sizes().back() == tokens;
     for (int64_t i = 0; i < t.numel(); ++i)
-      if (role == ServingInput::Mask || isPlaces) t.data<int64_t>()[i] = isPlaces ? i % tokens : 1;
+      if (role == ServingInput::Mask)
+        t.data<int64_t>()[i] = 1;
+      else if (role == ServingInput::Positions || isFirstPlace(input))
+        t.data<int64_t>()[i] = before + (isPlaces ? i % tokens : 0);
     return t;
   }
 
@@ -213,7 +221,7 @@ class Examples {
     ShapeOptions options;
     for (const Value* v : graph.inputs()) {
       std::optional<SymbolicValue>& known = options.inputs.emplace_back();
-      if (v->type()->isTensor()) known = symbolicTensor(DType::Int64, sizesOf(v, sizes, texts, tokens));
+      if (v->type()->isTensor()) known = symbolicTensor(DType::Int64, sizesOf(v, sizes, texts, tokens, kUnknownSize));
     }
     options.known = [](const Value* v) -> std::optional<SymbolicValue> {
       const bool isAttribute = v->node() && v->node()->kind() == sym::GetAttr && v->type()->isTensor();
@@ -278,7 +286,9 @@ class Examples {
   bool findStates(const Form& ids, int64_t tokens) {
     std::vector<Form> positions{{}}, masks{{}};
     if (hasPositions_) positions = {{Part::Token}, {Part::Text, Part::Token}, {}};
-    if (hasMask_) masks = {{Part::Text, Part::Token}, {Part::Token}};
+    if (hasMask_) masks = {{Part::Text, Part::Token}, {Part::Token}, {Part::Text, Part::TokenOrBefore}};
+    // A mask of one token fits beside any number of them.
+    if (tokens == 1) std::ranges::reverse(masks);
     for (const Form& p : positions)
       for (const Form& m : masks)
         if ((!p.empty() || tokens == 1 || !hasPositions_) && findStates({p, m, 0, ids}, tokens)) return true;
@@ -353,10 +363,13 @@ class Examples {
     constexpr int64_t kFew = 3;
     for (int64_t count : {tokens, std::min(tokens, kFew)})
       if (!changesLast(sizes, states, count, count - 1) || showsLater(sizes, states, count)) return false;
-    if (tokens != 1) return changesLast(sizes, states, kFew, kFew - 2) && (!handsOn_ || callsAgree(sizes, states));
+    const Calls calls = handsOn_ ? callsOf(sizes, states) : Calls::Unknown;
+    if (tokens != 1)
+      return changesLast(sizes, states, kFew, kFew - 2) && (calls == Calls::Agree || calls == Calls::Unknown);
+    if (calls == Calls::Fail) return false;
     for (int64_t changed = 0; changed < kFew; ++changed)
       if (!changesLast(sizes, states, kFew, changed)) return true;
-    return handsOn_ && !callsAgree(sizes, states);
+    return calls == Calls::Differ;
   }
 
   // Whether places without tokens say something, or are those of a window: nothing tells how many there are to be then.
@@ -428,29 +441,27 @@ class Examples {
 
   // Whether calls with a token each, which are given what the one before returned, say the last logits of one call with
   // all of them: a model for one token may take the first one of several for its states, and all of them elsewhere.
-  bool callsAgree(const Sizes& sizes, const std::vector<GivenState>& states) const {
+  enum class Calls : uint8_t { Unknown, Fail, Differ, Agree };
+  Calls callsOf(const Sizes& sizes, const std::vector<GivenState>& states) const {
     constexpr int64_t kFew = 3;
     const std::unique_ptr<Graph> flat = withFlatOutputs(states);
-    if (!flat || hasMask_) return true;
+    if (!flat) return Calls::Unknown;
     const std::vector<IValue> whole = run_(inputsWith(sizes, states, kFew, 0), flat.get());
     std::vector<GivenState> now = states;
     std::vector<IValue> out;
     for (int64_t step = 0; step < kFew; ++step) {
-      std::vector<IValue> inputs = inputsWith(sizes, now, 1, step == 0 ? 0 : 1);
+      std::vector<IValue> inputs = inputsWith(sizes, now, 1, step == 0 ? 0 : 1, step);
       for (size_t i = 0, at = 0; i < apart_->inputs().size(); ++i) {
         const Value* v = apart_->input(i);
         if (v->type()->is(TypeKind::Class)) continue;
         IValue& input = inputs[at++];
-        if (v->type()->is(TypeKind::Int)) input = step;
-        if (v->type()->isTensor() && roleByName(v) == ServingInput::Positions)
-          std::fill_n(input.toTensor().data<int64_t>(), input.toTensor().numel(), step);
         const auto state = std::ranges::find(states, v, [](const GivenState& s) { return s.taken.front(); });
         if (state != states.end() && step > 0) input = out[1 + static_cast<size_t>(state - states.begin())];
       }
       out = run_(inputs, flat.get());
-      if (out.size() <= states.size()) return false;
+      if (out.size() <= states.size()) return Calls::Fail;
     }
-    return whole.empty() || areNear(lastRow(whole), lastRow(out));
+    return whole.empty() || areNear(lastRow(whole), lastRow(out)) ? Calls::Agree : Calls::Differ;
   }
 
   // Logits, and what is returned for each state; null if something is not.
@@ -497,12 +508,12 @@ class Examples {
     return logitsOf(run_(inputsWith(sizes, states, tokens, changed), apart_.get()));
   }
   std::vector<IValue> inputsWith(const Sizes& sizes, const std::vector<GivenState>& states, int64_t tokens,
-                                 int64_t changed) const {
+                                 int64_t changed, int64_t before = 0) const {
     std::vector<IValue> inputs;
     for (const Value* v : apart_->inputs()) {
       if (v->type()->is(TypeKind::Class)) continue;
       if (v->type()->is(TypeKind::Int)) {
-        inputs.emplace_back(int64_t{0});
+        inputs.emplace_back(before);
         continue;
       }
       const auto state = std::ranges::find(states, v, [](const GivenState& s) { return s.taken.front(); });
@@ -513,7 +524,7 @@ class Examples {
         inputs.emplace_back(Tensor::zeros(state->dtype, own));
         continue;
       }
-      Tensor t = roleInput(v, sizes, 1, tokens);
+      Tensor t = roleInput(v, sizes, 1, tokens, before);
       if (v->name() == ids_->name() && changed < tokens) t.data<int64_t>()[changed] = 1;
       inputs.emplace_back(std::move(t));
     }
