@@ -33,6 +33,7 @@
 #include "passes/serving/several_texts.h"
 #include "passes/serving/static_caches.h"
 #include "runtime/interpreter/evaluator.h"
+#include "runtime/reference/loops/copy.h"
 #include "runtime/trtllm/attention/params.h"
 
 #include <fmt/core.h>
@@ -340,10 +341,13 @@ class LanguageModelBuild {
     if (!attributes) return graph;
     auto run = [&](const std::vector<IValue>& inputs, const Graph* changed) {
       Diagnostics failure;
-      const Result<std::vector<IValue>> out =
-          changed ? Module(flat).withGraph(cloneGraph(*changed)).forward(inputs, failure)
-                  : given_.forward(inputs, failure);
-      return out ? *out : std::vector<IValue>();
+      Result<std::vector<IValue>> out = changed ? Module(flat).withGraph(cloneGraph(*changed)).forward(inputs, failure)
+                                                : given_.forward(inputs, failure);
+      if (!out) return std::vector<IValue>();
+      // A model that was lowered takes them again only if they lie in the order of their dimensions.
+      for (IValue& v : *out)
+        if (v.isTensor() && v.toTensor().defined()) v = contiguous(v.toTensor());
+      return std::move(*out);
     };
     const int64_t places = config_.maxSeqLen ? config_.maxSeqLen : kUsualTokens;
     return findExampleSizes(*graph, given_.registry(), attributes->tensors, places, run) ? std::move(graph)

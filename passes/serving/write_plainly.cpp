@@ -229,7 +229,7 @@ bool joinCopies(Node* n, RewriteContext& c) {
 void writePlainly(Graph& graph, RewriteContext& context) {
   using Plain = Value* (*)(Node*, RewriteContext&);
   static const std::pair<Symbol, Plain> kPlain[] = {{aten::baddbmm, plainBaddbmm},
-                                                    {Symbol::of("aten::einsum"), plainEinsum},
+                                                    {kEinsum, plainEinsum},
                                                     {aten::linear, plainLinear},
                                                     {aten::matmul, plainMatmul},
                                                     {aten::reshape, plainReshape},

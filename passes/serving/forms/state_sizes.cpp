@@ -324,7 +324,6 @@ class StateSearch {
 
   // einsum("bhk,bhkv->bhv", [..]): what has the same letter has the same size.
   std::vector<Change> ofEinsum(const Node* n, const std::vector<Dims>& given) const {
-    static const Symbol kEinsum = Symbol::of("aten::einsum");
     std::vector<Change> changes;
     const IValue* equation = n->kind() == kEinsum ? GraphFacts::constant(n->input(0)) : nullptr;
     if (!equation || !equation->isString()) return changes;

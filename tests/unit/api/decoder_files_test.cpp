@@ -367,6 +367,15 @@ TEST_F(DecoderFiles, StatesOfOneTokenACallAreKept) {
   }
 }
 
+// tests/tools/make_cached_gpt2.py
+TEST_F(DecoderFiles, CachesComeBackAsViews) {
+  ASSERT_TRUE(buildsFile("language/gpt2_cached.pt")) << messages();
+  EXPECT_EQ(readBuiltModel(folder_, diagnostics_)->config.kvCacheType, KvCacheType::Paged) << messages();
+  EXPECT_EQ(served(9), (std::vector<std::vector<TokenId>>{{7, 11, 11, 7, 11, 7, 11, 7, 11},
+                                                          {7, 11, 7, 11, 7, 11, 7, 11, 7},
+                                                          {11, 11, 11, 11, 11, 11, 11, 11, 11}}));
+}
+
 TEST_F(DecoderFiles, WindowsOfWhichNothingTellsTheLengthAreRefused) {
   EXPECT_FALSE(buildsFile("language/states_shifted.pt"));
   EXPECT_NE(messages().find("what %inputs stands for is not known"), std::string::npos) << messages();
