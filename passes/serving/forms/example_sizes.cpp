@@ -236,19 +236,21 @@ class Examples {
   // Many tokens a call are looked for first, then one.
   bool findStates() {
     constexpr int64_t kMany = 11;
-    if (areDropped()) return false;
+    const bool areCaches = areDropped();
+    if (areCaches && !showsLater_) return false;
     apart_ = cloneGraph(graph_);
     takeInputsApart(*apart_, [](const Value*) { return types().tensor; });
     const Form row{Part::Token}, text{Part::Text, Part::Token};
-    if (findStates(text, kMany) || findStates(text, 1)) return true;
+    if (!areCaches && findStates(text, kMany)) return true;
+    if (findStates(text, 1)) return true;
     // Of a row of tokens a model for texts takes numbers of one token for tokens, and runs.
     if (!fits_ && findStates(row, 1)) return true;
     handsOn_ = false;
-    return findStates(text, kMany);
+    return !areCaches && findStates(text, kMany);
   }
 
   // Caches that grow need no sizes, if there is nothing else.
-  bool areDropped() const {
+  bool areDropped() {
     std::unique_ptr<Graph> graph = cloneGraph(graph_);
     const bool isDropped = dropCaches(*graph, registry_);
     beginAtFirstPlace(*graph, isDropped);
@@ -263,17 +265,27 @@ class Examples {
 
   // Whether it has logits of each token, or of the last one. Windows of convolutions are joined to new tokens as well,
   // and without them there are fewer rows than tokens.
-  bool givesRows(const Graph& graph) const {
+  bool givesRows(const Graph& graph) {
     const Form text{Part::Text, Part::Token}, row{Part::Token};
+    auto logitsWith = [&](const Sizes& sizes, int64_t tokens, int64_t lastId) {
+      std::vector<IValue> inputs;
+      for (const Value* v : graph.inputs()) {
+        if (!v->type()->isTensor()) continue;
+        Tensor t = roleInput(v, sizes, 1, tokens);
+        if (v->name() == ids_->name()) t.data<int64_t>()[tokens - 1] = lastId;
+        inputs.emplace_back(std::move(t));
+      }
+      return logitsOf(run_(inputs, &graph));
+    };
     auto fits = [&](const Sizes& sizes) {
+      showsLater_ = false;
       for (int64_t tokens : {5, 7}) {
-        std::vector<IValue> inputs;
-        for (const Value* v : graph.inputs())
-          if (v->type()->isTensor()) inputs.emplace_back(roleInput(v, sizes, 1, tokens));
-        const Tensor logits = logitsOf(run_(inputs, &graph));
+        const Tensor logits = logitsWith(sizes, tokens, 0), other = logitsWith(sizes, tokens, 1);
         if (!logits.defined() || logits.rank() == 0 || logits.numel() == 0) return false;
-        const int64_t rows = logits.numel() / logits.size(logits.rank() - 1);
+        const int64_t words = logits.size(logits.rank() - 1), rows = logits.numel() / words;
         if (rows != tokens && rows != 1) return false;
+        for (int64_t i = 0; i < words && rows == tokens && other.defined() && other.numel() == logits.numel(); ++i)
+          showsLater_ |= logits.real(i) != other.real(i);
       }
       return true;
     };
@@ -287,8 +299,9 @@ class Examples {
     std::vector<Form> positions{{}}, masks{{}};
     if (hasPositions_) positions = {{Part::Token}, {Part::Text, Part::Token}, {}};
     if (hasMask_) masks = {{Part::Text, Part::Token}, {Part::Token}, {Part::Text, Part::TokenOrBefore}};
-    // A mask of one token fits beside any number of them.
+    // A mask of one token fits beside any number of them, and a place in a row may be that of the first token.
     if (tokens == 1) std::ranges::reverse(masks);
+    if (tokens == 1 && hasPositions_) std::swap(positions[0], positions[1]);
     for (const Form& p : positions)
       for (const Form& m : masks)
         if ((!p.empty() || tokens == 1 || !hasPositions_) && findStates({p, m, 0, ids}, tokens)) return true;
@@ -538,6 +551,7 @@ class Examples {
   const Value* ids_ = nullptr;
   std::unique_ptr<Graph> apart_;  // its containers of states are inputs
   bool hasStates_ = false, hasPositions_ = false, hasMask_ = false, keepsAttributes_ = false;
+  bool showsLater_ = false;   // without its caches the first token of a text sees later ones
   bool fits_ = false;         // sizes of states were found
   bool handsOn_ = true;       // calls are to say what one call with all tokens says
   bool hasStart_ = false;     // the place of the first token, a number
