@@ -77,6 +77,8 @@ class Proof {
       if (first >= 0 && first < words) return static_cast<TokenId>(first);
     }
     if (text == 1 && at < 4) return static_cast<TokenId>((at == 3 ? words - 1 : static_cast<int64_t>(at)) % words);
+    const size_t from = placeOfId(random::bits(text, at), at, words);
+    if (from < at) return idOf(text, from);
     return drawnId(random::bits(text, at), words, entrance_.marked);
   }
 

@@ -8,7 +8,8 @@ namespace tscompile {
 LongText longText(int64_t tokens, int64_t vocabulary, const std::vector<int64_t>& marked) {
   LongText out;
   for (uint64_t i = 0; i < static_cast<uint64_t>(tokens); ++i) {
-    out.any.push_back(drawnId(random::bits(1, i), vocabulary, marked));
+    const size_t at = placeOfId(random::bits(1, i), i, vocabulary);
+    out.any.push_back(at < i ? out.any[at] : drawnId(random::bits(1, i), vocabulary, marked));
     out.plain.push_back(plainId(random::bits(1, i), vocabulary, marked));
   }
   return out;

@@ -174,6 +174,15 @@ int32_t drawnId(uint64_t bits, int64_t words, const std::vector<int64_t>& marked
   return static_cast<int32_t>(bits % count);
 }
 
+size_t placeOfId(uint64_t bits, size_t at, int64_t words) {
+  constexpr int64_t kFewWords = 512;
+  constexpr uint64_t kOneIn = 3;
+  constexpr int kOthers = 20;  // bits that ids are drawn by
+  const uint64_t own = bits >> kOthers;
+  const bool isAgain = at > 0 && words > kFewWords && own % kOneIn == 0;
+  return isAgain ? static_cast<size_t>(own / kOneIn % at) : at;
+}
+
 int32_t plainId(uint64_t bits, int64_t words, const std::vector<int64_t>& marked) {
   const auto count = static_cast<uint64_t>(words), first = bits % count;
   for (uint64_t i = 0; i < count; ++i) {

@@ -4,6 +4,7 @@
 
 #include "passes/rewrite/rewrite.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -15,6 +16,9 @@ std::vector<int64_t> markedIds(const Graph& graph, const Value* ids, RewriteCont
 
 // An id of a vocabulary of so many words; a third of them are marked ones, if there are any.
 int32_t drawnId(uint64_t bits, int64_t words, const std::vector<int64_t>& marked);
+// Which place a token has its id from, its own or an earlier one: a third of a text come again where there are so many
+// words that none would at random. What counts the same id, or looks for it, shows nothing without.
+size_t placeOfId(uint64_t bits, size_t at, int64_t words);
 // One that is none of these, if there is any.
 int32_t plainId(uint64_t bits, int64_t words, const std::vector<int64_t>& marked);
 

@@ -133,8 +133,11 @@ TextRegions::TextRegions(RewriteContext& context, const Entrance& entrance, int6
 
 std::vector<IValue> TextRegions::inputsOf(size_t run) const {
   std::vector<int32_t> ids;
-  for (int64_t i = 0; i < lengths_[run]; ++i)
-    ids.push_back(drawnId(random::bits(77 + run / 2, static_cast<uint64_t>(i)), words_, entrance_.marked));
+  for (size_t i = 0; i < static_cast<size_t>(lengths_[run]); ++i) {
+    const uint64_t bits = random::bits(77 + run / 2, i);
+    const size_t at = placeOfId(bits, i, words_);
+    ids.push_back(at < i ? ids[at] : drawnId(bits, words_, entrance_.marked));
+  }
   return inputsOfText(entrance_, ids);
 }
 

@@ -123,5 +123,20 @@ TEST_F(DecoderChoices, WhatOneIdDoesToAllTokensOfItsTextIsNotDoneToOthers) {
   expectRight(d, "a flag", KvCacheType::State);
 }
 
+// Random ids of many words hardly come again, and a model that counts how often one did is told from others by texts in
+// which some do.
+TEST_F(DecoderChoices, IdsThatComeAgainAreTriedOut) {
+  Decoder d;
+  d.words = 3001;
+  d.mixing =
+      "  %rows.i : Tensor = aten::unsqueeze(%input_ids, %2)\n  %columns.i : Tensor = aten::unsqueeze(%input_ids, %1)\n"
+      "  %same : Tensor = aten::eq(%rows.i, %columns.i)\n  %earlier : Tensor = aten::tril(%same, %m1)\n"
+      "  %last : int[] = prim::Constant[value=[-1]]()\n  %times : Tensor = aten::sum(%earlier, %last, %yes, %6)\n"
+      "  %z : Tensor = aten::add(%x.ids, %x.positions, %1)\n  %x : Tensor = aten::add(%z, %times, %3)\n";
+  ASSERT_TRUE(builds(d)) << messages();
+  EXPECT_EQ(readBuiltModel(folder_, diagnostics_)->config.kvCacheType, KvCacheType::State);
+  EXPECT_EQ(served(9), expected(d, "ip", 9));
+}
+
 }  // namespace
 }  // namespace tscompile::test

@@ -1,6 +1,7 @@
 #include "passes/serving/marked_ids.h"
 
 #include "frontend/text/parse.h"
+#include "ir/values/random.h"
 #include "runtime/registry.h"
 
 #include <gmock/gmock.h>
@@ -63,6 +64,19 @@ TEST(MarkedIds, OperatorsWithoutKernelsMarkNothing) {
                       "  %1 : Tensor = _quantized::_wrapped_linear_prepack(%ids, %ids, %ids, %ids)\n"
                       "  return (%1)\n"),
               ElementsAre());
+}
+
+// A third of a text has earlier ids, unless there are so few words that it has them anyway.
+TEST(MarkedIds, SomeIdsComeAgain) {
+  int again = 0;
+  for (size_t i = 0; i < 300; ++i) {
+    const uint64_t bits = random::bits(1, i);
+    EXPECT_EQ(placeOfId(bits, i, 100), i);
+    EXPECT_LE(placeOfId(bits, i, 5000), i);
+    again += placeOfId(bits, i, 5000) < i;
+  }
+  EXPECT_GT(again, 70);
+  EXPECT_LT(again, 130);
 }
 
 }  // namespace
