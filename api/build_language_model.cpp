@@ -381,6 +381,9 @@ class LanguageModelBuild {
     graph_ = cloneGraph(*wide_->graph());
     Result<Entrance> entrance = openEntrance(*graph_, given_.registry(), *evaluator_, diagnostics);
     if (!entrance) return nullptr;
+    // A loop over tokens hides what they are compared with.
+    for (int64_t id : entrance->marked)
+      if (std::ranges::find(entrance_->marked, id) == entrance_->marked.end()) entrance_->marked.push_back(id);
     if (asked_ == 0 && entrance->positions && config_.maxSeqLen > entrance->positions) bound(entrance->positions);
     return &*wide_;
   }

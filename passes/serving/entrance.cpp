@@ -67,8 +67,8 @@ class Opening {
     removeDeadCode(graph_, context_);
     context_.facts.refresh();
     out_.positions = rowsForPositions();
-    out_.marked = markedIds(graph_, ids_, context_);
     out_.words = rowsForIds();
+    mark();
     return out_;
   }
 
@@ -76,6 +76,15 @@ class Opening {
   bool fail(SourceRange where, std::string message) {
     context_.diagnostics.error(where, std::move(message));
     return false;
+  }
+
+  // Ids that are told by what the graph says, and by what it computes of each.
+  void mark() {
+    constexpr size_t kMost = 96;
+    out_.marked = markedIds(graph_, ids_, context_);
+    for (int64_t id : toldIds(graph_, ids_, out_.words, context_))
+      if (out_.marked.size() < kMost && std::ranges::find(out_.marked, id) == out_.marked.end())
+        out_.marked.push_back(id);
   }
 
   bool takeInputs() {

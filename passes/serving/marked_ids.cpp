@@ -1,11 +1,17 @@
 #include "passes/serving/marked_ids.h"
 
+#include "ir/graph/builder.h"
+#include "ir/graph/clone.h"
+#include "ir/graph/evaluator.h"
 #include "ir/values/aten.h"
 #include "passes/serving/lookups.h"
+#include "passes/serving/small_instance.h"
 
 #include <algorithm>
 #include <map>
+#include <string>
 #include <string_view>
+#include <unordered_map>
 #include <unordered_set>
 
 namespace tscompile {
@@ -159,10 +165,171 @@ class Marks {
   std::vector<int64_t> marks_;
 };
 
+// How many ids have a row, and the first of them.
+struct KindOfIds {
+  int64_t count = 0;
+  std::vector<int64_t> first;
+};
+using KindsOfIds = std::map<std::string, KindOfIds>;
+
+// Values that follow from one id alone, of all ids.
+class Told {
+ public:
+  Told(const Graph& graph, const Value* ids, int64_t words, RewriteContext& context)
+      : graph_(graph), ids_(ids), words_(words), context_(context) {}
+
+  std::vector<int64_t> run() {
+    follow();
+    std::vector<int64_t> out;
+    for (const Value* v : wanted_)
+      for (int64_t id : idsToldBy(v))
+        if (std::ranges::find(out, id) == out.end()) out.push_back(id);
+    return out;
+  }
+
+ private:
+  // What is known of a value for one id.
+  enum class From : uint8_t { Nothing, Others, Id };  // what is no constant and no id; constants and sizes; the id
+
+  void follow() {
+    for (const Value* v : graph_.inputs()) from_[v] = v == ids_ ? From::Id : From::Nothing;
+    for (Node* n : graph_.block()->nodes()) {
+      const From from = fromOf(n);
+      for (const Value* v : n->outputs()) {
+        from_[v] = from;
+        if (from == From::Id && wanted_.size() < kMostValues && mayTell(v)) wanted_.push_back(v);
+      }
+    }
+  }
+
+  From fromOf(const Node* n) const {
+    if (n->kind() == sym::Constant) return From::Others;
+    if (n->hasBlocks() || !context_.facts.isPure(n) || !context_.facts.isUndisturbed(n)) return From::Nothing;
+    bool isOfId = false;
+    for (const Use& u : n->inputs()) {
+      const From from = from_.at(u.value);
+      if (from == From::Nothing) return From::Nothing;
+      isOfId = isOfId || from == From::Id;
+    }
+    const Operator* op = context_.registry.resolve(*n);
+    if (op && (op->has(Trait::ReadsGeometry) || op->has(Trait::ReadsSizes))) return From::Others;
+    if (!isOfId) return From::Others;
+    return isProduct(n, op) || isWide(n) ? From::Nothing : From::Id;
+  }
+
+  // Of many ids it would take much memory, and time.
+  bool isWide(const Node* n) const {
+    return std::ranges::any_of(n->outputs(), [this](const Value* v) {
+      if (!v->type()->isTensor()) return false;
+      return std::ranges::any_of(context_.facts.tensor(v).sizes, [](int64_t s) { return s > kMostWide; });
+    });
+  }
+
+  // Tables that rows are taken of come first among the arguments; a matrix behind what follows from ids is a weight.
+  bool isProduct(const Node* n, const Operator* op) const {
+    if (op && op->has(Trait::Elementwise)) return false;
+    for (size_t i = 1; i < n->inputCount(); ++i) {
+      if (from_.at(n->input(i)) != From::Others || !n->input(i)->type()->isTensor()) continue;
+      const TensorFacts& f = context_.facts.tensor(n->input(i));
+      if (!f.hasRank || std::ranges::count_if(f.sizes, [](int64_t s) { return s != 1; }) > 1) return true;
+    }
+    return false;
+  }
+
+  // Flags, numbers of classes, and one number for each token; vectors of words tell all ids apart.
+  bool mayTell(const Value* v) const {
+    if (!v->type()->isTensor()) return false;
+    if (context_.facts.movesElements(v->node()) || context_.facts.keepsElements(v->node())) return false;
+    const TensorFacts& f = context_.facts.tensor(v);
+    if (f.dtype != DType::Undefined && !isFloating(f.dtype)) return true;
+    return !f.hasRank || f.sizes.size() <= 2;
+  }
+
+  std::vector<int64_t> idsToldBy(const Value* v) const {
+    Graph part;
+    if (!makePart(v, part)) return {};
+    for (bool areTexts : {true, false}) {
+      KindsOfIds kinds;
+      if (!count(part, areTexts, kinds)) continue;
+      return rareOf(kinds);
+    }
+    return {};
+  }
+
+  // graph(ids) -> the value
+  bool makePart(const Value* v, Graph& part) const {
+    ValueMap copies;
+    copies[ids_] = part.addInput(ids_->type());
+    size_t count = 0;
+    if (!take(v, part, copies, count)) return false;
+    returnAsDoubles(part, copies.at(v));
+    return true;
+  }
+  bool take(const Value* v, Graph& part, ValueMap& copies, size_t& count) const {
+    if (copies.contains(v)) return true;
+    Node* n = v->node();
+    if (!n || ++count > kMostBehind) return false;
+    for (const Use& u : n->inputs())
+      if (!take(u.value, part, copies, count)) return false;
+    if (!copies.contains(v)) part.block()->append(cloneNode(*n, part, copies));
+    return true;
+  }
+
+  // Each id is a text, or all are one text. False if the graph does not run so, or tells too many apart.
+  bool count(const Graph& part, bool areTexts, KindsOfIds& kinds) const {
+    for (int64_t begin = 0; begin < words_; begin += kChunk) {
+      const int64_t n = std::min(kChunk, words_ - begin);
+      std::vector<int64_t> some(static_cast<size_t>(n));
+      for (int64_t i = 0; i < n; ++i) some[static_cast<size_t>(i)] = begin + i;
+      const std::vector<IValue> inputs{Tensor::of<int64_t>(areTexts ? Dims{n, 1} : Dims{1, n}, some)};
+      const std::optional<std::vector<IValue>> out = context_.evaluator->run(part, inputs);
+      if (!out || out->size() != 1 || !(*out)[0].isTensor()) return false;
+      const Tensor rows = (*out)[0].toTensor();
+      const int dim = areTexts ? 0 : 1;
+      if (!rows.isContiguous() || rows.rank() <= dim || rows.size(dim) != n || (dim == 1 && rows.size(0) != 1))
+        return false;
+      const int64_t width = rows.numel() / n;
+      if (width == 0 || width > kMostInRow) return false;
+      for (int64_t i = 0; i < n; ++i) {
+        KindOfIds& kind = kinds[std::string(reinterpret_cast<const char*>(rows.data<double>() + i * width),
+                                            static_cast<size_t>(width) * sizeof(double))];
+        ++kind.count;
+        if (kind.first.size() < kOfAKind) kind.first.push_back(begin + i);
+      }
+      if (kinds.size() > kMostKindsOfIds) return false;
+    }
+    return static_cast<int64_t>(2 * kinds.size()) <= words_;
+  }
+
+  static std::vector<int64_t> rareOf(const KindsOfIds& kinds) {
+    std::vector<const KindOfIds*> byCount;
+    for (const auto& [row, kind] : kinds) byCount.push_back(&kind);
+    std::ranges::stable_sort(byCount, {}, &KindOfIds::count);
+    std::vector<int64_t> out;
+    for (size_t i = 0; i + 1 < byCount.size(); ++i)
+      out.insert(out.end(), byCount[i]->first.begin(), byCount[i]->first.end());
+    return out;
+  }
+
+  static constexpr size_t kMostValues = 32, kMostKindsOfIds = 32, kMostBehind = 64, kOfAKind = 2;
+  static constexpr int64_t kChunk = 512, kMostInRow = 64, kMostWide = 8192;
+
+  const Graph& graph_;
+  const Value* ids_;
+  const int64_t words_;
+  RewriteContext& context_;
+  std::unordered_map<const Value*, From> from_;
+  std::vector<const Value*> wanted_;
+};
+
 }  // namespace
 
 std::vector<int64_t> markedIds(const Graph& graph, const Value* ids, RewriteContext& context) {
   return Marks(ids, context).run(graph);
+}
+
+std::vector<int64_t> toldIds(const Graph& graph, const Value* ids, int64_t words, RewriteContext& context) {
+  return context.evaluator && words > 0 ? Told(graph, ids, words, context).run() : std::vector<int64_t>();
 }
 
 int32_t drawnId(uint64_t bits, int64_t words, const std::vector<int64_t>& marked) {

@@ -14,6 +14,10 @@ namespace tscompile {
 // zeros, in a table; in the order in which they come up.
 std::vector<int64_t> markedIds(const Graph& graph, const Value* ids, RewriteContext& context);
 
+// Computes for all `words` ids the values that follow from one id alone and have few kinds (flags, classes, gates), and
+// returns ids of each kind but the commonest. Needs an evaluator; what takes products of weights is left out.
+std::vector<int64_t> toldIds(const Graph& graph, const Value* ids, int64_t words, RewriteContext& context);
+
 // An id of a vocabulary of so many words; a third of them are marked ones, if there are any.
 int32_t drawnId(uint64_t bits, int64_t words, const std::vector<int64_t>& marked);
 // Which place a token has its id from, its own or an earlier one: a third of a text come again where there are so many

@@ -56,15 +56,6 @@ ShapeOptions sizesFor(const Graph& graph, int64_t batch, int64_t tokens) {
   return options;
 }
 
-// As double, so that masks, numbers and places are read the same way.
-void returnAsDoubles(Graph& graph, Value* value) {
-  Builder b(graph);
-  Value *no = b.constant(IValue(false)), *none = b.constant(IValue());
-  Value* type = b.constant(IValue(static_cast<int64_t>(DType::Float64)));
-  Value* dense = b.call(aten::contiguous, {value, b.constant(IValue(0))}, types().tensor);
-  graph.addOutput(b.call(aten::to, {dense, type, no, no, none}, types().tensor));
-}
-
 std::optional<SmallInstance::Elements> elementsOf(const IValue& v) {
   if (v.isInt()) return SmallInstance::Elements{{}, {static_cast<double>(v.toInt())}};
   if (v.isBool()) return SmallInstance::Elements{{}, {v.toBool() ? 1.0 : 0.0}};
@@ -77,6 +68,14 @@ std::optional<SmallInstance::Elements> elementsOf(const IValue& v) {
 }
 
 }  // namespace
+
+void returnAsDoubles(Graph& graph, Value* value) {
+  Builder b(graph);
+  Value *no = b.constant(IValue(false)), *none = b.constant(IValue());
+  Value* type = b.constant(IValue(static_cast<int64_t>(DType::Float64)));
+  Value* dense = b.call(aten::contiguous, {value, b.constant(IValue(0))}, types().tensor);
+  graph.addOutput(b.call(aten::to, {dense, type, no, no, none}, types().tensor));
+}
 
 std::optional<size_t> slotOfForm(const Node* n, GraphFacts& facts) {
   const Operator* op = facts.resolve(n);

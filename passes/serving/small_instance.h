@@ -58,6 +58,8 @@ std::optional<std::vector<Node*>> nodesBehind(const Value* value, const std::vec
 // Whether a node asks for sizes or the dtype alone, and the input of which it takes the form alone.
 bool isSizeQuestion(const Node* node, GraphFacts& facts);
 std::optional<size_t> slotOfForm(const Node* node, GraphFacts& facts);
+// Makes a graph return a value as doubles that lie in order, so that masks, numbers and places are read the same way.
+void returnAsDoubles(Graph& graph, Value* value);
 // A tensor of these sizes whose elements are their row-major places.
 Tensor counted(DimSpan sizes);
 

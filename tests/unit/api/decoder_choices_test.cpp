@@ -138,5 +138,19 @@ TEST_F(DecoderChoices, IdsThatComeAgainAreTriedOut) {
   EXPECT_EQ(served(9), expected(d, "ip", 9));
 }
 
+// Ids that are told from others by something else than a comparison of their numbers.
+TEST_F(DecoderChoices, IdsThatAreToldByWhatTheyBecomeAreTriedOut) {
+  Decoder d;
+  d.words = 3001;
+  d.mixing =
+      "  %floats : Tensor = aten::to(%input_ids, %6, %no, %no, %none)\n  %end : float = prim::Constant[value=12.]()\n"
+      "  %ends : Tensor = aten::eq(%floats, %end)\n  %counted : Tensor = aten::cumsum(%ends, %1, %6)\n"
+      "  %times : Tensor = aten::unsqueeze(%counted, %m1)\n"
+      "  %z : Tensor = aten::add(%x.ids, %x.positions, %1)\n  %x : Tensor = aten::add(%z, %times, %3)\n";
+  ASSERT_TRUE(builds(d)) << messages();
+  EXPECT_EQ(readBuiltModel(folder_, diagnostics_)->config.kvCacheType, KvCacheType::State);
+  EXPECT_EQ(served(9), expected(d, "ip", 9));
+}
+
 }  // namespace
 }  // namespace tscompile::test
