@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <sstream>
 
 namespace tscompile {
 namespace {
@@ -27,14 +28,27 @@ const Symbol kGivenElements = Symbol::of("aten::_values");
 const Symbol kGivenPlaces = Symbol::of("aten::_indices");
 const Symbol kCount = Symbol::of("aten::_nnz");
 const Symbol kSizeOf = Symbol::of("aten::size");
-constexpr int64_t kLayoutOfRows = 2;  // torch.sparse_csr
+const Symbol kRank = Symbol::of("aten::dim");
+const Symbol kIsSparse = Symbol::of("prim::is_sparse");
+const Symbol kIsByRows = Symbol::of("prim::is_sparse_csr");
+// What becomes of the elements, and what they tell of the matrix.
+const std::array kOfElements{Symbol::of("aten::to"), Symbol::of("aten::detach"), Symbol::of("aten::clone")};
+const std::array kToldByElements{Symbol::of("prim::dtype"), Symbol::of("prim::device"),
+                                 Symbol::of("aten::is_floating_point")};
+// PyTorch's numbers of layouts.
+constexpr int64_t kLayoutOfPlaces = 1, kLayoutOfRows = 2, kLayoutOfColumns = 3;
 const Symbol kMatmul = Symbol::of("aten::matmul");
 
 // What becomes of a use, as graph text.
 struct Form {
   Symbol kind;
-  size_t operands;  // the matrix and what it is multiplied with; further arguments are None
+  size_t matrixAt;
+  std::string_view operands;  // names of the other arguments in the text; further ones are None
   std::string_view body;
+
+  size_t operandCount() const {
+    return operands.empty() ? 0 : static_cast<size_t>(std::ranges::count(operands, ' ')) + 1;
+  }
 };
 
 // ListUnpack raises where there are not two dimensions.
@@ -71,6 +85,42 @@ constexpr std::string_view kOfVector = R"(
   %y : Tensor = aten::index_add(%nothing, %zero, %rows, %terms, %one)
 )";
 
+// beta * added + alpha * product
+constexpr std::string_view kSumWithProduct = R"(
+  %height : int, %depth : int = prim::ListUnpack(%size)
+  %sizes : int[] = aten::size(%x)
+  %given : int, %width : int = prim::ListUnpack(%sizes)
+  %from : int[] = prim::ListConstruct(%depth, %width)
+  %all : Tensor = aten::reshape(%x, %from)
+  %picked : Tensor = aten::index_select(%all, %zero, %columns)
+  %factors : Tensor = aten::unsqueeze(%elements, %one)
+  %terms : Tensor = aten::mul(%picked, %factors)
+  %to : int[] = prim::ListConstruct(%height, %width)
+  %nothing : Tensor = aten::new_zeros(%elements, %to, %none, %none, %none, %none)
+  %product : Tensor = aten::index_add(%nothing, %zero, %rows, %terms, %one)
+  %kept : Tensor = aten::mul(%added, %beta)
+  %scaled : Tensor = aten::mul(%product, %alpha)
+  %y : Tensor = aten::add(%kept, %scaled, %one)
+)";
+
+// The matrix is the right factor.
+constexpr std::string_view kOnTheRight = R"(
+  %height : int, %depth : int = prim::ListUnpack(%size)
+  %sizes : int[] = aten::size(%x)
+  %count : int, %given : int = prim::ListUnpack(%sizes)
+  %from : int[] = prim::ListConstruct(%count, %height)
+  %all : Tensor = aten::reshape(%x, %from)
+  %picked : Tensor = aten::index_select(%all, %one, %rows)
+  %terms : Tensor = aten::mul(%picked, %elements)
+  %to : int[] = prim::ListConstruct(%count, %depth)
+  %nothing : Tensor = aten::new_zeros(%elements, %to, %none, %none, %none, %none)
+  %y : Tensor = aten::index_add(%nothing, %one, %columns, %terms, %one)
+)";
+
+constexpr std::string_view kSum = R"(
+  %y : Tensor = aten::sum(%elements, %none)
+)";
+
 constexpr std::string_view kDense = R"(
   %yes : bool = prim::Constant[value=1]()
   %nothing : Tensor = aten::new_zeros(%elements, %size, %none, %none, %none, %none)
@@ -79,12 +129,21 @@ constexpr std::string_view kDense = R"(
 )";
 
 const Form kForms[] = {
-    {Symbol::of("aten::_sparse_mm"), 2, kProduct}, {Symbol::of("aten::mm"), 2, kProduct},     {kMatmul, 2, kProduct},
-    {Symbol::of("aten::mv"), 2, kOfVector},        {Symbol::of("aten::to_dense"), 1, kDense},
+    {Symbol::of("aten::_sparse_mm"), 0, "x", kProduct},
+    {Symbol::of("aten::mm"), 0, "x", kProduct},
+    {Symbol::of("aten::mm"), 1, "x", kOnTheRight},
+    {kMatmul, 0, "x", kProduct},
+    {kMatmul, 1, "x", kOnTheRight},
+    {Symbol::of("aten::mv"), 0, "x", kOfVector},
+    {Symbol::of("aten::addmm"), 1, "added x beta alpha", kSumWithProduct},
+    {Symbol::of("aten::_sparse_addmm"), 1, "added x beta alpha", kSumWithProduct},
+    {Symbol::of("aten::sum"), 0, "", kSum},
+    {Symbol::of("aten::_sparse_sum"), 0, "", kSum},
+    {Symbol::of("aten::to_dense"), 0, "", kDense},
 };
 
-const Form* formOf(Symbol kind) {
-  auto at = std::ranges::find(kForms, kind, &Form::kind);
+const Form* formOf(Symbol kind, size_t matrixAt) {
+  auto at = std::ranges::find_if(kForms, [&](const Form& f) { return f.kind == kind && f.matrixAt == matrixAt; });
   return at == std::end(kForms) ? nullptr : at;
 }
 
@@ -103,6 +162,7 @@ bool isConstant(const Value* v, int64_t number) {
 struct SparseMatrix {
   Value *places, *elements, *size;
   bool isOrdered = false;  // places are in order, and none of them is there twice
+  int64_t layout = kLayoutOfPlaces;
 };
 
 class SparseProducts {
@@ -146,7 +206,10 @@ class SparseProducts {
 
   static bool keepsMatrix(const Node* n) {
     if (n->kind() == kToRows) return n->inputCount() > 0 && areNone(n, 1);
-    return isTurn(n) || isScaling(n) || (n->kind() == kCoalesce && n->inputCount() == 1);
+    return isTurn(n) || mapsElements(n) || (n->kind() == kCoalesce && n->inputCount() == 1);
+  }
+  static bool mapsElements(const Node* n) {
+    return isScaling(n) || (n->inputCount() > 0 && std::ranges::count(kOfElements, n->kind()) != 0);
   }
   static bool isScaling(const Node* n) {
     if ((n->kind() != kTimes && n->kind() != kDivided) || n->inputCount() != 2) return false;
@@ -157,9 +220,10 @@ class SparseProducts {
     return known && known->isTensor() && known->toTensor().sizes().empty();
   }
   static bool isTurn(const Node* n) {
-    if (n->kind() == kTranspose && n->inputCount() == 3)
-      return (isConstant(n->input(1), 0) && isConstant(n->input(2), 1)) ||
-             (isConstant(n->input(1), 1) && isConstant(n->input(2), 0));
+    const auto is = [&](size_t i, int64_t dim) {
+      return isConstant(n->input(i), dim) || isConstant(n->input(i), dim - 2);
+    };
+    if (n->kind() == kTranspose && n->inputCount() == 3) return (is(1, 0) && is(2, 1)) || (is(1, 1) && is(2, 0));
     return n->kind() == kTurn && n->inputCount() == 1;
   }
 
@@ -170,8 +234,8 @@ class SparseProducts {
       auto [matrix, isOrdered] = open.back();
       open.pop_back();
       for (const Use& use : matrix->uses()) {
-        if (keepsMatrix(use.user))
-          open.emplace_back(use.user->output(), !isTurn(use.user) && (isOrdered || !isScaling(use.user)));
+        if (keepsMatrix(use.user) && use.index() == 0)
+          open.emplace_back(use.user->output(), !isTurn(use.user) && (isOrdered || !mapsElements(use.user)));
         else if (!isRead(use.user, isOrdered) && !isSaid(use, matrix))
           return false;
       }
@@ -182,14 +246,18 @@ class SparseProducts {
   static bool isRead(const Node* n, bool isOrdered) {
     const Symbol k = n->kind();
     if (k == kSizeOf) return n->inputCount() <= 2;
+    if (std::ranges::count(kToldByElements, k) != 0 || k == kRank || k == kIsSparse || k == kIsByRows)
+      return n->inputCount() == 1;
     return (isOrdered && (k == kElements || k == kPlacesOf)) || k == kGivenElements || k == kGivenPlaces || k == kCount;
   }
 
   static bool isSaid(const Use& use, const Value* matrix) {
     const Node* user = use.user;
-    const Form* form = formOf(user->kind());
-    if (!form || use.index() != 0 || user->outputCount() != 1 || user->inputCount() < form->operands) return false;
-    return areNone(user, form->operands) && (form->operands == 1 || user->input(1) != matrix);
+    const Form* form = formOf(user->kind(), use.index());
+    if (!form || user->outputCount() != 1 || user->inputCount() <= form->operandCount()) return false;
+    for (size_t i = 0; i <= form->operandCount(); ++i)
+      if (i != form->matrixAt && (user->input(i) == matrix || isMatrix(user->input(i)))) return false;
+    return areNone(user, form->operandCount() + 1);
   }
 
   Value* inDType(Node* n, Value* elements, Value* dtype) {
@@ -208,7 +276,7 @@ class SparseProducts {
     Value* counts = b.call("aten::diff", {n->input(0), one, b.constant(IValue(int64_t{-1})), none, none});
     Value* both[] = {b.call("aten::repeat_interleave", {counts, none}), n->input(1)};
     Value* places = b.call("aten::stack", {b.list(both, types().tensor), b.constant(IValue(int64_t{0}))});
-    return {places, inDType(n, n->input(2), n->input(4)), n->input(3), true};
+    return {places, inDType(n, n->input(2), n->input(4)), n->input(3), true, kLayoutOfRows};
   }
 
   // Its elements are those that are not zero.
@@ -217,7 +285,8 @@ class SparseProducts {
     Value* x = n->input(0);
     Value* places = b.call("aten::t", {b.call("aten::nonzero", {x})});
     Value* elements = b.call("aten::masked_select", {x, b.call("aten::ne", {x, b.constant(IValue(int64_t{0}))})});
-    return {places, elements, b.call("aten::size", {x}, types().intList), true};
+    const int64_t layout = n->kind() == kToRows ? kLayoutOfRows : kLayoutOfPlaces;
+    return {places, elements, b.call("aten::size", {x}, types().intList), true, layout};
   }
 
   // What is written to the parts later is not seen in the copy.
@@ -262,7 +331,8 @@ class SparseProducts {
       open.pop_back();
       for (const Use& use : matrix->uses()) {
         if (keepsMatrix(use.user)) open.push_back(use.user->output());
-        if (const Symbol k = use.user->kind(); k != kSizeOf && isRead(use.user, true)) return true;
+        const Symbol k = use.user->kind();
+        if (k == kElements || k == kPlacesOf || k == kGivenElements || k == kGivenPlaces || k == kCount) return true;
       }
     }
     return false;
@@ -273,13 +343,19 @@ class SparseProducts {
     if (k == kElements || k == kGivenElements) return m.elements;
     if (k == kPlacesOf || k == kGivenPlaces) return m.places;
     Builder b = before(n);
+    if (k == kIsSparse) return b.constant(IValue(m.layout == kLayoutOfPlaces));
+    if (k == kIsByRows) return b.constant(IValue(m.layout == kLayoutOfRows));
+    if (k == kRank) return b.call("aten::len", {m.size}, types().integer);
+    if (std::ranges::count(kToldByElements, k) != 0) return b.call(k.text(), {m.elements}, n->output()->type());
     if (k == kCount) return b.call("aten::size", {m.elements, b.constant(IValue(int64_t{0}))}, types().integer);
     if (n->inputCount() == 1) return m.size;
     return b.call("aten::__getitem__", {m.size, n->input(1)}, types().integer);
   }
 
-  SparseMatrix scaled(Node* n, const SparseMatrix& m) {
-    return {m.places, before(n).call(n->kind().text(), {m.elements, n->input(1)}), m.size, m.isOrdered};
+  SparseMatrix mapped(Node* n, const SparseMatrix& m) {
+    Node* made = before(n).insert(n->kind(), {m.elements});
+    for (size_t i = 1; i < n->inputCount(); ++i) made->addInput(n->input(i));
+    return {m.places, made->output(), m.size, m.isOrdered, m.layout};
   }
 
   SparseMatrix turned(Node* n, const SparseMatrix& m) {
@@ -289,7 +365,19 @@ class SparseProducts {
     Value* turned[] = {rows->output(1), rows->output(0)};
     const std::array<Value*, 2> sizes = sizesOf(b, m);
     Value* size[] = {sizes[1], sizes[0]};
-    return {b.call("aten::stack", {b.list(turned, types().tensor), zero}), m.elements, b.list(size, types().integer)};
+    const int64_t layout = m.layout == kLayoutOfRows      ? kLayoutOfColumns
+                           : m.layout == kLayoutOfColumns ? kLayoutOfRows
+                                                          : m.layout;
+    Value* places = b.call("aten::stack", {b.list(turned, types().tensor), zero});
+    return {places, m.elements, b.list(size, types().integer), false, layout};
+  }
+
+  SparseMatrix kept(Node* n, const SparseMatrix& m) {
+    if (isTurn(n)) return turned(n, m);
+    if (mapsElements(n)) return mapped(n, m);
+    SparseMatrix made = m.isOrdered ? m : isReadInOrder(n->output()) ? ordered(n, m) : copied(n, m);
+    if (n->kind() == kToRows) made.layout = kLayoutOfRows;
+    return made;
   }
 
   void replaceUses(Value* made, const SparseMatrix& given) {
@@ -302,45 +390,48 @@ class SparseProducts {
       for (size_t i = gone.size() - matrix->useCount(); i < gone.size(); ++i) {
         Node* n = gone[i];
         if (keepsMatrix(n))
-          open.emplace_back(n->output(), isTurn(n)                    ? turned(n, m)
-                                         : isScaling(n)               ? scaled(n, m)
-                                         : m.isOrdered                ? m
-                                         : isReadInOrder(n->output()) ? ordered(n, m)
-                                                                      : copied(n, m));
+          open.emplace_back(n->output(), kept(n, m));
         else if (isRead(n, true))
           n->output()->replaceAllUsesWith(read(n, m));
         else
-          n->output()->replaceAllUsesWith(computed(*formOf(n->kind()), n, m));
+          n->output()->replaceAllUsesWith(computed(n, n->input(0) == matrix ? 0 : 1, m));
       }
     }
     for (size_t i = gone.size(); i-- > 0;) gone[i]->destroy();
   }
 
-  Value* computed(const Form& form, Node* n, const SparseMatrix& m) {
-    Value* other = form.operands == 2 ? n->input(1) : m.elements;
-    if (form.kind != kMatmul) return insert(form.body, n, n, other, m);
+  Value* computed(Node* n, size_t matrixAt, const SparseMatrix& m) {
+    const Form& form = *formOf(n->kind(), matrixAt);
+    if (form.kind != kMatmul || matrixAt != 0) return insert(form, form.body, n, n, m);
     Builder b = before(n);
-    Value* rank = b.call("aten::dim", {other}, types().integer);
+    Value* rank = b.call("aten::dim", {n->input(1)}, types().integer);
     Value* isVector = b.call("aten::eq", {rank, b.constant(IValue(int64_t{1}))}, types().boolean);
     Node* choice = b.insert(sym::If, {isVector});
     for (std::string_view body : {kOfVector, kProduct}) {
       Block* branch = choice->addBlock();
-      branch->addResult(insert(body, branch->returnNode(), n, other, m));
+      branch->addResult(insert(form, body, branch->returnNode(), n, m));
     }
     return choice->output();
   }
 
   // The nodes of a text in front of `point`, at the place of `n` in the source.
-  static Value* insert(std::string_view body, Node* point, const Node* n, Value* other, const SparseMatrix& m) {
-    std::string text = "graph(%places : Tensor, %elements : Tensor, %size : int[], %x : Tensor):";
-    text.append(kPlaces).append(body).append("  return (%y)\n");
+  static Value* insert(const Form& form, std::string_view body, Node* point, const Node* n, const SparseMatrix& m) {
+    std::string text = "graph(%places : Tensor, %elements : Tensor, %size : int[]";
+    std::vector<Value*> operands{m.places, m.elements, m.size};
+    std::istringstream names{std::string(form.operands)};
+    for (std::string name; names >> name;) {
+      const size_t i = operands.size() - 3;
+      operands.push_back(n->input(i < form.matrixAt ? i : i + 1));
+      const TypePtr type = operands.back()->type();
+      text.append(", %").append(name).append(" : ").append(type->isTensor() ? "Tensor" : typeText(type));
+    }
+    text.append("):").append(kPlaces).append(body).append("  return (%y)\n");
     Diagnostics problems;
     Result<std::unique_ptr<Graph>> parsed = parseGraph(text, problems);
     TS_CHECK(parsed.ok());
     const Graph& from = **parsed;
     ValueMap values;
-    Value* operands[] = {m.places, m.elements, m.size, other};
-    for (size_t i = 0; i < std::size(operands); ++i) values[from.input(i)] = operands[i];
+    for (size_t i = 0; i < operands.size(); ++i) values[from.input(i)] = operands[i];
     Node* last = point->previous();
     cloneNodesBefore(*from.block(), point, values);
     for (Node* made = last ? last->next() : point->block()->first(); made && made != point; made = made->next())
