@@ -18,12 +18,12 @@ def _as_array(name: str, is_binary: bool) -> Callable[..., Any]:
         if is_binary and hasattr(others[0], "__torch_function__") and not isinstance(others[0], Tensor):
             return NotImplemented
         try:
-            array = tensor.numpy()
+            array, *values = [v.numpy() if isinstance(v, Tensor) else v for v in (tensor, *others)]
         except (ImportError, TypeError):  # there is no NumPy, or no dtype of it
             if name in ("__eq__", "__ne__"):
                 return NotImplemented
             raise
-        return getattr(array, name)(*others)
+        return getattr(array, name)(*values)
 
     method.__name__ = name
     return method
