@@ -161,7 +161,7 @@ def check_changed_parameters():
     x = torch.randn(2, 4)
     torch._dynamo.reset()
     compiled = torch.compile(layer, backend="tscompile")
-    first = torch.allclose(compiled(x), layer(x))
+    first = torch.allclose(compiled(x), layer(x), atol=1e-6)  # one rounding of a sum that may be near 0
     with torch.no_grad():
         layer.weight.mul_(2)
     layer.load_state_dict({"weight": layer.weight * 3, "bias": layer.bias})
@@ -499,6 +499,7 @@ def main():
     failed = 0
     for name, check_it in list(globals().items()):
         if name.startswith("check_") and not sys.argv[1:]:
+            torch.manual_seed(0)
             good, text = check_it()
             failed += not good
             print(f"{'ok    ' if good else 'FAILED'} {name[6:].replace('_', ' ')}: {text}", flush=True)
