@@ -399,6 +399,11 @@ class Parts {
 
 }  // namespace
 
+bool makesNumber(Symbol kind) {
+  static const KindSet kNumbers{aten::Int, aten::IntImplicit, Symbol::of("aten::item")};
+  return kNumbers.contains(kind);
+}
+
 namespace {
 
 // arange(v, ..), x[.., v:..], x[.., v:..] = y
@@ -415,10 +420,9 @@ bool countsFrom(const Value* v) {
 
 // int(v), int(v + n), as slices of a trace have them
 bool isTakenAsNumber(const Value* v) {
-  static const KindSet kNumbers{aten::Int, aten::IntImplicit, Symbol::of("aten::item")};
   for (const Use& u : v->uses()) {
     const bool isSum = u.user->kind() == aten::add && u.index() < 2;
-    if (!kNumbers.contains(u.user->kind()) && !(isSum && isTakenAsNumber(u.user->output()))) return false;
+    if (!makesNumber(u.user->kind()) && !(isSum && isTakenAsNumber(u.user->output()))) return false;
   }
   return v->hasUses();
 }

@@ -17,6 +17,8 @@ namespace tscompile {
 std::optional<ServingInput> roleByName(const Value* input);
 std::optional<ServingInput> roleOfName(std::string_view name);
 
+// Whether it gives the number that a tensor of one holds.
+bool makesNumber(Symbol kind);
 // Whether it is the place of the first token of a call: a number, an int or a tensor of one, that is called so, or that
 // places are counted or cut from.
 bool isFirstPlace(const Value* input);

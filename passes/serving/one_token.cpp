@@ -89,7 +89,8 @@ class Resizing {
   // How many there are then in place of so many.
   Value* count(Builder& b, int64_t before = 0) {
     if (texts_) return b.constant(IValue(before < 0 ? -1 : std::max<int64_t>(before / texts_, 1)));
-    return b.call(aten::size, {ids_, b.constant(IValue(1))}, types().integer);
+    Value* tokens = b.call(aten::size, {ids_, b.constant(IValue(1))}, types().integer);
+    return before > 1 ? b.call(aten::mul, {tokens, b.constant(IValue(before))}, types().integer) : tokens;
   }
 
   bool visit(Node* n) {
@@ -109,6 +110,7 @@ class Resizing {
     if (!n->output(0)->type()->isTensor()) return visitParts(n);
     if (!sizesOf(n->output(0))) return k == aten::copy_ && !n->output()->hasUses();
     if (isWrite(k) && !dimOf(n->input(0))) return !texts_ || keepFirst(n);
+    if (isOrWrites(k, kIndexPut) && !texts_) countRows(n->input(2));
     if (k == kIndex || k == aten::index_select || k == kEmbedding) return visitRows(n);
     if (k == aten::view || k == aten::reshape) return visitView(n);
     if (k == aten::expand) return visitExpand(n);
@@ -132,7 +134,11 @@ class Resizing {
   }
 
   // Texts may be one dimension with what comes after them: heads of all texts, say, or their tokens.
-  bool isOurs(int64_t size) const { return texts_ ? size < 0 || (size > 0 && size % texts_ == 0) : size == 1; }
+  bool isOurs(int64_t size) const {
+    return texts_ ? size < 0 || (size > 0 && size % texts_ == 0) : size == 1 || rowsOfEach_.contains(size);
+  }
+  // Rows of one token, of which there are several where each goes to several experts.
+  int64_t rowsOf(const Value* v) const { return texts_ ? 1 : std::max<int64_t>((*sizesOf(v))[*dimOf(v)], 1); }
 
   // Of a tensor that all texts are written to, what is the first one's. A copy of an attribute becomes one of its part.
   bool keepFirst(Node* n) {
@@ -188,8 +194,7 @@ class Resizing {
 
   // The place of the token, and the one behind it.
   bool isStart(const Value* v) const {
-    static const KindSet kNumbers{aten::Int, aten::IntImplicit, Symbol::of("aten::item")};
-    if (!texts_ && v->node() && kNumbers.contains(v->node()->kind())) v = v->node()->input(0);
+    if (!texts_ && v->node() && makesNumber(v->node()->kind())) v = v->node()->input(0);
     return !texts_ && std::ranges::find(graph_.inputs(), v) != graph_.inputs().end() && isFirstPlace(v);
   }
   bool isEnd(const Value* v) const {
@@ -259,6 +264,18 @@ class Resizing {
     return true;
   }
 
+  // arange(k), of the rows of one token
+  void countRows(Value* v) {
+    Node* n = v->node();
+    const Dims* sizes = sizesOf(v);
+    if (!n || n->kind() != aten::arange || dimOf(v) || !sizes || sizes->size() != 1) return;
+    const int64_t rows = sizes->front();
+    if (!rowsOfEach_.contains(rows) || number(n->input(0)) != rows) return;
+    Builder b(graph_, n);
+    n->replaceInput(0, count(b, rows));
+    put(v, 0);
+  }
+
   bool visitStack(Node* n) {
     const std::optional<size_t> along = dimNamed(n->input(1), rank(n->output()), facts_);
     const size_t own = listDims_.at(n->input(0));
@@ -287,10 +304,20 @@ class Resizing {
     }
     const Node* list = n->input(1)->node();
     if (list && dimOf(n->input(0)) && !listDims_.contains(n->input(1))) return visitPicked(n, list);
+    if (list && dimOf(n->input(0)) && !texts_) return visitChosen(n, list);
     if (dimOf(n->input(0)) || !list || !listDims_.contains(n->input(1))) return false;
     for (size_t i = 0; i < list->inputCount(); ++i)
       if (const std::optional<size_t> dim = dimOf(list->input(i))) return put(n->output(), i + *dim);
     return false;
+  }
+
+  // Rows of tokens, by places that follow from tokens.
+  bool visitChosen(Node* n, const Node* list) {
+    const size_t dim = *dimOf(n->input(0));
+    for (size_t i = 0; i < list->inputCount(); ++i)
+      if (!GraphFacts::isNone(list->input(i)) && i != dim) return false;
+    const std::optional<size_t> own = dim < list->inputCount() ? dimOf(list->input(dim)) : std::nullopt;
+    return own && put(n->output(), dim + *own);
   }
 
   // Places that are the same for all tokens, of another dimension.
@@ -321,17 +348,55 @@ class Resizing {
       std::vector<size_t> ones;
       int64_t seen = 1;
       for (size_t i = 0; i < sizes.size(); seen *= sizes[i++])
-        if (seen == before && isOurs(sizes[i])) ones.push_back(i);
+        if (seen == before && (texts_ ? isOurs(sizes[i]) : sizes[i] == 1)) ones.push_back(i);
       return ones;
     };
     int64_t before = 1;
     for (size_t i = 0; i < *dim; ++i) before *= (*from)[i];
+    if (rowsOf(n->input(0)) > 1) return visitRowsOfEach(n, before);
     const std::vector<size_t> own = run(*from, before), there = run(*to, before);
-    if (there.empty()) return !texts_ && keepSize(n, *dim);
+    if (there.empty()) return !texts_ && (isSorted(n->output()) ? joinRows(n, *dim) : keepSize(n, *dim));
     size_t at = static_cast<size_t>(std::find(own.begin(), own.end(), *dim) - own.begin());
-    if (!texts_ && *dim == 0 && there.size() > own.size()) at = 1;  // behind the text, which gets a dimension again
+    // Behind the text, which gets a dimension again, unless what is left is in front.
+    if (!texts_ && *dim == 0 && there.size() > own.size()) at = isRest(n->input(1), there.front()) ? 0 : 1;
     const size_t chosen = there[std::min(at, there.size() - 1)];
     return setSize(n, chosen, false) && put(n->output(), chosen);
+  }
+
+  // view(x, -1, ..)
+  bool isRest(const Value* sizes, size_t at) const {
+    const std::optional<Dims> known = facts_.integers(sizes);
+    const Node* list = sizes->node();
+    if (list && list->kind() == sym::ListConstruct)
+      return at < list->inputCount() && facts_.integer(list->input(at)) == -1;
+    return known && at < known->size() && (*known)[at] == -1;
+  }
+
+  // Whether rows are put in another order, as those of experts are.
+  static bool isSorted(const Value* v) {
+    static const Symbol kSort = Symbol::of("aten::sort");
+    for (const Use& u : v->uses())
+      if (u.user->kind() == kSort || u.user->kind() == kIndex) return true;
+    return false;
+  }
+  // [1, k] of a token becomes [k]
+  bool joinRows(Node* n, size_t dim) {
+    const Dims from = *sizesOf(n->input(0)), to = *sizesOf(n->output());
+    if (dim + 1 >= from.size() || dim >= to.size() || from[dim + 1] < 2 || to[dim] != from[dim + 1]) return false;
+    rowsOfEach_.insert(to[dim]);
+    return setSize(n, dim, false) && put(n->output(), dim);
+  }
+  // And [k] stays so, or becomes [1, k] again.
+  bool visitRowsOfEach(Node* n, int64_t before) {
+    const Dims& to = *sizesOf(n->output());
+    const int64_t rows = rowsOf(n->input(0));
+    int64_t seen = 1;
+    for (size_t i = 0; i < to.size() && seen <= before; seen *= to[i++]) {
+      if (seen != before) continue;
+      const bool isSplit = to[i] == 1 && i + 1 < to.size() && to[i + 1] == rows;
+      if (isSplit || to[i] == rows) return setSize(n, i, false) && put(n->output(), i);
+    }
+    return false;
   }
 
   // What left out the token and all before it has a dimension of tokens in front.
@@ -454,7 +519,17 @@ class Resizing {
       }
     }
     if (texts_ && dim) takeFirst(n, rank - *dim);
+    if (dim && isSumOfRows(n, *dim)) return true;
+    for (size_t i = 1; i < n->outputCount() && dim && !texts_; ++i)
+      if (this->rank(n->output(i)) == rank) put(n->output(i), *dim);
     return dim && put(n->output(), *dim) && (!keys || putKeys(n->output(), *keys));
+  }
+  // How many rows go to each expert, say: a number of all tokens together.
+  bool isSumOfRows(const Node* n, size_t dim) {
+    const Dims* sizes = sizesOf(n->output());
+    const Operator* op = facts_.resolve(n);
+    const bool isOfRows = dimOf(n->input(0)) && rowsOf(n->input(0)) > 1;
+    return isOfRows && op && !op->has(Trait::Elementwise) && (dim >= sizes->size() || !isOurs((*sizes)[dim]));
   }
   // What is the same for all texts (masks) is there for each.
   void takeFirst(Node* n, size_t fromEnd) {
@@ -471,6 +546,7 @@ class Resizing {
   const int64_t texts_, from_;
   Value* ids_ = nullptr;
   const Node* stopped_ = nullptr;
+  std::set<int64_t> rowsOfEach_;                       // numbers of rows that a token may have
   std::set<const Node*> ends_;                         // sums that are the place behind the tokens
   std::vector<Value*> first_;                          // parts of tensors for the first text
   std::unordered_map<const Value*, size_t> listDims_;  // of what lists hold

@@ -47,6 +47,25 @@ class Made(Decoder):
         return self.head(x + self.o(y.transpose(1, 2).flatten(2))), keys, values
 
 
+class Experts(Decoder):
+    """Each token goes to two of four experts, whose rows are sorted by them and put back."""
+
+    def forward(self, ids: Tensor, position_ids: Tensor, keys: Tensor, values: Tensor):
+        x, q, k, v = self.heads(ids, position_ids)
+        keys, values = torch.cat((keys, k), 2), torch.cat((values, v), 2)
+        y = F.scaled_dot_product_attention(q, keys, values)
+        x = (x + self.o(y.transpose(1, 2).flatten(2))).view(-1, 8)
+        share, chosen = F.linear(x, self.o.weight[:4]).softmax(-1).topk(2)
+        expert, order = chosen.reshape(-1).sort()
+        rows = x[order // 2]
+        weights = self.qkv.weight.view(3, 8, 8)[[0, 1, 2, 0]]
+        rows = (rows[:, None] * weights[expert]).sum(-1) * share.reshape(-1)[order][:, None]
+        back = torch.empty_like(order)
+        back[order] = torch.arange(order.size(0))
+        x = x + rows[back].view(-1, 2, 8).sum(1)
+        return self.head(x).view(ids.size(0), ids.size(1), -1), keys, values
+
+
 class Start(Decoder):
     """Is given the place of its token as a number, writes there, and reads its caches up to it."""
 
@@ -162,6 +181,9 @@ def main():
     with torch.no_grad():
         export("single_made.pt2", Made, (one.repeat(2, 1), torch.ones(2, 5, dtype=torch.long), cache, cache.clone()),
                (open_texts, {0: Dim.AUTO, 1: Dim.AUTO}, grows, grows))
+        one_text = torch.zeros(1, 2, 4, 4)
+        export("single_experts.pt2", Experts, (one, one - 1, one_text, one_text.clone()),
+               (None, None, {2: Dim.AUTO}, {2: Dim.AUTO}))
         export("single_start.pt2", Start, (one, 3), (None, Dim.AUTO))
         trace("static_numbered.pt", Numbered, (three, torch.tensor(2)))
         cache = torch.zeros(1, 2, 4, 4)
@@ -185,6 +207,15 @@ def main():
 
             return call
 
+        def experts():
+            model, past = made(Experts), [torch.zeros(1, 2, 0, 4), torch.zeros(1, 2, 0, 4)]
+
+            def call(ids):
+                logits, *past[:] = model(torch.tensor([ids[-1:]]), torch.tensor([[len(ids) - 1]]), *past)
+                return logits
+
+            return call
+
         def start(number):
             def begin():
                 model = made(Numbered if number is torch.tensor else Start)
@@ -204,7 +235,8 @@ def main():
 
             return begin
 
-        for name, step in (("single_made", grown), ("single_start", start(int)), ("static_numbered", start(torch.tensor)),
+        for name, step in (("single_made", grown), ("single_experts", experts), ("single_start", start(int)),
+                           ("static_numbered", start(torch.tensor)),
                            ("grown_pairs", pairs),
                            ("state_row", state(Rows, torch.tensor, 2, 8)),
                            ("state_each", state(Each, lambda t: torch.tensor([t]), 1, 8))):

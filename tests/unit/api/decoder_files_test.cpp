@@ -284,6 +284,15 @@ TEST_F(DecoderFiles, CallsWithOneTokenHaveTheirCacheInBlocks) {
   }
 }
 
+// Rows of one token that go to several experts are sorted beside those of others.
+TEST_F(DecoderFiles, CallsWithOneTokenMayChooseExperts) {
+  ASSERT_TRUE(buildsFile("language/single_experts.pt2")) << messages();
+  EXPECT_EQ(readBuiltModel(folder_, diagnostics_)->config.kvCacheType, KvCacheType::Paged) << messages();
+  EXPECT_EQ(served(9),
+            (std::vector<std::vector<TokenId>>{
+                {6, 12, 4, 4, 4, 4, 4, 7, 4}, {12, 4, 2, 7, 4, 10, 1, 10, 12}, {12, 8, 6, 11, 1, 7, 4, 12, 4}}));
+}
+
 // A place of which int() makes numbers, and calls that are for two tokens at least.
 TEST_F(DecoderFiles, CallsWithSeveralTokensHaveTheirCacheInBlocks) {
   for (const char* name : {"static_numbered.pt", "grown_pairs.pt2"}) {
