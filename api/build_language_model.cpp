@@ -15,6 +15,7 @@
 #include "frontend/files/made_folder.h"
 #include "ir/graph/clone.h"
 #include "ir/support/text.h"
+#include "passes/lowering/clean_up.h"
 #include "passes/serving/attention_node.h"
 #include "passes/serving/drop_caches.h"
 #include "passes/serving/entrance.h"
@@ -267,6 +268,7 @@ class LanguageModelBuild {
   bool withWholeTexts() {
     const Module& flat = withoutCalls();
     const std::unique_ptr<Graph> sized = withSizes(flat);
+    takeFirstNames(*sized, given_.registry());
     selectUnbound(*sized);
     std::unique_ptr<Graph> graph = cloneGraph(*sized);
     filledTo_ = isExported() ? fillTexts(*graph, 0) : 0;

@@ -1,5 +1,6 @@
 // Operators with two names get the first one. They mean the same for all arguments, memory included, so only the name
 // changes.
+#include "passes/lowering/clean_up.h"
 #include "passes/rewrite/rewrite.h"
 
 #include <utility>
@@ -73,6 +74,13 @@ NodeRewrite aliasOperators() {
     return op && op->isImplemented() ? Replacement::done() : Replacement();
   };
   return r;
+}
+
+void takeFirstNames(Graph& graph, const OpRegistry& registry) {
+  Diagnostics ignored;
+  RewriteContext context(graph, registry, ignored);
+  const NodeRewrite rewrite = aliasOperators();
+  forEachNode(graph, [&](Node* n) { rewrite.apply(n, context); });
 }
 
 }  // namespace tscompile

@@ -24,4 +24,7 @@ bool functionalise(Graph& graph, RewriteContext& context);
 // What types, and the nodes around, tell of single nodes: `x is x`, items of a list that was just made.
 std::vector<NamedRewrite> peepholeRewrites();
 
+// Operators with two names get the first one, as the rewrite alias_operators does.
+void takeFirstNames(Graph& graph, const OpRegistry& registry);
+
 }  // namespace tscompile

@@ -52,7 +52,7 @@ class Experts(Decoder):
 
     def forward(self, ids: Tensor, position_ids: Tensor, keys: Tensor, values: Tensor):
         x, q, k, v = self.heads(ids, position_ids)
-        keys, values = torch.cat((keys, k), 2), torch.cat((values, v), 2)
+        keys, values = torch.concat((keys, k), 2), torch.concat((values, v), 2)
         y = F.scaled_dot_product_attention(q, keys, values)
         x = (x + self.o(y.transpose(1, 2).flatten(2))).view(-1, 8)
         share, chosen = F.linear(x, self.o.weight[:4]).softmax(-1).topk(2)
