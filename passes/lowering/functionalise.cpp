@@ -16,6 +16,7 @@
 #include "passes/rewrite/memory_order.h"
 
 #include <algorithm>
+#include <cmath>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -563,10 +564,33 @@ class Round {
     current_ = f.owner->addOutput(type);
   }
 
+  // `mul_(x, 0.1)` of 16 bits takes the number as it is rounded, and `mul` as it is.
+  bool roundsFactor(const Node* n, const Value* before) {
+    static const Symbol kMultiply = Symbol::of("aten::mul_");
+    const TypeKind by = n->kind() == kMultiply ? n->input(1)->type()->kind() : TypeKind::None;
+    if (by != TypeKind::Float && by != TypeKind::Int) return false;
+    const DType dtype = facts_.symbolic(before).type->tensor().dtype;
+    return dtype == DType::Float16 || dtype == DType::BFloat16;
+  }
+  void roundFactor(Node* n, Value* before) {
+    Builder b = context_.before(n);
+    const Value* factor = n->input(1);
+    if (const IValue* known = factor->node() ? factor->node()->attributeValue(sym::value) : nullptr) {
+      const auto given = static_cast<float>(known->toDouble());
+      const bool isBrain = facts_.symbolic(before).type->tensor().dtype == DType::BFloat16;
+      const auto rounded = isBrain ? static_cast<float>(BFloat16(given)) : static_cast<float>(Half(given));
+      if (rounded != given && std::isfinite(rounded)) n->replaceInput(1, b.constant(IValue(double{rounded})));
+      return;
+    }
+    Value* tensor = b.call(sym::NumToTensor.text(), {n->input(1)}, types().tensor);
+    n->replaceInput(1, b.call(aten::type_as, {tensor, before}, types().tensor));
+  }
+
   // The node itself changes, so that its output keeps name and place.
   Value* makeFunctional(Node* n, Value* before) {
     if (n->kind() == setItem_) return withItem(n, before);
     Functional f = std::exchange(functional_[n], {});
+    if (roundsFactor(n, before)) roundFactor(n, before);
     n->setKind(f.kind);
     if (f.nones) {
       Value* none = context_.before(n).constant(IValue(), types().none);

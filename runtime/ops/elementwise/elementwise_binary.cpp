@@ -132,8 +132,14 @@ void multiplyComplex64(const Tensor& out, const Tensor& a, const Tensor& b) {
 
 constexpr auto kTimes = [](auto a, auto b) { return times(a, b); };
 
+// Numbers that are multiplied in place come first there, and are rounded.
+DType factorOf(const KernelCall& call) {
+  const DType dtype = promotedDType(call, 2);
+  return call.op().isInPlaceVariant() && !call.argument(1).isTensor() ? dtype : factorDType(call, dtype);
+}
+
 void mulKernel(KernelCall& call) {
-  const DType dtype = factorDType(call, promotedDType(call, 2));
+  const DType dtype = factorOf(call);
   if (dtype == DType::Complex64) {
     const Tensor a = operandTensor(call, 0), b = operandTensor(call, 1);
     const Tensor out = elementwiseOutput(call, {&a, &b});
