@@ -296,8 +296,7 @@ bool beginAtFirstPlace(Graph& graph, bool hasCaches) {
     Value* input = graph.input(i);
     if (!isFirstPlace(input) || !(hasCaches || isCountedFrom(input))) continue;
     Builder b(graph, graph.block()->first() ? graph.block()->first() : graph.returnNode());
-    input->replaceAllUsesWith(
-        b.constant(input->type()->isTensor() ? IValue(Tensor::zeros(DType::Int64, Dims{})) : IValue(int64_t{0})));
+    input->replaceAllUsesWith(b.constant(firstPlaceOf(input)));
     graph.block()->removeParameter(i);
     found = true;
   }

@@ -468,6 +468,12 @@ bool isFirstPlace(const Value* input) {
   return isCalledSo && (f.hasRank ? f.sizes.empty() : isTakenAsNumber(input));
 }
 
+IValue firstPlaceOf(const Value* input) {
+  if (!input->type()->isTensor()) return int64_t{0};
+  const TensorFacts& f = input->type()->tensor();
+  return Tensor::zeros(DType::Int64, f.hasRank && f.sizes == Dims{1} ? Dims{1} : Dims{});
+}
+
 InputUse useOf(const Value* input, const SmallInstance& small, RewriteContext& context) {
   return Uses(small, context).run(input);
 }

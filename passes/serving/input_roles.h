@@ -22,6 +22,8 @@ bool makesNumber(Symbol kind);
 // Whether it is the place of the first token of a call: a number, an int or a tensor of one, that is called so, or that
 // places are counted or cut from.
 bool isFirstPlace(const Value* input);
+// Of such an input the place of the first token of a text, in its form: 0.
+IValue firstPlaceOf(const Value* input);
 // Whether it is added to the numbers of tokens, or they begin with it: what has a place for each token is not.
 bool isCountedFrom(const Value* input);
 

@@ -67,8 +67,7 @@ class WholeTexts {
       giveAll();
     for (Value* start : starts_) {
       Builder b(graph_, graph_.block()->first() ? graph_.block()->first() : graph_.returnNode());
-      start->replaceAllUsesWith(start->type()->isTensor() ? b.constant(IValue(Tensor::zeros(DType::Int64, Dims{})))
-                                                          : number(b, 0));
+      start->replaceAllUsesWith(b.constant(firstPlaceOf(start)));
       eraseInput(start);
     }
     if (places_) eraseInput(places_);
@@ -691,9 +690,10 @@ class WholeTexts {
     if (places_) values[places_] = placeLike(place, b);
     for (Value* mask : masks_) values[mask] = maskLike(mask, place, b);
     for (Value* start : starts_)
-      values[start] = start->type()->isTensor()
-                          ? b.call(aten::select, {place, number(b, 0), number(b, 0)}, types().tensor)
-                          : b.call(aten::Int, {place}, types().integer);
+      values[start] = !start->type()->isTensor() ? b.call(aten::Int, {place}, types().integer)
+                      : factsOf(start)->sizes == Dims{1}
+                          ? place
+                          : b.call(aten::select, {place, number(b, 0), number(b, 0)}, types().tensor);
     std::vector<Value*> left;
     for (const Kept& cache : kept_) {
       Value* own = turn->addParameter(types().tensor);

@@ -108,6 +108,19 @@ class Numbered(Start):
         return self.logits(x, q.transpose(1, 2), keys, values, self.seen[start_pos:end, :end])
 
 
+class Listed(Start):
+    """The place is the only one of a tensor, of which it is taken."""
+
+    def forward(self, ids: Tensor, input_pos: Tensor):
+        start = input_pos[0].item()
+        torch._check(start >= 0)
+        torch._check(start < LONGEST)
+        x, q, k, v = self.heads(ids, (torch.arange(1) + input_pos)[None])
+        self.keys.index_copy_(1, torch.arange(1) + start, k.transpose(1, 2))
+        self.values.index_copy_(1, torch.arange(1) + start, v.transpose(1, 2))
+        return self.logits(x, q, self.keys.transpose(1, 2), self.values.transpose(1, 2), self.seen.narrow(0, start, 1))
+
+
 class Pairs(Decoder):
     """Its export asks whether the mask tells of one more token, and is for several."""
 
@@ -185,6 +198,7 @@ def main():
         export("single_experts.pt2", Experts, (one, one - 1, one_text, one_text.clone()),
                (None, None, {2: Dim.AUTO}, {2: Dim.AUTO}))
         export("single_start.pt2", Start, (one, 3), (None, Dim.AUTO))
+        export("single_listed.pt2", Listed, (one, torch.tensor([3])))
         trace("static_numbered.pt", Numbered, (three, torch.tensor(2)))
         cache = torch.zeros(1, 2, 4, 4)
         export("grown_pairs.pt2", Pairs, (three, torch.ones(1, 7, dtype=torch.long), cache, cache.clone()),

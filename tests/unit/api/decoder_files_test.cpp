@@ -305,6 +305,13 @@ TEST_F(DecoderFiles, CallsWithSeveralTokensHaveTheirCacheInBlocks) {
   }
 }
 
+// The place of the token is taken of a tensor that has it alone.
+TEST_F(DecoderFiles, PlacesMayBeTakenOfATensor) {
+  ASSERT_TRUE(buildsFile("language/single_listed.pt2")) << messages();
+  EXPECT_EQ(served(9), (std::vector<std::vector<TokenId>>{
+                           {5, 6, 11, 0, 6, 0, 4, 6, 3}, {3, 6, 10, 5, 6, 3, 0, 6, 3}, {11, 0, 6, 11, 3, 5, 6, 4, 5}}));
+}
+
 // Why the next call fails is told.
 TEST_F(DecoderFiles, CallsThatAreRefusedAreToldWithTheirReason) {
   EXPECT_FALSE(buildsFile("language/grown_short.pt2"));
