@@ -117,7 +117,7 @@ void floatPairKernel(Call& call) {
   mapElements<kFloats, 2>(call, dtype, kF);
 }
 
-// Of kNoHalves, where one argument alone has 16 bits.
+// Both together have a dtype of kNoHalves, whatever each has.
 void refuseHalves(const KernelCall& call) {
   const DType dtype = promotedDType(call, 2);
   if (!kNoHalves.contains(dtype)) refuseDType(dtype);
@@ -169,7 +169,7 @@ void registerGammas(OpRegistry& ops) {
   add({"aten::igammac", "aten::special_gammaincc"}, inferBinary,
       kFloatPair<[](auto a, auto x) { return upperGamma(a, x); }>);
   add({"aten::special_zeta", "aten::special_zeta.other_scalar", "aten::special_zeta.self_scalar"}, inferFloatBinary,
-      {widePairKernel<[](auto x, auto q) { return hurwitzZeta(x, q); }>, nullptr}, kDirect, kNoHalves);
+      {widePairKernel<[](auto x, auto q) { return hurwitzZeta(x, q); }>, nullptr});
 }
 
 int normalCdfSteps(StepBuilder& b) {
@@ -264,7 +264,7 @@ void registerPolynomials(OpRegistry& ops) {
   addAliases(ops, {"aten::special_" name, "aten::special_" name ".x_scalar", "aten::special_" name ".n_scalar"}, \
              {.infer = inferFloatBinary,                                                                         \
               .kernel = polynomialKernel<[](auto x, int64_t n) { return __VA_ARGS__; }>,                         \
-              .dtypes = kNoHalves,                                                                               \
+              .dtypes = kRealAndBool,                                                                            \
               .traits = kPerElement,                                                                             \
               .cost = Cost::Function})
   TS_POLYNOMIAL("chebyshev_polynomial_t", chebyshevT(x, n, 6));
