@@ -236,7 +236,7 @@ std::optional<AttentionMatch> AttentionMatcher::complete(Value* q, Value* k, Val
 
 // cat(scores, sinks of each head) of which the softmax has all but the last column, with or without - max
 bool AttentionMatcher::takeSinks(Scores& s) {
-  static const KindSet kLargest{Symbol::of("aten::max"), aten::amax};
+  static const KindSet kLargest{kMax, aten::amax};
   Node* n = quiet(s.value);
   while (n && (handsOn(n) || n->kind() == aten::sub)) {
     if (n->kind() == aten::sub) {

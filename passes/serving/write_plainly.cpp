@@ -13,6 +13,7 @@
 #include "ir/values/kind_set.h"
 #include "passes/rewrite/formula.h"
 #include "passes/serving/gated_sinks.h"
+#include "passes/serving/lookups.h"
 #include "passes/serving/native_layers.h"
 #include "passes/serving/serving_passes.h"
 
@@ -173,7 +174,7 @@ Value* plainSoftmax(Node* n, RewriteContext& c) {
   Node* most = less && less->kind() == aten::sub ? less->input(1)->node() : nullptr;
   bool isMost = most && most->inputCount() == 3 && c.facts.boolean(most->input(2)) == true &&
                 ((most->kind() == aten::amax && c.facts.integers(most->input(1)) == dims) ||
-                 (most->kind() == Symbol::of("aten::max") && c.facts.integer(most->input(1)) == (*dims)[0]));
+                 (most->kind() == kMax && c.facts.integer(most->input(1)) == (*dims)[0]));
   if (isMost && most->input(0) == less->input(0)) x = less->input(0);
   Formula f(n, c);
   return f.op(aten::softmax, {x, f.integer((*dims)[0]), f.none()});
