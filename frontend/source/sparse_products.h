@@ -19,9 +19,9 @@ void makeSparseAttributes(Graph& graph, const SparseAttributes& attributes);
 
 //   %a = aten::sparse_coo_tensor(%places, %elements, %size, …)
 //   %y = aten::mm(%a, %x)          →  rows of %x, each times its element, added to where they belong
-// and so with vectors, as the right factor, in addmm, with transposed, scaled, converted and coalesced matrices, those of
-// to_sparse() and those by rows, to_dense(), sums of all, and what asks for elements, places, sizes, dtype and layout. Sums are made in the order of the elements. A matrix that is used for
-// anything else stays as it is.
+// and so with vectors, as the right factor, in addmm, with transposed, scaled, converted and coalesced matrices, those
+// of to_sparse() and those by rows, to_dense(), sums of all, and what asks for elements, places, sizes, dtype and
+// layout. Sums are made in the order of the elements. A matrix that is used for anything else stays as it is.
 void spellOutSparseProducts(const ParsedText& text);
 
 }  // namespace tscompile

@@ -18,7 +18,7 @@ PROMPTS = ([3, 11, 7, 1], [0, 12, 5, 5, 2, 9, 4], [8])
 
 
 class Decoder(nn.Module):
-    is_masked = False
+    is_masked, has_place = False, False
 
     def __init__(self):
         super().__init__()
@@ -202,6 +202,83 @@ class Shifted(Decoder):
         return self.head(x + inputs.sum(-1).unsqueeze(1)), inputs
 
 
+class Rolled(Decoder):
+    """The same, the newest one first."""
+
+    def forward(self, ids, inputs):
+        x = self.words(ids)
+        inputs = torch.roll(inputs, 1, 1).clone()
+        inputs[:, 0] = x[:, 0]
+        return self.head(x + inputs.sum(1).unsqueeze(1)), inputs
+
+
+class Ring(Decoder):
+    """The same, at the place that follows from how many there are."""
+
+    has_place = True
+
+    def forward(self, ids, input_pos, inputs):
+        x = self.words(ids)
+        inputs = inputs.index_copy(1, input_pos % inputs.shape[1], x)
+        return self.head(x + inputs.sum(1, keepdim=True)), inputs
+
+
+class Unmasked(Decoder):
+    """All places of a cache are seen, and nothing tells how many there are."""
+
+    has_place = True
+
+    def __init__(self):
+        super().__init__()
+        self.qkv = nn.Linear(8, 24)
+
+    def forward(self, ids, input_pos, keys, values):
+        x = self.words(ids)
+        q, k, v = self.qkv(x).chunk(3, -1)
+        keys, values = keys.index_copy(1, input_pos, k), values.index_copy(1, input_pos, v)
+        return self.head(x + (q @ keys.transpose(1, 2)).softmax(-1) @ values), keys, values
+
+
+class Cut(Attention):
+    """Its caches are of the last tokens, and may begin with none or with zeros."""
+
+    def __init__(self):
+        super().__init__()
+        self.mixed = nn.Linear(8, 8)
+
+    def forward(self, ids, keys, values, last):
+        x, keys, values = self.seen(self.words(ids), keys, values)
+        return self.head(x + self.mixed(last)), keys[:, :, -5:], values[:, :, -5:], x[:, -1:]
+
+
+class Unchanged(Decoder):
+    """What it is given beside a state is not its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, ids, sums, memory):
+        x = self.words(ids)[:, 0]
+        sums = 0.5 * sums + self.layer(x)
+        return self.head(x + sums + memory), sums, memory
+
+
+class Swapped(Attention):
+    """Two of its states change places."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(8, 8), nn.Linear(8, 8)
+
+    def forward(self, ids, keys, values, last, seen):
+        x = self.words(ids)
+        y, keys, values = self.seen(x, keys, values)
+        y = y + self.first(torch.cat([last, x[:, :-1]], 1))
+        z = y + self.second(torch.cat([seen, y[:, :-1]], 1))
+        return self.head(z), keys, values, y[:, -1:], x[:, -1:]
+
+
 def made(kind):
     torch.manual_seed(3)
     model = kind().eval()
@@ -224,6 +301,8 @@ def save(module, path):
 def beside(kind, tokens, before):
     """A mask and positions."""
     places = torch.arange(before, before + tokens)[None]
+    if kind.has_place:
+        return (places[0],)
     return (torch.ones(1, before + tokens, dtype=torch.long), places) if kind.is_masked else ()
 
 
@@ -253,11 +332,17 @@ if __name__ == "__main__":
             ("masked", Masked, [(1, 2, GROWS, 4), (1, 2, GROWS, 4), (1, 1, 8)]),
             ("masked_one", MaskedOne, [(1, 2, GROWS, 4), (1, 2, GROWS, 4), (1, 1, 8)]),
             ("shifted", Shifted, [(1, 8, 3)]),
+            ("rolled", Rolled, [(1, 3, 8)]),
+            ("ring", Ring, [(1, 3, 8)]),
+            ("unmasked", Unmasked, [(1, 24, 8), (1, 24, 8)]),
+            ("cut", Cut, [(1, 2, GROWS, 4), (1, 2, GROWS, 4), (1, 1, 8)]),
+            ("unchanged", Unchanged, [(1, 8), (1, 8)]),
+            ("swapped", Swapped, [(1, 2, GROWS, 4), (1, 2, GROWS, 4), (1, 1, 8), (1, 1, 8)]),
             ("after", After, [(1, 2, GROWS, 4), (1, 2, GROWS, 4), (1, 8, 8), (1, 8, 3)]),
             ("listed", Listed, []),
         ):
             path = os.path.join(FOLDER, f"states_{name}.pt")
-            ids = torch.tensor([[5, 3, 7]] if kind in (Beside, Masked) else [[5]])
+            ids = torch.tensor([[5, 3, 7]] if kind in (Beside, Masked, Swapped) else [[5]])
             example = (ids, *beside(kind, ids.shape[1], GROWS), *(torch.rand(s) for s in states))
             model = made(kind)
             saved = torch.jit.trace(model, example, check_trace=False) if states else torch.jit.script(model)

@@ -11,8 +11,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <optional>
 #include <set>
+#include <span>
+#include <tuple>
 #include <vector>
 
 namespace tscompile {
@@ -326,7 +329,8 @@ class Examples {
     auto counts = [&](const std::vector<GivenState>& states) {
       fits_ = true;
       const std::optional<std::vector<GivenState>> same = statesOf(*apart_, states);
-      return same && lastCounts(sizes, tokens, *same) && !dependsOnPlaces(sizes, tokens, *same);
+      return same && lastCounts(sizes, tokens, *same) && !dependsOnPlaces(sizes, tokens, *same) &&
+             !mayGrow(sizes, *same);
     };
     std::optional<std::vector<GivenState>> states;
     if (given)
@@ -382,52 +386,103 @@ class Examples {
     if (calls == Calls::Fail) return false;
     for (int64_t changed = 0; changed < kFew; ++changed)
       if (!changesLast(sizes, states, kFew, changed)) return true;
-    return calls == Calls::Differ;
+    return calls == Calls::Differ && !agreesInOtherOrder(sizes, states);
+  }
+
+  // Whether calls are right if states of the same sizes change places: the order of what is returned is another one.
+  bool agreesInOtherOrder(const Sizes& sizes, const std::vector<GivenState>& states) const {
+    constexpr int kMostOrders = 720;
+    std::vector<size_t> order(states.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    for (int tried = 0; tried < kMostOrders && std::ranges::next_permutation(order).found; ++tried) {
+      bool fits = true;
+      for (size_t i = 0; i < order.size(); ++i) fits = fits && states[i].sizes == states[order[i]].sizes;
+      if (fits && callsOf(sizes, states, order) == Calls::Agree) return true;
+    }
+    return false;
+  }
+
+  // Whether states of known sizes may as well begin empty and grow up to these, and say something else then: caches of
+  // the last tokens, `torch.cat((cache, new), 2)[:, :, -6:]`. Nothing tells how they are to begin.
+  bool mayGrow(const Sizes& sizes, const std::vector<GivenState>& states) const {
+    const std::unique_ptr<Graph> flat = withFlatOutputs(states);
+    std::set<std::tuple<size_t, size_t, int64_t>> tried;  // rank, dimension, size
+    for (const GivenState& s : states)
+      for (size_t d = 0; flat && d < s.sizes.size(); ++d)
+        if (s.sizes[d] > 1 && static_cast<int>(d) != s.placeDim &&
+            tried.emplace(s.sizes.size(), d, s.sizes[d]).second &&
+            mayGrow(sizes, states, s.sizes.size(), d, s.sizes[d], *flat))
+          return true;
+    return false;
+  }
+  bool mayGrow(const Sizes& sizes, const std::vector<GivenState>& states, size_t rank, size_t dim, int64_t size,
+               const Graph& flat) const {
+    constexpr int64_t kFew = 2;
+    std::vector<GivenState> empty = states;
+    for (GivenState& s : empty)
+      if (s.sizes.size() == rank && s.sizes[dim] == size) s.sizes[dim] = 0;
+    std::vector<IValue> grown, usual;
+    for (int64_t step = 0; step < kFew; ++step) {
+      grown = callWith(sizes, empty, step, grown, flat);
+      usual = callWith(sizes, states, step, usual, flat);
+      if (grown.size() <= states.size() || usual.size() <= states.size()) return false;
+      for (size_t i = 0; i < states.size(); ++i)
+        if (empty[i].sizes != states[i].sizes &&
+            !(grown[i + 1].isTensor() && grown[i + 1].toTensor().rank() == static_cast<int>(rank) &&
+              grown[i + 1].toTensor().size(static_cast<int64_t>(dim)) == step + 1))
+          return false;
+    }
+    return !areNear(lastRow(usual), lastRow(grown));
   }
 
   // Whether places without tokens say something, or are those of a window: nothing tells how many there are to be then.
   bool dependsOnPlaces(const Sizes& sizes, int64_t tokens, const std::vector<GivenState>& states) const {
     constexpr int64_t kLeast = 3;  // whatever fits 1 is repeated
-    std::vector<GivenState> fewer = states;
-    bool isThere = false;
-    for (GivenState& s : fewer)
-      if (s.placeDim >= 0 && s.sizes[static_cast<size_t>(s.placeDim)] >= kLeast)
-        --s.sizes[static_cast<size_t>(s.placeDim)], isThere = true;
-    if (!isThere) return false;
-    if (movesPlaces(sizes, states)) return true;
-    const Tensor usual = runWith(sizes, states, tokens, tokens), other = runWith(sizes, fewer, tokens, tokens);
-    if (!usual.defined() || !other.defined() || usual.numel() != other.numel()) return false;
-    double most = 0, off = 0;
-    for (int64_t i = 0; i < usual.numel(); ++i) {
-      most = std::max(most, std::abs(usual.real(i)));
-      off = std::max(off, std::abs(usual.real(i) - other.real(i)));
-    }
-    return off > 1e-3 * most;
-  }
-
-  // Whether the first token goes to the last of the places, as in a window that forgets the first one for it.
-  bool movesPlaces(const Sizes& sizes, const std::vector<GivenState>& states) const {
-    const std::unique_ptr<Graph> flat = withFlatOutputs(states);
-    const std::vector<IValue> out = flat ? run_(inputsWith(sizes, states, 1, 0), flat.get()) : std::vector<IValue>();
-    for (size_t i = 0; i < states.size() && i + 1 < out.size(); ++i) {
-      const Tensor t = out[i + 1].isTensor() ? out[i + 1].toTensor() : Tensor();
-      const int at = states[i].placeDim;
-      if (at < 0 || !t.defined() || !std::ranges::equal(t.sizes(), states[i].sizes)) continue;
-      int64_t inner = 1;
-      for (int d = t.rank() - 1; d > at; --d) inner *= t.size(d);
-      if (isAtLast(t, t.size(at), inner)) return true;
-    }
+    auto most = [](const std::vector<GivenState>& of) {
+      int64_t places = 0;
+      for (const GivenState& s : of)
+        if (s.placeDim >= 0) places = std::max(places, s.sizes[static_cast<size_t>(s.placeDim)]);
+      return places;
+    };
+    const int64_t places = most(states);
+    if (places < kLeast) return false;
+    if (forgetsFirst(sizes, withPlaces(states, kLeast), kLeast)) return true;
+    const Tensor usual = runWith(sizes, states, tokens, tokens);
+    // Of many the last one says nearly nothing.
+    for (int64_t fewer : {std::max(tokens, kLeast), places - 1})
+      if (const Tensor other = runWith(sizes, withPlaces(states, fewer), tokens, tokens);
+          usual.defined() && other.defined() && !areNear(realsOf(usual), realsOf(other)))
+        return true;
     return false;
   }
-  // Whether all that is not 0 stands at the last place of a dimension.
-  static bool isAtLast(const Tensor& t, int64_t places, int64_t inner) {
-    bool isThere = false;
-    for (int64_t k = 0; k < t.numel(); ++k) {
-      if (t.real(k) == 0) continue;
-      if (k / inner % places + 1 != places) return false;
-      isThere = true;
+
+  static std::vector<GivenState> withPlaces(std::vector<GivenState> states, int64_t places) {
+    for (GivenState& s : states)
+      if (s.placeDim >= 0) s.sizes[static_cast<size_t>(s.placeDim)] = places;
+    return states;
+  }
+
+  // Whether one token more than there are places finds one, that of another token, as in rings and in windows that
+  // shift. A cache that is written where the token is has none for it.
+  bool forgetsFirst(const Sizes& sizes, const std::vector<GivenState>& states, int64_t places) const {
+    const std::unique_ptr<Graph> flat = withFlatOutputs(states);
+    if (!flat) return false;
+    std::vector<IValue> full, out;
+    for (int64_t step = 0; step <= places; ++step) {
+      full = std::move(out);
+      out = callWith(sizes, states, step, full, *flat);
+      if (out.size() <= states.size()) return false;
     }
-    return isThere;
+    for (size_t i = 0; i < states.size(); ++i)
+      if (states[i].placeDim >= 0 && full[i + 1].isTensor() && out[i + 1].isTensor() &&
+          realsOf(full[i + 1].toTensor()) != realsOf(out[i + 1].toTensor()))
+        return true;
+    return false;
+  }
+  static std::vector<double> realsOf(const Tensor& t) {
+    std::vector<double> all;
+    for (int64_t i = 0; t.defined() && i < t.numel(); ++i) all.push_back(t.real(i));
+    return all;
   }
 
   // Whether the first of several tokens sees the last one, as in sums over all tokens of a call.
@@ -455,26 +510,34 @@ class Examples {
   // Whether calls with a token each, which are given what the one before returned, say the last logits of one call with
   // all of them: a model for one token may take the first one of several for its states, and all of them elsewhere.
   enum class Calls : uint8_t { Unknown, Fail, Differ, Agree };
-  Calls callsOf(const Sizes& sizes, const std::vector<GivenState>& states) const {
+  // `order`: which of what is returned is for each state.
+  Calls callsOf(const Sizes& sizes, const std::vector<GivenState>& states, std::span<const size_t> order = {}) const {
     constexpr int64_t kFew = 3;
     const std::unique_ptr<Graph> flat = withFlatOutputs(states);
     if (!flat) return Calls::Unknown;
     const std::vector<IValue> whole = run_(inputsWith(sizes, states, kFew, 0), flat.get());
-    std::vector<GivenState> now = states;
     std::vector<IValue> out;
     for (int64_t step = 0; step < kFew; ++step) {
-      std::vector<IValue> inputs = inputsWith(sizes, now, 1, step == 0 ? 0 : 1, step);
-      for (size_t i = 0, at = 0; i < apart_->inputs().size(); ++i) {
-        const Value* v = apart_->input(i);
-        if (v->type()->is(TypeKind::Class)) continue;
-        IValue& input = inputs[at++];
-        const auto state = std::ranges::find(states, v, [](const GivenState& s) { return s.taken.front(); });
-        if (state != states.end() && step > 0) input = out[1 + static_cast<size_t>(state - states.begin())];
-      }
-      out = run_(inputs, flat.get());
+      out = callWith(sizes, states, step, out, *flat);
       if (out.size() <= states.size()) return Calls::Fail;
+      const std::vector<IValue> returned = out;
+      for (size_t i = 0; i < order.size(); ++i) out[i + 1] = returned[order[i] + 1];
     }
     return whole.empty() || areNear(lastRow(whole), lastRow(out)) ? Calls::Agree : Calls::Differ;
+  }
+
+  // A call with the next token of a text, whose first one is 1 and the others 0, behind that which returned `before`.
+  std::vector<IValue> callWith(const Sizes& sizes, const std::vector<GivenState>& states, int64_t step,
+                               const std::vector<IValue>& before, const Graph& flat) const {
+    std::vector<IValue> inputs = inputsWith(sizes, states, 1, step == 0 ? 0 : 1, step);
+    for (size_t i = 0, at = 0; i < apart_->inputs().size(); ++i) {
+      const Value* v = apart_->input(i);
+      if (v->type()->is(TypeKind::Class)) continue;
+      IValue& input = inputs[at++];
+      const auto state = std::ranges::find(states, v, [](const GivenState& s) { return s.taken.front(); });
+      if (state != states.end() && step > 0) input = before[1 + static_cast<size_t>(state - states.begin())];
+    }
+    return run_(inputs, &flat);
   }
 
   // Logits, and what is returned for each state; null if something is not.

@@ -458,12 +458,13 @@ class StateSearch {
   std::optional<bool> takeReturned() {
     const ShapePropagation shapes = propagate();
     const AliasAnalysis alias(graph_, registry_);
-    bool changed = false, areHandedOn = true;  // as what an encoder returned is
+    bool changed = false;
     for (size_t i = 0; i < states_.size(); ++i) {
       const ReturnedTensor* r = returnedFor(i);
-      areHandedOn = areHandedOn && r && r->value == states_[i].taken.front() && !alias.isWritten(r->value);
+      // What is read and never becomes another is no state, but such as an encoder returned.
+      const bool isHandedOn = r && r->value == states_[i].taken.front() && !alias.isWritten(r->value);
+      if (isHandedOn && r->value->useCount() > 1) return std::nullopt;
     }
-    if (areHandedOn) return std::nullopt;
     std::map<int64_t, int64_t> told;  // what primes that are returned have become here
     for (size_t i = 0; i < states_.size(); ++i) {
       const ReturnedTensor* r = returnedFor(i);

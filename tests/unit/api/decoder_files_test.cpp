@@ -397,9 +397,28 @@ TEST_F(DecoderFiles, CachesComeBackAsViews) {
 }
 
 TEST_F(DecoderFiles, WindowsOfWhichNothingTellsTheLengthAreRefused) {
-  EXPECT_FALSE(buildsFile("language/states_shifted.pt"));
-  EXPECT_NE(messages().find("what %inputs stands for is not known"), std::string::npos) << messages();
-  EXPECT_NE(messages().find("need sizes: this file has none"), std::string::npos) << messages();
+  for (const char* name : {"shifted", "rolled", "ring"}) {
+    EXPECT_FALSE(buildsFile(std::string("language/states_") + name + ".pt")) << name;
+    EXPECT_NE(messages().find("what %inputs stands for is not known"), std::string::npos) << messages();
+    EXPECT_NE(messages().find("need sizes: this file has none"), std::string::npos) << messages();
+  }
+}
+
+TEST_F(DecoderFiles, StatesThatMayBeginInSeveralWaysAreRefused) {
+  EXPECT_FALSE(buildsFile("language/states_unmasked.pt"));
+  EXPECT_NE(messages().find("what %keys stands for is not known"), std::string::npos) << messages();
+  EXPECT_FALSE(buildsFile("language/states_cut.pt"));
+  EXPECT_NE(messages().find("what %last stands for is not known"), std::string::npos) << messages();
+  EXPECT_FALSE(buildsFile("language/states_unchanged.pt"));
+  EXPECT_NE(messages().find("what %sums stands for is not known"), std::string::npos) << messages();
+}
+
+TEST_F(DecoderFiles, StatesThatComeBackInAnotherOrderAreRefused) {
+  EXPECT_FALSE(buildsFile("language/states_swapped.pt"));
+  EXPECT_NE(messages().find("calls that are given for %keys, %values, %last, %seen what the one before returned say "
+                            "another text"),
+            std::string::npos)
+      << messages();
 }
 
 TEST_F(DecoderFiles, AttributesThatAreContainersAreNamed) {
