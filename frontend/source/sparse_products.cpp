@@ -85,7 +85,7 @@ constexpr std::string_view kOfVector = R"(
   %y : Tensor = aten::index_add(%nothing, %zero, %rows, %terms, %one)
 )";
 
-// beta * added + alpha * product
+// beta * added, of which a beta of 0 leaves nothing, + alpha * product
 constexpr std::string_view kSumWithProduct = R"(
   %height : int, %depth : int = prim::ListUnpack(%size)
   %sizes : int[] = aten::size(%x)
@@ -95,12 +95,15 @@ constexpr std::string_view kSumWithProduct = R"(
   %picked : Tensor = aten::index_select(%all, %zero, %columns)
   %factors : Tensor = aten::unsqueeze(%elements, %one)
   %terms : Tensor = aten::mul(%picked, %factors)
-  %to : int[] = prim::ListConstruct(%height, %width)
-  %nothing : Tensor = aten::new_zeros(%elements, %to, %none, %none, %none, %none)
-  %product : Tensor = aten::index_add(%nothing, %zero, %rows, %terms, %one)
-  %kept : Tensor = aten::mul(%added, %beta)
-  %scaled : Tensor = aten::mul(%product, %alpha)
-  %y : Tensor = aten::add(%kept, %scaled, %one)
+  %tall : int[] = prim::ListConstruct(%height, %zero)
+  %left : Tensor = aten::new_zeros(%elements, %tall, %none, %none, %none, %none)
+  %wide : int[] = prim::ListConstruct(%zero, %width)
+  %right : Tensor = aten::new_zeros(%elements, %wide, %none, %none, %none, %none)
+  %kept : Tensor = aten::addmm(%added, %left, %right, %beta, %one)
+  %dtype : int = prim::dtype(%elements)
+  %factor : Tensor = aten::scalar_tensor(%alpha, %dtype, %none, %none, %none)
+  %scaled : Tensor = aten::mul(%terms, %factor)
+  %y : Tensor = aten::index_add(%kept, %zero, %rows, %scaled, %one)
 )";
 
 // The matrix is the right factor.
@@ -115,6 +118,17 @@ constexpr std::string_view kOnTheRight = R"(
   %to : int[] = prim::ListConstruct(%count, %depth)
   %nothing : Tensor = aten::new_zeros(%elements, %to, %none, %none, %none, %none)
   %y : Tensor = aten::index_add(%nothing, %one, %columns, %terms, %one)
+)";
+
+constexpr std::string_view kOfVectorOnTheRight = R"(
+  %height : int, %depth : int = prim::ListUnpack(%size)
+  %from : int[] = prim::ListConstruct(%height)
+  %all : Tensor = aten::reshape(%x, %from)
+  %picked : Tensor = aten::index_select(%all, %zero, %rows)
+  %terms : Tensor = aten::mul(%picked, %elements)
+  %to : int[] = prim::ListConstruct(%depth)
+  %nothing : Tensor = aten::new_zeros(%elements, %to, %none, %none, %none, %none)
+  %y : Tensor = aten::index_add(%nothing, %zero, %columns, %terms, %one)
 )";
 
 constexpr std::string_view kSum = R"(
@@ -402,12 +416,12 @@ class SparseProducts {
 
   Value* computed(Node* n, size_t matrixAt, const SparseMatrix& m) {
     const Form& form = *formOf(n->kind(), matrixAt);
-    if (form.kind != kMatmul || matrixAt != 0) return insert(form, form.body, n, n, m);
+    if (form.kind != kMatmul) return insert(form, form.body, n, n, m);
     Builder b = before(n);
-    Value* rank = b.call("aten::dim", {n->input(1)}, types().integer);
+    Value* rank = b.call("aten::dim", {n->input(1 - matrixAt)}, types().integer);
     Value* isVector = b.call("aten::eq", {rank, b.constant(IValue(int64_t{1}))}, types().boolean);
     Node* choice = b.insert(sym::If, {isVector});
-    for (std::string_view body : {kOfVector, kProduct}) {
+    for (std::string_view body : {matrixAt == 0 ? kOfVector : kOfVectorOnTheRight, form.body}) {
       Block* branch = choice->addBlock();
       branch->addResult(insert(form, body, branch->returnNode(), n, m));
     }
