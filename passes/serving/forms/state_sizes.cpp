@@ -17,7 +17,8 @@
 namespace tscompile {
 namespace {
 
-constexpr size_t kMostStates = 200, kMostPropagations = 1000;  // of each rank
+constexpr size_t kMostStates = 200;
+constexpr size_t kLeastPropagations = 1000, kForEachState = 100;
 constexpr size_t kRanks = 7;
 constexpr int64_t kFirstPrime = 1009;
 const Symbol kScatter = Symbol::of("aten::scatter");
@@ -97,8 +98,12 @@ class StateSearch {
         return false;
       else if (!*changed)
         return settleRest();
+    isRefused_ = !mayGoOn();
     return false;
   }
+
+  // There is an end to trying.
+  bool mayGoOn() const { return propagations_ < std::max(kLeastPropagations, kForEachState * states_.size()); }
 
   // How many dimensions each state may have, once those of others are known: those that may have one number alone, then
   // the first that may not have any, which is taken to have the least.
@@ -231,7 +236,7 @@ class StateSearch {
 
   // Changes sizes until nothing conflicts.
   bool repair() {
-    while (propagations_ < kMostPropagations) {
+    while (mayGoOn()) {
       const ShapePropagation shapes = propagate();
       const Attempt now = attemptOf(shapes);
       if (!now.node) return true;
@@ -268,10 +273,10 @@ class StateSearch {
       for (std::vector<Change> changes : aligned(given)) {
         std::erase_if(changes, [&](const Change& c) { return c.prime == merge.prime || c.prime == merge.size; });
         changes.insert(changes.begin(), merge);
-        if (propagations_ < kMostPropagations && changes.size() > 1 && helps(changes)) return true;
+        if (mayGoOn() && changes.size() > 1 && helps(changes)) return true;
       }
     for (size_t i = 0; i < single.size(); ++i)
-      for (size_t j = i + 1; j < single.size() && propagations_ < kMostPropagations; ++j)
+      for (size_t j = i + 1; j < single.size() && mayGoOn(); ++j)
         if (single[i].prime != single[j].prime && helps({single[i], single[j]})) return true;
     return false;
   }
@@ -569,7 +574,7 @@ class StateSearch {
   std::vector<const Node*> scatters_, copies_, raises_;
   std::set<int64_t> open_;  // primes that are still to be sizes
   size_t propagations_ = 0;
-  bool isRefused_ = false;
+  bool isRefused_ = false;  // no other ranks are tried
 };
 
 // Of an optional that branches give: none of them gives None.

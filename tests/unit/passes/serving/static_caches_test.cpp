@@ -224,5 +224,39 @@ TEST(StateSizes, AreNoneForWhichTheGraphRaises) {
   EXPECT_EQ(found->front().sizes, (Dims{1, 1, 4}));
 }
 
+// Windows of convolutions, one in each layer.
+TEST(StateSizes, AreFoundInManyLayers) {
+  constexpr size_t kLayers = 150;
+  constexpr int64_t kTokens = 11;
+  std::string inputs, body, outputs;
+  for (size_t i = 0; i < kLayers; ++i) {
+    const std::string n = std::to_string(i), next = std::to_string(i + 1);
+    inputs += ", %w" + n + " : Tensor";
+    body += "  %both" + n + " : Tensor[] = prim::ListConstruct(%w" + n + ", %x" + n + ")\n  %all" + n +
+            " : Tensor = aten::cat(%both" + n + ", %2)\n  %y" + n + " : Tensor = aten::conv1d(%all" + n +
+            ", %kernel, %none, %ones, %zeros, %ones, %8)\n  %x" + next + " : Tensor = aten::add(%x" + n + ", %y" + n +
+            ", %1)\n  %last" + n + " : Tensor = aten::slice(%all" + n + ", %2, %minus, %none, %1)\n";
+    outputs += ", %last" + n;
+  }
+  const std::unique_ptr<Graph> g =
+      graphOfCaches("graph(%x0 : Tensor, %kernel : Tensor" + inputs +
+                    "):\n  %none : NoneType = prim::Constant()\n  %1 : int = prim::Constant[value=1]()\n"
+                    "  %2 : int = prim::Constant[value=2]()\n  %8 : int = prim::Constant[value=8]()\n"
+                    "  %minus : int = prim::Constant[value=-2]()\n  %ones : int[] = prim::Constant[value=[1]]()\n"
+                    "  %zeros : int[] = prim::Constant[value=[0]]()\n" +
+                    body + "  return (%x" + std::to_string(kLayers) + outputs + ")\n");
+  ASSERT_TRUE(g);
+  ShapeOptions known;
+  known.inputs.resize(g->inputs().size());
+  known.inputs[0] = symbolicTensor(DType::Float32, Dims{1, 8, kTokens});
+  known.inputs[1] = symbolicTensor(DType::Float32, Dims{8, 1, 3});
+  std::vector<GivenState> states;
+  for (size_t i = 0; i < kLayers; ++i) states.push_back({{g->input(2 + i)}});
+  const auto found =
+      findStateSizes(*g, allOps(), known, kTokens, {64}, states, [](const std::vector<GivenState>&) { return true; });
+  ASSERT_TRUE(found);
+  for (const GivenState& s : *found) EXPECT_EQ(s.sizes, (Dims{1, 8, 2}));
+}
+
 }  // namespace
 }  // namespace tscompile::test
