@@ -60,7 +60,8 @@ class WholeTexts {
     if (isOneByOne && !findReturned()) return StaticCaches::None;
     for (Node* n : attributes_) kept_.push_back({copyOf(n->output(), n->next())});
     for (const auto& [read, anew] : replaced_) kept_.push_back({copyOf(read->output(), read->next()), anew});
-    for (size_t i = 0; i < given_.size(); ++i) beginWithZeros(given_[i], i < returned_.size() ? returned_[i] : nullptr);
+    returned_.resize(given_.size());
+    for (size_t i = 0; i < given_.size(); ++i) beginWithZeros(given_[i], returned_[i]);
     if (isOneByOne)
       loopOverTokens();
     else
@@ -561,7 +562,12 @@ class WholeTexts {
     Value* zeros = zerosLike(input, b);
     Node* first = zeros->node()->next();
     input->replaceAllUsesWith(zeros);
-    kept_.push_back({copyOf(zeros, first), returned});
+    Node* copy = copyOf(zeros, first);
+    kept_.push_back({copy, returned});
+    // Another state may become this one: (a, b) -> (b, x).
+    std::ranges::replace(returned_, input, copy->output());
+    for (Kept& k : kept_)
+      if (k.anew == input) k.anew = copy->output();
     eraseInput(input);
   }
 

@@ -88,6 +88,18 @@ class Relayed(Decoder):
         return self.head(x + sums).unsqueeze(1), x, sums
 
 
+class Delayed(Decoder):
+    """One state becomes the other."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(8, 8), nn.Linear(8, 8)
+
+    def forward(self, ids, before, last):
+        x = self.words(ids)
+        return self.head(x + self.first(before) - self.second(last)), last, x
+
+
 class Held(Decoder):
     """What it keeps becomes another tensor in each call."""
 
@@ -332,6 +344,7 @@ if __name__ == "__main__":
             ("masked", Masked, [(1, 2, GROWS, 4), (1, 2, GROWS, 4), (1, 1, 8)]),
             ("masked_one", MaskedOne, [(1, 2, GROWS, 4), (1, 2, GROWS, 4), (1, 1, 8)]),
             ("shifted", Shifted, [(1, 8, 3)]),
+            ("delayed", Delayed, [(1, 1, 8), (1, 1, 8)]),
             ("rolled", Rolled, [(1, 3, 8)]),
             ("ring", Ring, [(1, 3, 8)]),
             ("unmasked", Unmasked, [(1, 24, 8), (1, 24, 8)]),
