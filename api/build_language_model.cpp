@@ -8,6 +8,7 @@
 #include "api/module_state.h"
 #include "api/serving/held_weights.h"
 #include "api/serving/input_trials.h"
+#include "api/serving/kept_texts.h"
 #include "api/serving/longest_text.h"
 #include "api/serving/own_loop.h"
 #include "api/serving_proof.h"
@@ -34,7 +35,6 @@
 #include "passes/serving/several_texts.h"
 #include "passes/serving/static_caches.h"
 #include "runtime/interpreter/evaluator.h"
-#include "runtime/reference/loops/copy.h"
 #include "runtime/trtllm/attention/params.h"
 
 #include <fmt/core.h>
@@ -345,11 +345,7 @@ class LanguageModelBuild {
       Diagnostics failure;
       Result<std::vector<IValue>> out = changed ? Module(flat).withGraph(cloneGraph(*changed)).forward(inputs, failure)
                                                 : given_.forward(inputs, failure);
-      if (!out) return std::vector<IValue>();
-      // A model that was lowered takes them again only if they lie in the order of their dimensions.
-      for (IValue& v : *out)
-        if (v.isTensor() && v.toTensor().defined()) v = contiguous(v.toTensor());
-      return std::move(*out);
+      return out ? inOrder(std::move(*out)) : std::vector<IValue>();
     };
     const int64_t places = config_.maxSeqLen ? config_.maxSeqLen : kUsualTokens;
     return findExampleSizes(*graph, given_.registry(), attributes->tensors, places, run) ? std::move(graph)

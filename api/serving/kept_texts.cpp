@@ -14,7 +14,19 @@ Tensor narrowed(const Tensor& t, int64_t dim, int64_t begin, int64_t count) {
   return t.withGeometry(sizes, strides, t.offset() + begin * t.stride(static_cast<int>(dim)));
 }
 
+IValue inOrder(const IValue& v) {
+  if (v.isTensor()) return v.toTensor().defined() ? IValue(contiguous(v.toTensor())) : v;
+  if (v.isTuple()) return tuple(inOrder(v.toTuple().items));
+  if (v.isList()) return IValue(Ref<ListValue>::make(v.toList().elementType, inOrder(v.toList().items)));
+  return v;
+}
+
 }  // namespace
+
+std::vector<IValue> inOrder(std::vector<IValue> values) {
+  for (IValue& v : values) v = inOrder(v);
+  return values;
+}
 
 Tensor joinTensors(const std::vector<Tensor>& parts, int64_t dim) {
   if (parts.size() == 1) return contiguous(parts[0]);

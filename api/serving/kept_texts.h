@@ -53,6 +53,10 @@ class KeptTexts {
   std::vector<Kept> kept_;  // the latest last
 };
 
+// What a model returned, tensors in tuples and lists as well, in the order of dimensions: views are copied. A graph
+// that was lowered takes inputs that lie so.
+std::vector<IValue> inOrder(std::vector<IValue> values);
+
 // Tensors of the same sizes but for that of `dim`, one behind the other along it.
 Tensor joinTensors(const std::vector<Tensor>& parts, int64_t dim);
 

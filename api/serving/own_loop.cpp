@@ -7,7 +7,6 @@
 #include "ir/values/aten.h"
 #include "passes/rewrite/facts.h"
 #include "passes/serving/input_roles.h"
-#include "runtime/reference/loops/copy.h"
 
 #include <fmt/core.h>
 
@@ -314,7 +313,7 @@ class Calls {
     for (const Value* v : loop_.graph.inputs()) {
       if (v->type()->is(TypeKind::Class)) continue;
       if (isHandedOn(v))
-        inputs.push_back(inOrder(given[handed++]));
+        inputs.push_back(given[handed++]);
       else if (isOfText(v))
         inputs.push_back(
             ofText(v, std::span(ids).subspan(static_cast<size_t>(past), static_cast<size_t>(step_)), past));
@@ -328,22 +327,9 @@ class Calls {
         inputs.push_back(unread(v, past));
     }
     Diagnostics failure;
-    Result<std::vector<IValue>> out = loop_.called(inputs, failure);
+    Result<std::vector<IValue>> out = loop_.called(inOrder(std::move(inputs)), failure);
     if (!out && refusal_.empty() && !failure.list().empty()) refusal_ = failure.list().front().message;
     return out ? std::optional(*out) : std::nullopt;
-  }
-
-  // What is returned may be a view; the graph was lowered for inputs that lie in the order of their dimensions.
-  static IValue inOrder(const IValue& v) {
-    if (v.isTensor()) return v.toTensor().defined() ? IValue(contiguous(v.toTensor())) : v;
-    auto allOf = [](const std::vector<IValue>& items) {
-      std::vector<IValue> out;
-      for (const IValue& item : items) out.push_back(inOrder(item));
-      return out;
-    };
-    if (v.isTuple()) return tuple(allOf(v.toTuple().items));
-    if (v.isList()) return IValue(Ref<ListValue>::make(v.toList().elementType, allOf(v.toList().items)));
-    return v;
   }
 
   IValue ofText(const Value* v, std::span<const TokenId> ids, int64_t past) const {
