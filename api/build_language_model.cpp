@@ -24,6 +24,7 @@
 #include "passes/serving/forms/pair_mask.h"
 #include "passes/serving/forms/returned_logits.h"
 #include "passes/serving/forms/stacks.h"
+#include "passes/serving/forms/state_sizes.h"
 #include "passes/serving/forms/text_dimension.h"
 #include "passes/serving/hide_later.h"
 #include "passes/serving/incremental.h"
@@ -279,10 +280,9 @@ class LanguageModelBuild {
       if (std::unique_ptr<Graph> single = singleCalls(flat, *sized, *graph))
         graph = std::move(single), caches = StaticCaches::OneByOne, tellSingleCalls();
     isOneByOne_ = caches == StaticCaches::OneByOne;
+    if (isOneByOne_ && !checkReturned(*sized, given_.registry(), diagnostics_)) return false;
     if (isRepeated || filledTo_ != 0) putApart(flat, *sized);
-    if ((isRepeated && !isOneByOne_) || filledTo_ != 0) {
-      repeated_ = given_.exportedInputs(*given_.graph());
-    }
+    if ((isRepeated && !isOneByOne_) || filledTo_ != 0) repeated_ = given_.exportedInputs(*given_.graph());
     resize(flat, *sized, isRepeated, caches);
     if (caches == StaticCaches::WholeText && takesTensorsBesideTexts(*graph)) {
       Diagnostics ignored;

@@ -205,6 +205,20 @@ class MaskedOne(Masked):
         return self.head(x + self.mixed(last)), keys, values, x
 
 
+class Extra(Decoder):
+    """Returns a hidden value of its state's form before the state."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, ids, state):
+        x = self.words(ids)[:, 0]
+        state = 0.8 * state.relu() + self.layer(x)
+        hidden = torch.tanh(-x - state)
+        return self.head(hidden + 3 * state).unsqueeze(1), hidden, state
+
+
 class Shifted(Decoder):
     """Of a window that nothing in its file tells the length of."""
 
@@ -343,6 +357,7 @@ if __name__ == "__main__":
             ("beside", Beside, [(1, 2, GROWS, 4), (1, 2, GROWS, 4), (1, 1, 8), (1, 8, 2), (1, 8, 8)]),
             ("masked", Masked, [(1, 2, GROWS, 4), (1, 2, GROWS, 4), (1, 1, 8)]),
             ("masked_one", MaskedOne, [(1, 2, GROWS, 4), (1, 2, GROWS, 4), (1, 1, 8)]),
+            ("extra", Extra, [(1, 8)]),
             ("shifted", Shifted, [(1, 8, 3)]),
             ("delayed", Delayed, [(1, 1, 8), (1, 1, 8)]),
             ("rolled", Rolled, [(1, 3, 8)]),

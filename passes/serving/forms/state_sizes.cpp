@@ -9,6 +9,8 @@
 #include "passes/serving/input_roles.h"
 #include "passes/serving/lookups.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -649,6 +651,34 @@ std::vector<ReturnedTensor> returnedBesideLogits(const Graph& graph) {
   std::vector<ReturnedTensor> returned = returnedTensors(graph);
   std::erase_if(returned, [&](const ReturnedTensor& r) { return r.value == logitsOf(graph); });
   return returned;
+}
+
+bool checkReturned(const Graph& graph, const OpRegistry& registry, Diagnostics& diagnostics) {
+  const AliasAnalysis alias(graph, registry);
+  std::set<const Value*> returned;
+  for (const ReturnedTensor& r : returnedBesideLogits(graph))
+    if (r.key.empty()) returned.insert(r.value);
+  auto areAlike = [](const Value* a, const Value* b) {
+    const TensorFacts &f = a->type()->tensor(), &g = b->type()->tensor();
+    return a->type()->isTensor() && b->type()->isTensor() && f.hasRank && g.hasRank && f.dtype == g.dtype &&
+           std::ranges::equal(f.sizes, g.sizes, [](int64_t x, int64_t y) { return x == y || (x < 0 && y < 0); });
+  };
+  for (const Value* state : graph.inputs()) {
+    if (!state->type()->isTensor() || roleByName(state) || alias.isWritten(state)) continue;
+    const auto given =
+        std::ranges::count_if(graph.inputs(), [&](const Value* v) { return !roleByName(v) && areAlike(v, state); });
+    const auto back = std::ranges::count_if(returned, [&](const Value* v) { return areAlike(v, state); });
+    if (back <= given) continue;
+    diagnostics
+        .error(graph.range,
+               fmt::format("{} tensors of the form of %{} come back beside logits: which one the next call is given is "
+                           "not told",
+                           back, state->name()),
+               ErrorKind::Unsupported)
+        .note("a module around the model can return logits and what the next call is given alone");
+    return false;
+  }
+  return true;
 }
 
 void typeReturned(const Graph& graph, const OpRegistry& registry, const std::vector<ShapeOptions>& calls,

@@ -5,6 +5,7 @@
 #include "ir/analysis/shape_propagation.h"
 #include "ir/graph/graph.h"
 #include "ir/operators/op_registry.h"
+#include "ir/support/diagnostics.h"
 #include "passes/serving/input_roles.h"
 
 #include <functional>
@@ -36,6 +37,10 @@ ShapeOptions withStates(const Graph& graph, const ShapeOptions& others, const st
 std::vector<ReturnedTensor> returnedBesideLogits(const Graph& graph);
 const ReturnedTensor* returnedOf(const std::vector<ReturnedTensor>& returned, const std::vector<GivenState>& states,
                                  size_t i);
+
+// Reports a state of a graph for one token for which it returns more tensors of its form, beside logits, than it is
+// given: nothing tells which of them is for the next call. False if there is one.
+bool checkReturned(const Graph& graph, const OpRegistry& registry, Diagnostics& diagnostics);
 
 // Writes the sizes of states into the types of what is returned for them, where these calls all return such: for a
 // number of tokens that is not known (`x[:, -1:]`) the propagation cannot tell.

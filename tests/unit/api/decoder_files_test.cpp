@@ -397,6 +397,12 @@ TEST_F(DecoderFiles, CachesComeBackAsViews) {
                                                           {11, 11, 11, 11, 11, 11, 11, 11, 11}}));
 }
 
+TEST_F(DecoderFiles, StatesThatMayBeOtherOutputsAreRefused) {
+  EXPECT_FALSE(buildsFile("language/states_extra.pt"));
+  EXPECT_NE(messages().find("2 tensors of the form of %state come back beside logits"), std::string::npos)
+      << messages();
+}
+
 TEST_F(DecoderFiles, WindowsOfWhichNothingTellsTheLengthAreRefused) {
   for (const char* name : {"shifted", "rolled", "ring"}) {
     EXPECT_FALSE(buildsFile(std::string("language/states_") + name + ".pt")) << name;
