@@ -516,6 +516,13 @@ void addReturned(Value* v, const std::string& key, std::vector<ReturnedTensor>& 
 
 }  // namespace
 
+bool haveOneForm(const Value* a, const Value* b) {
+  if (!a->type()->isTensor() || !b->type()->isTensor()) return false;
+  const TensorFacts &f = a->type()->tensor(), &g = b->type()->tensor();
+  return f.hasRank && g.hasRank && f.dtype == g.dtype &&
+         std::ranges::equal(f.sizes, g.sizes, [](int64_t x, int64_t y) { return x == y || (x < 0 && y < 0); });
+}
+
 std::vector<ReturnedTensor> returnedTensors(const Graph& graph) {
   std::vector<ReturnedTensor> out;
   for (const Use& u : graph.outputs()) addReturned(u.value, "", out);

@@ -58,5 +58,7 @@ struct ReturnedTensor {
 };
 // In the order of the graph; containers that it does not make itself are passed over.
 std::vector<ReturnedTensor> returnedTensors(const Graph& graph);
+// Whether both are tensors of one dtype and the same sizes, those that are open alike.
+bool haveOneForm(const Value* a, const Value* b);
 
 }  // namespace tscompile

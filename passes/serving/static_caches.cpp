@@ -518,9 +518,9 @@ class WholeTexts {
       auto found = all.end();
       if (key != keys_.end())
         found = std::ranges::find_if(
-            all, [&](const ReturnedTensor& r) { return r.key == key->second && hasFormOf(r.value, v); });
+            all, [&](const ReturnedTensor& r) { return r.key == key->second && haveOneForm(r.value, v); });
       if (found == all.end())
-        found = std::ranges::find_if(all, [&](const ReturnedTensor& r) { return hasFormOf(r.value, v); });
+        found = std::ranges::find_if(all, [&](const ReturnedTensor& r) { return haveOneForm(r.value, v); });
       if (found == all.end()) found = std::ranges::find_if(all, [&](const auto& r) { return joinOf(v, r.value); });
       if (found == all.end() && isWritten(v)) {
         returned_.push_back(nullptr);
@@ -551,12 +551,6 @@ class WholeTexts {
     return hasKnownSizes(a) && hasKnownSizes(b) && factsOf(a)->sizes == factsOf(b)->sizes &&
            factsOf(a)->dtype == factsOf(b)->dtype;
   }
-  static bool hasFormOf(const Value* a, const Value* b) {
-    const TensorFacts *f = factsOf(a), *g = factsOf(b);
-    return f->hasRank && f->dtype == g->dtype &&
-           std::ranges::equal(f->sizes, g->sizes, [](int64_t x, int64_t y) { return x == y || (x < 0 && y < 0); });
-  }
-
   void beginWithZeros(Value* input, Value* returned) {
     Builder b(graph_, graph_.block()->first());
     Value* zeros = zerosLike(input, b);

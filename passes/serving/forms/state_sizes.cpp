@@ -658,16 +658,11 @@ bool checkReturned(const Graph& graph, const OpRegistry& registry, Diagnostics& 
   std::set<const Value*> returned;
   for (const ReturnedTensor& r : returnedBesideLogits(graph))
     if (r.key.empty()) returned.insert(r.value);
-  auto areAlike = [](const Value* a, const Value* b) {
-    const TensorFacts &f = a->type()->tensor(), &g = b->type()->tensor();
-    return a->type()->isTensor() && b->type()->isTensor() && f.hasRank && g.hasRank && f.dtype == g.dtype &&
-           std::ranges::equal(f.sizes, g.sizes, [](int64_t x, int64_t y) { return x == y || (x < 0 && y < 0); });
-  };
   for (const Value* state : graph.inputs()) {
     if (!state->type()->isTensor() || roleByName(state) || alias.isWritten(state)) continue;
     const auto given =
-        std::ranges::count_if(graph.inputs(), [&](const Value* v) { return !roleByName(v) && areAlike(v, state); });
-    const auto back = std::ranges::count_if(returned, [&](const Value* v) { return areAlike(v, state); });
+        std::ranges::count_if(graph.inputs(), [&](const Value* v) { return !roleByName(v) && haveOneForm(v, state); });
+    const auto back = std::ranges::count_if(returned, [&](const Value* v) { return haveOneForm(v, state); });
     if (back <= given) continue;
     diagnostics
         .error(graph.range,
