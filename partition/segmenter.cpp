@@ -51,7 +51,7 @@ class Segmenter {
     knowsSizes_ = false;
     while (true) {
       takeDecisions();
-      if (strategy == Strategy::Dependency && dropSmallRuns()) continue;
+      if (strategy == Strategy::Dependency && !options_.countsGains && dropSmallRuns()) continue;
       runs_.clear();
       for (const BlockGraph& b : blocks_)
         runs_.push_back(isInside(b) ? std::vector<Run>() : withMovedNumbers(b, runsOf(b, strategy)));
@@ -184,9 +184,16 @@ class Segmenter {
 
   // A minimum that is asked for counts nodes and no gains: one that helps some engines is not to cost those there are.
   void fitMinimums() {
+    // Such a minimum looks at the pieces in text order that engines are joined of.
     size_t least = SIZE_MAX;
-    for (const Segment& s : partition_.segments)
-      if (s.target == Target::Accelerated) least = std::min(least, partition_.count(s));
+    for (const BlockGraph& b : blocks_) {
+      if (isInside(b)) continue;
+      for (const std::vector<uint32_t>& piece : smallRuns(b, SIZE_MAX)) {
+        size_t count = 0;
+        for (uint32_t i : piece) count += countWithin(b.nodes[i], partition_.given);
+        least = std::min(least, count);
+      }
+    }
     if (least == SIZE_MAX) return;
     forEachNode(graph_, [&](const Node* n) {
       Remedy& remedy = partition_.decisions[n].remedy;

@@ -111,7 +111,7 @@ extern const ConvTactic kDirectConv;      // blocked -> blocked; every shape, be
 extern const ConvTactic kFirstLayerConv;  // plain -> blocked; few input channels
 extern const ConvTactic kWinogradConv;    // blocked -> blocked; 3 x 3 in a frame, stride 1; faster and less exact
 extern const ConvTactic kDepthwiseConv;   // blocked -> blocked; one channel a group
-extern const ConvTactic kGroupedConv;     // blocked -> blocked; 2, 4 or 8 channels a group, in and out
+extern const ConvTactic kGroupedConv;     // blocked -> blocked; 2, 4, 8 or 16 channels a group, in and out
 extern const ConvTactic kIm2colConv;      // plain -> plain; every shape of one frame
 
 // In f64, every shape: plain -> plain. weights as above; bias has outChannels values or is null.

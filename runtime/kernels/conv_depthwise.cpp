@@ -336,6 +336,8 @@ void rowsOfGroups(const ConvShape& s, const float* in, const float* weights, con
       return groupedRows<4>(s, in, weights, e, out, rows, blocks);
     case 8:
       return groupedRows<8>(s, in, weights, e, out, rows, blocks);
+    case 16:
+      return groupedRows<16>(s, in, weights, e, out, rows, blocks);
     default:
       if (!sharesColumns(s)) return groupedRows<1>(s, in, weights, e, out, rows, blocks);
       if (s.kernelWidth == 3)
@@ -356,14 +358,22 @@ bool isSmallGroup(const ConvShape& s, int64_t channels) {
   return s.groups > 1 && s.inGroup() == channels && s.outGroup() == channels && !s.isVolume();
 }
 bool depthwiseAccepts(const ConvShape& s) { return s.groups > 1 && s.inGroup() == 1 && !s.isVolume(); }
-bool groupedAccepts(const ConvShape& s) { return isSmallGroup(s, 2) || isSmallGroup(s, 4) || isSmallGroup(s, 8); }
+bool groupedAccepts(const ConvShape& s) {
+  return isSmallGroup(s, 2) || isSmallGroup(s, 4) || isSmallGroup(s, 8) || isSmallGroup(s, 16);
+}
 
 double cost(const ConvShape& s) {
-  // Half a load a product, of all lanes of its blocks, and the memory that goes in and out.
+  // Products at the speed that was measured: depthwise ones take half a load each, those of larger groups less; groups
+  // of a block gain on direct products where these copy the input. Of all lanes of its blocks, and the memory that goes
+  // in and out.
+  const double speed = s.inGroup() == 1                        ? 40e3
+                       : s.inGroup() == 2                      ? 60e3
+                       : s.inGroup() < kBlock || s.taps() == 1 ? 75e3
+                                                               : 110e3;
   const auto used = static_cast<double>(s.outChannels) / static_cast<double>(channelBlocks(s.outChannels) * kBlock);
   double moved =
       4.0 * static_cast<double>(s.batch * s.outChannels * (s.inHeight * s.inWidth + s.outHeight() * s.outWidth()));
-  return s.flops() / used / 40e3 + moved / 20e3;
+  return s.flops() / used / speed + moved / 20e3;
 }
 
 PackedWeights weightsOf(const ConvShape& s, WeightStorage storage) {

@@ -364,10 +364,10 @@ TEST(EngineConv, Groups) {
   });
 }
 
-// Those of 2, 4 and 8 channels have a tactic of their own; others see blocks that are not all theirs.
+// Those of 2, 4, 8 and 16 channels have a tactic of their own; others see blocks that are not all theirs.
 TEST(EngineConv, SmallGroups) {
   atEachSimdLevel([] {
-    for (int64_t perGroup : {2, 4, 8, 3, 12, 24})
+    for (int64_t perGroup : {2, 4, 8, 16, 3, 12, 24})
       for (int64_t stride : {1, 2})
         for (int64_t groups : {2, 5})
           checkConv({shapeOf(2, perGroup * groups, 9, 15, perGroup * groups, 3, stride, 1, groups)});
