@@ -7,6 +7,7 @@
 
 #include "ir/support/small_vector.h"
 #include "runtime/call/scratch.h"
+#include "runtime/call/shared_work.h"
 #include "runtime/call/thread_pool.h"
 #include "runtime/kernels/line_product.h"
 
@@ -379,7 +380,7 @@ void attention(const AttentionShape& s, const BatchedMatrix& q, const BatchedMat
   const double cost =
       2e-5 * static_cast<double>(pairs * s.queries) * static_cast<double>(s.keys * (s.depth + s.valueDepth + 20));
   const int64_t pieces = piecesOf(s, pairs);
-  parallelFor(pairs * pieces, cost < 20 ? 1 : threads, [&](int64_t i) {
+  parallelFor(pairs * pieces, threadsWorth(cost, threads), [&](int64_t i) {
     const int64_t o = i / pieces / s.inner, head = i / pieces % s.inner, keyHead = head / s.headsPerKey;
     Piece rows = pieceOf(s.queries, pieces, i % pieces);
     attend(s,

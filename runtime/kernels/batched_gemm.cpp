@@ -2,6 +2,7 @@
 #include "runtime/kernels/batched_gemm.h"
 
 #include "runtime/call/scratch.h"
+#include "runtime/call/shared_work.h"
 #include "runtime/call/thread_pool.h"
 
 #include <algorithm>
@@ -184,7 +185,7 @@ void batchedVector(int64_t outer, int64_t inner, int64_t m, int64_t n, int64_t k
   const double cost = 2e-4 * static_cast<double>(outer * inner * rows * k);
   const int64_t pairs = outer * inner, pieces = pairs >= 16 ? 1 : std::max<int64_t>(1, rows * k >> 14);
   auto multiply = TS_SIMD(multiplyVector);
-  parallelFor(pairs * pieces, cost < 20 ? 1 : threads, [&](int64_t i) {
+  parallelFor(pairs * pieces, threadsWorth(cost, threads), [&](int64_t i) {
     const Piece piece = pieceOf(rows, pieces, i % pieces);
     const int64_t o = i / pieces / inner, in = i / pieces % inner, first = piece.begin, count = piece.end - first;
     float* out = c + o * cOuter + in * cInner;
@@ -212,7 +213,7 @@ void batchedGemm(int64_t outer, int64_t inner, int64_t m, int64_t n, int64_t k, 
   const double cost = 2e-5 * static_cast<double>(outer * inner * m) * static_cast<double>(n * k);
   // Few large products are split by rows, each piece packing B anew.
   const int64_t pieces = outer * inner >= 16 ? 1 : std::max<int64_t>(1, m / 112);
-  parallelFor(outer * inner * pieces, cost < 20 ? 1 : threads, [&](int64_t i) {
+  parallelFor(outer * inner * pieces, threadsWorth(cost, threads), [&](int64_t i) {
     Piece rows = pieceOf(m, pieces, i % pieces);
     const int64_t o = i / pieces / inner, in = i / pieces % inner;
     pair(rows.end - rows.begin, n, k, alpha, a.at(o, in) + rows.begin * a.row, a.row, a.column, b.at(o, in), b.row,

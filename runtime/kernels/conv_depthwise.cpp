@@ -2,6 +2,7 @@
 // of outputs are kept in registers over all kernel positions: the runs lie along a row, or down a column where the
 // kernel overhangs a side. A channel of each group at a time is brought to all lanes of its group.
 #include "runtime/call/scratch.h"
+#include "runtime/call/shared_work.h"
 #include "runtime/call/thread_pool.h"
 #include "runtime/kernels/conv.h"
 #include "runtime/kernels/layout.h"
@@ -440,14 +441,14 @@ void run(const ConvShape& s, const float* input, const void* packed, WeightStora
   const int64_t inPlane = s.inHeight * s.inWidth * kBlock, outPlane = height * s.outWidth() * kBlock;
   if (s.input.isLines()) return depthwiseOfLines(s, input, weightsOf(s, storage), packed, output, epilogue, threads);
   const double total = cost(s);
-  if (total < 20) threads = 1;
+  threads = threadsWorth(total, threads);
   if (copies(s)) {
     copyChannels(s, input, static_cast<float*>(workspace), threads);
     input = static_cast<const float*>(workspace);
   }
   const PackedWeights weights = weightsOf(s, storage);
   // Pieces of about 10 us: of a plane where it is large, else several planes.
-  const int64_t wanted = std::clamp<int64_t>(static_cast<int64_t>(total / 10), 1, 128);
+  const int64_t wanted = piecesWorth(total, 128);
   const int64_t parts = (blocks + blocksTogether(s) - 1) / blocksTogether(s);  // of an image
   const int64_t planes = s.batch * parts, planePieces = std::min(planes, wanted);
   const int64_t rowPieces = std::min(height, (wanted + planePieces - 1) / planePieces);

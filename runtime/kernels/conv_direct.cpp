@@ -3,6 +3,7 @@
 // along the width are dealt with by one copy of the input, so that neighbouring outputs read neighbouring blocks. The
 // first layer of a network does the same on rows of (x, channel). Products of integers copy always, into 16 bits, and
 // so do products of lines.
+#include "runtime/call/shared_work.h"
 #include "runtime/call/thread_pool.h"
 #include "runtime/kernels/conv.h"
 #include "runtime/kernels/integer_product.h"
@@ -211,7 +212,7 @@ struct Grid {
 };
 Grid gridOf(const ConvShape& s, int64_t images, const Bands& bands, int64_t tiles, double speed) {
   const double cost = directCost(s) * static_cast<double>(images) / static_cast<double>(s.batch) / speed;
-  const int64_t wanted = std::clamp<int64_t>(static_cast<int64_t>(cost / 10), 1, 64);
+  const int64_t wanted = piecesWorth(cost, 64);
   const int64_t seen = std::min(bands.blocks * bands.unit, s.inChannels), units = images * bands.count;
   const int64_t inputBytes = seen * s.inArea() * 4;
   const int64_t weights = seen * bands.panels * kBlock * s.taps() * 4;
@@ -535,7 +536,7 @@ Epilogue epilogueFrom(const ConvShape& s, int64_t n, Epilogue e) {
 
 void directRun(const ConvShape& s, const float* input, const void* packed, WeightStorage storage, float* output,
                const Epilogue& epilogue, void* workspace, int threads) {
-  if (directCost(s) < 20) threads = 1;
+  threads = threadsWorth(directCost(s), threads);
   const int64_t atOnce = imagesAtOnce(s, copyBytes(s, storage));
   for (int64_t n = 0; n < s.batch; n += atOnce) {
     const int64_t in = blockedSize(n, s.inChannels, s.inArea(), s.input), out = outputStart(s, n, epilogue);
@@ -742,7 +743,7 @@ void firstImages(const ConvShape& s, int64_t images, const float* input, const v
 
 void firstRun(const ConvShape& s, const float* input, const void* packed, WeightStorage storage, float* output,
               const Epilogue& epilogue, void* workspace, int threads) {
-  if (directCost(s) < 20) threads = 1;
+  threads = threadsWorth(directCost(s), threads);
   const bool lines = firstAreLines(s, storage);
   const int64_t atOnce = imagesAtOnce(s, firstCopyBytes(s, storage));
   for (int64_t n = 0; n < s.batch; n += atOnce) {

@@ -5,6 +5,7 @@
 #include "runtime/kernels/conv_few_outputs.h"
 
 #include "runtime/call/scratch.h"
+#include "runtime/call/shared_work.h"
 #include "runtime/call/thread_pool.h"
 #include "runtime/kernels/layout.h"
 #include "runtime/kernels/packed_weights.h"
@@ -258,7 +259,7 @@ void run(const ConvShape& s, const float* input, const void* packed, WeightStora
                  TS_SIMD(pixelsToPlanes)(from, channels, count, to, sizes.plane());
                });
   };
-  runPieces(s, s.batch, 1, weights, output, epilogue, cost(s) < 20 ? 1 : threads, fill);
+  runPieces(s, s.batch, 1, weights, output, epilogue, threadsWorth(cost(s), threads), fill);
 }
 
 // ---- planes that lie as such, in groups ----
@@ -307,7 +308,7 @@ void runPlanes(const ConvShape& s, const float* input, const void* packed, Weigh
                  std::copy_n(from + c * s.inArea() + y * s.inWidth + x, count, to);
                });
   };
-  runPieces(group, s.batch, s.groups, weights, output, epilogue, planesCost(s) < 20 ? 1 : threads, fill);
+  runPieces(group, s.batch, s.groups, weights, output, epilogue, threadsWorth(planesCost(s), threads), fill);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // The convolution that takes every shape: patches of the input as columns of a matrix, times the weights by OpenBLAS.
 // Columns are made a piece at a time, so they stay in cache.
 #include "runtime/call/scratch.h"
+#include "runtime/call/shared_work.h"
 #include "runtime/call/thread_pool.h"
 #include "runtime/kernels/conv.h"
 #include "runtime/kernels/openblas/blas.h"
@@ -158,7 +159,7 @@ void convolve(const ConvShape& s, const T* input, const T* weights, T* output, i
   // Pieces of at least 32 columns: fewer would change the last bits of OpenBLAS's sums.
   const int64_t width = std::max<int64_t>(32, (64 << 10) / std::max<int64_t>(depth, 1));
   const int64_t pieces = std::max<int64_t>(1, area / width), units = s.batch * s.groups;
-  if (cost(s) < 20) threads = 1;
+  threads = threadsWorth(cost(s), threads);
   parallelFor(units * pieces, threads, [&](int64_t i) {
     Piece range = pieceOf(area, pieces, i % pieces);
     const int64_t unit = i / pieces, group = unit % s.groups, count = range.end - range.begin;

@@ -4,6 +4,7 @@
 // patch reaches all 16 outputs. The points 0, +-a, +-b and infinity with a = 5/8 and b = 3/2 have half the error of the
 // usual 0, +-1, +-2: 2.2 times that of direct summation. Their powers are exact in f32.
 #include "runtime/call/scratch.h"
+#include "runtime/call/shared_work.h"
 #include "runtime/call/thread_pool.h"
 #include "runtime/kernels/conv.h"
 #include "runtime/kernels/layout.h"
@@ -398,7 +399,7 @@ class Pass {
 void run(const ConvShape& s, const float* input, const void* packed, WeightStorage, float* output, const Epilogue& e,
          void* workspace, int threads) {
   const Tiling tiling(s);
-  if (cost(s) < 20) threads = 1;
+  threads = threadsWorth(cost(s), threads);
   const int64_t patches = s.batch * tiling.patches();
   for (int64_t first = 0; first < patches; first += tiling.atOnce) {
     Pass pass(s, input, packed, output, e, static_cast<float*>(workspace), first,

@@ -4,6 +4,7 @@
 // bf16 weights in bf16.
 #include "runtime/kernels/gemm.h"
 
+#include "runtime/call/shared_work.h"
 #include "runtime/call/thread_pool.h"
 #include "runtime/kernels/few_columns.h"
 #include "runtime/kernels/fixed_rows.h"
@@ -123,8 +124,8 @@ bool gemmOfFixedRows(int64_t m, const float* a, int64_t lda, const PackedMatrix&
   const Product p = productOf(b, c, ldc, epilogue);
   const double cost = gemmCost(m, b.n, b.k) / 4;
   const int64_t panels = panelsOf(b.n), groups = (panels + 3) / 4;
-  const int64_t pieces = std::min(groups, std::clamp<int64_t>(static_cast<int64_t>(cost / 10), 1, 64));
-  parallelFor(pieces, cost < 20 ? 1 : threads, [&](int64_t i) {
+  const int64_t pieces = std::min(groups, piecesWorth(cost, 64));
+  parallelFor(pieces, threadsWorth(cost, threads), [&](int64_t i) {
     const Piece group = pieceOf(groups, pieces, i);
     runFixedRows(rows, p, group.begin * 4, std::min(panels, group.end * 4));
   });
@@ -146,7 +147,7 @@ void gemmOfFewColumns(int64_t m, const float* a, int64_t lda, const PackedMatrix
                       const Epilogue& epilogue, double cost, int threads) {
   const FewColumns columns(static_cast<const float*>(b.data), b.k, b.n);
   const int64_t most = std::clamp<int64_t>(m / kFewestRows, 1, 64);
-  const int64_t pieces = std::clamp<int64_t>(static_cast<int64_t>(cost / 10), 1, most);
+  const int64_t pieces = piecesWorth(cost, most);
   parallelFor(pieces, threads, [&](int64_t i) {
     const Piece rows = pieceOf(m, pieces, i);
     Epilogue e = epilogue;
@@ -182,7 +183,7 @@ class TiledGemm {
   }
 
   void run(double cost, int threads) {
-    const int64_t wanted = std::clamp<int64_t>(static_cast<int64_t>(cost / 10), 1, 64);
+    const int64_t wanted = piecesWorth(cost, 64);
     if (const int64_t pieces = std::min(tileCount_, piecesOfRows(m_, b_, wanted)); pieces > 0)
       return runRows(pieces, threads);
     if (!inPlace_) parallelFor(tileCount_, m_ * b_.k < 64 * 1024 ? 1 : threads, [&](int64_t i) { blockTile(i); });
@@ -304,8 +305,8 @@ void gemmBlock(int64_t m, const float* a, int64_t lda, const PackedMatrix& b, fl
   double cost = gemmCost(m, b.n, b.k);
   if (isActivatedLater(epilogue)) cost += kActivationCost * static_cast<double>(m * b.n);
   if (b.storage == WeightStorage::F32 && wantsFewColumns(b.n, b.k))
-    return gemmOfFewColumns(m, a, lda, b, c, ldc, epilogue, cost, cost < 20 ? 1 : threads);
-  TiledGemm(m, a, lda, b, c, ldc, epilogue, blocked).run(cost, cost < 20 ? 1 : threads);
+    return gemmOfFewColumns(m, a, lda, b, c, ldc, epilogue, cost, threadsWorth(cost, threads));
+  TiledGemm(m, a, lda, b, c, ldc, epilogue, blocked).run(cost, threadsWorth(cost, threads));
 }
 
 }  // namespace

@@ -121,7 +121,7 @@ void overBlocks(int64_t batch, int64_t channels, int64_t area, int threads, Body
   const int64_t blocks = channelBlocks(channels);
   // Pieces of about 128 KB.
   const int64_t pieces = std::max<int64_t>(1, area / 2048);
-  if (batch * blocks * area < 16 * 1024) threads = 1;
+  if (batch * blocks * area < 4 * 1024) threads = 1;
   parallelFor(batch * blocks * pieces, threads, [&](int64_t i) {
     int64_t piece = i % pieces, block = i / pieces % blocks, image = i / pieces / blocks;
     Piece range = pieceOf(area, pieces, piece);

@@ -1,6 +1,7 @@
 #include "runtime/kernels/pool2d.h"
 
 #include "runtime/call/scratch.h"
+#include "runtime/call/shared_work.h"
 #include "runtime/call/thread_pool.h"
 #include "runtime/kernels/layout.h"
 
@@ -300,8 +301,8 @@ namespace {
 template <class Body>
 void overPlanes(int64_t planes, int64_t rows, double elements, double nanoseconds, int threads, Body&& body) {
   const double cost = elements * nanoseconds * 1e-3;
-  if (cost < 20) threads = 1;
-  const int64_t wanted = std::clamp<int64_t>(static_cast<int64_t>(cost / 10), 1, 128);
+  threads = threadsWorth(cost, threads);
+  const int64_t wanted = piecesWorth(cost, 128);
   const int64_t planePieces = std::min(planes, wanted);
   if (planePieces == 0 || rows == 0) return;
   const int64_t rowPieces = std::min(rows, (wanted + planePieces - 1) / planePieces);

@@ -2,6 +2,7 @@
 #include "runtime/kernels/reductions.h"
 
 #include "ir/support/check.h"
+#include "runtime/call/shared_work.h"
 #include "runtime/call/thread_pool.h"
 #include "runtime/kernels/layout.h"
 
@@ -351,7 +352,7 @@ RowFunction rowFunction(RowReduction kind) {
 void reduceMiddle(RowReduction kind, int64_t outer, int64_t count, int64_t inner, float divisor, const float* input,
                   float* output, int threads) {
   const double cost = 1e-4 * static_cast<double>(outer * count) * static_cast<double>(inner);  // microseconds
-  if (cost < 20) threads = 1;
+  threads = threadsWorth(cost, threads);
   const bool sums = kind == RowReduction::Sum;
   if (inner == 1 && count <= kShortRow && outer >= kRowsAtOnce) {
     const auto rows = TS_SIMD(reduceShortRows);
@@ -363,7 +364,7 @@ void reduceMiddle(RowReduction kind, int64_t outer, int64_t count, int64_t inner
   }
   if (inner == 1) {
     const RowFunction row = rowFunction(kind);
-    const int64_t pieces = std::clamp<int64_t>(static_cast<int64_t>(cost / 10), 1, std::clamp<int64_t>(outer, 1, 64));
+    const int64_t pieces = piecesWorth(cost, std::clamp<int64_t>(outer, 1, 64));
     return parallelFor(pieces, threads, [&](int64_t p) {
       const Piece piece = pieceOf(outer, pieces, p);
       for (int64_t o = piece.begin; o < piece.end; ++o)
@@ -393,7 +394,7 @@ void reduceChannels(RowReduction kind, int64_t batch, int64_t channels, int64_t 
                                                   : TS_SIMD(minChannels);
   const int64_t pieces = (area + kPixels - 1) / kPixels, blocks = channelBlocks(channels);
   const double cost = 1e-4 * static_cast<double>(batch * blocks * kBlock) * static_cast<double>(area);  // microseconds
-  parallelFor(batch * pieces, cost < 20 ? 1 : threads, [&](int64_t i) {
+  parallelFor(batch * pieces, threadsWorth(cost, threads), [&](int64_t i) {
     const int64_t n = i / pieces, first = i % pieces * kPixels, some = std::min(kPixels, area - first);
     float* to = output + n * area + first;
     reduce(blocked + (n * blocks * area + first) * kBlock, area * kBlock, channels, some, to);
@@ -423,10 +424,10 @@ void variances(const VarianceShape& shape, const float* input, float* output, fl
     means[at] = isLost ? std::numeric_limits<float>::quiet_NaN() : static_cast<float>(mean);
   };
   const double cost = 5e-4 * static_cast<double>(shape.outer * shape.count) * static_cast<double>(shape.inner);
-  if (cost < 20) threads = 1;  // microseconds
+  threads = threadsWorth(cost, threads);  // microseconds
   if (shape.inner == 1) {
     const auto moments = TS_SIMD(momentsOfRow);
-    const int64_t pieces = std::clamp<int64_t>(static_cast<int64_t>(cost / 10), 1, std::min<int64_t>(shape.outer, 64));
+    const int64_t pieces = piecesWorth(cost, std::min<int64_t>(shape.outer, 64));
     return parallelFor(pieces, threads, [&](int64_t p) {
       const Piece piece = pieceOf(shape.outer, pieces, p);
       for (int64_t o = piece.begin; o < piece.end; ++o) {

@@ -1,5 +1,6 @@
 #include "runtime/kernels/rows.h"
 
+#include "runtime/call/shared_work.h"
 #include "runtime/call/thread_pool.h"
 #include "runtime/kernels/layout.h"
 #include "runtime/kernels/pool2d.h"
@@ -268,8 +269,8 @@ namespace {
 template <class Body>
 void overPieces(int64_t rows, int64_t count, double nanoseconds, int threads, Body&& body) {
   const double cost = static_cast<double>(rows) * static_cast<double>(count) * nanoseconds * 1e-3;
-  if (cost < 20) threads = 1;
-  const int64_t pieces = std::min(rows, std::clamp<int64_t>(static_cast<int64_t>(cost / 10), 1, 128));
+  threads = threadsWorth(cost, threads);
+  const int64_t pieces = std::min(rows, piecesWorth(cost, 128));
   parallelFor(pieces, threads, [&](int64_t i) { body(pieceOf(rows, pieces, i)); });
 }
 // body(row) over all rows.

@@ -1,4 +1,5 @@
 // Depthwise convolutions and pools of lines.
+#include "runtime/call/shared_work.h"
 #include "runtime/call/thread_pool.h"
 #include "runtime/kernels/layout.h"
 #include "runtime/kernels/line_product.h"
@@ -110,8 +111,8 @@ Piece inside(int64_t at, int64_t kernel, int64_t dilation, int64_t size) {
 // Calls body(image, plane of channels, rows) in pieces of about 10 us.
 template <class Body>
 void overPlanes(int64_t images, int64_t planes, int64_t rows, double microseconds, int threads, Body&& body) {
-  if (microseconds < 20) threads = 1;
-  const int64_t wanted = std::clamp<int64_t>(static_cast<int64_t>(microseconds / 10), 1, 128), all = images * planes;
+  threads = threadsWorth(microseconds, threads);
+  const int64_t wanted = piecesWorth(microseconds, 128), all = images * planes;
   const int64_t planePieces = std::min(all, wanted);
   if (planePieces == 0 || rows == 0) return;
   const int64_t rowPieces = std::min(rows, (wanted + planePieces - 1) / planePieces);
