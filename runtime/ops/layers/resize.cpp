@@ -20,6 +20,11 @@ constexpr bool isNearest(Interpolation kind) {
   return kind == Interpolation::Nearest || kind == Interpolation::NearestExact;
 }
 
+constexpr bool isAntialiased(Interpolation kind) {
+  return kind == Interpolation::LinearAntialias || kind == Interpolation::CubicAntialias ||
+         kind == Interpolation::LanczosAntialias;
+}
+
 // What an overload takes, and where: align_corners stands at 2 where the kind has it.
 struct Overload {
   Interpolation kind;
@@ -49,6 +54,14 @@ int64_t scaledSize(const InferCall& call, int64_t size, double factor) {
   double out = static_cast<double>(size) * factor;
   call.require(out >= 0 && out < 0x1p62, "a size of {} cannot be scaled by {}", size, factor);
   return static_cast<int64_t>(out);
+}
+
+// Images that stay as large are not sampled by a factor that comes to it, where PyTorch looks at the sizes first, nor
+// those of which each pixel is there twice.
+bool goesBySizes(const Overload& overload, DType dtype, int64_t in, int64_t out) {
+  if (overload.spatial != 2 || !isKnownSize(in) || !isKnownSize(out)) return false;
+  if (overload.kind == Interpolation::Nearest) return out == in || out == 2 * in;
+  return out == in && (isAntialiased(overload.kind) || (dtype == DType::UInt8 && !isNearest(overload.kind)));
 }
 
 Resize describe(const InferCall& call, const Overload& overload) {
@@ -87,6 +100,8 @@ Resize describe(const InferCall& call, const Overload& overload) {
       }
     }
   }
+  for (size_t i = 0; i < spatial; ++i)
+    if (goesBySizes(overload, x.dtype, x.sizes[i + 2], r.out[i])) r.scales[i].factor.reset();
   for (int64_t o : r.out)
     call.require(o > 0 || (!call.isRun() && o < 0),
                  "input and output sizes should be greater than 0, but got {} and {}", dimsText(x.sizes),
