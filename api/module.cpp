@@ -142,7 +142,8 @@ Result<Module> Module::loadArchive(const std::string& path, const LoadOptions& o
   state->name = options.name;
   if (!options.name.empty()) state->archiveHash = hashOf(path);
   state->text = std::move(archive->text);
-  takeConstantsAsNumbers(state->text, *state->registry);
+  takeConstantsAsNumbers(state->text, *state->registry,
+                         [&](const std::string& key) { return state->weights.peek(key); });
   spellOutSparseProducts(state->text);
   state->objects = std::move(archive->objects);
   state->defaults = std::move(archive->defaults);
@@ -189,7 +190,8 @@ Result<Module> Module::parsed(SourcePtr source, std::shared_ptr<ModuleState> sta
   if (!good || !checkPair(*given, state->weights.metadata(), diagnostics)) return Failed{};
   if (!restoreSharedMemory(state->weights, diagnostics)) return Failed{};
   state->text = std::move(*text);
-  takeConstantsAsNumbers(state->text, *state->registry);
+  takeConstantsAsNumbers(state->text, *state->registry,
+                         [&](const std::string& key) { return state->weights.peek(key); });
   spellOutSparseProducts(state->text);
   state->source = std::move(given);
   state->name = options.name;

@@ -2,6 +2,7 @@
 // types give, containers that are taken apart again, sums of known integers.
 #include "ir/operators/view_twins.h"
 #include "ir/values/aten.h"
+#include "ir/values/rounded_number.h"
 #include "passes/rewrite/database.h"
 #include "passes/rewrite/edits.h"
 
@@ -140,6 +141,13 @@ class Peephole {
   Values dtype(Node* n) {
     DType d = facts_.dtype(n->input(0));
     return d == DType::Undefined ? Values{} : constant(n, static_cast<int64_t>(d));
+  }
+  Values roundedFactor(Node* n) {
+    DType d = facts_.dtype(n->input(1));
+    if (d == DType::Undefined) return {};
+    if (!hasSixteenBits(d)) return {n->input(0)};
+    const IValue* factor = GraphFacts::constant(n->input(0));
+    return factor && factor->isFloat() ? constant(n, roundedTo(d, factor->toDouble())) : Values{};
   }
   Values isFloatingPoint(Node* n) {
     DType d = facts_.dtype(n->input(0));
@@ -428,6 +436,10 @@ const std::vector<Rule>& rules() {
       {"known_size", {aten::size}, &P::size, "sizes that are known"},
       {"known_numel", {aten::numel}, &P::numel, "counts of elements that are known"},
       {"known_dtype", {Symbol::of("prim::dtype")}, &P::dtype, "dtypes that are known"},
+      {"known_factor",
+       {Symbol::of("tscompile::rounded_factor")},
+       &P::roundedFactor,
+       "factors of which it is known how they are rounded"},
       {"known_device", {Symbol::of("prim::device")}, &P::device, "everything runs on the CPU"},
       {"never_so",
        {Symbol::of("prim::is_cuda"), Symbol::of("prim::is_nested"), Symbol::of("prim::is_sparse"),

@@ -11,12 +11,12 @@
 // would have raised.
 #include "ir/graph/liveness.h"
 #include "ir/values/aten.h"
+#include "ir/values/rounded_number.h"
 #include "ir/values/size_expression.h"
 #include "passes/lowering/clean_up.h"
 #include "passes/rewrite/memory_order.h"
 
 #include <algorithm>
-#include <cmath>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -570,20 +570,19 @@ class Round {
     const TypeKind by = n->kind() == kMultiply ? n->input(1)->type()->kind() : TypeKind::None;
     if (by != TypeKind::Float && by != TypeKind::Int) return false;
     const DType dtype = facts_.symbolic(before).type->tensor().dtype;
-    return dtype == DType::Float16 || dtype == DType::BFloat16;
+    return dtype == DType::Undefined || hasSixteenBits(dtype);
   }
   void roundFactor(Node* n, Value* before) {
-    Builder b = context_.before(n);
-    const Value* factor = n->input(1);
-    if (const IValue* known = factor->node() ? factor->node()->attributeValue(sym::value) : nullptr) {
-      const auto given = static_cast<float>(known->toDouble());
-      const bool isBrain = facts_.symbolic(before).type->tensor().dtype == DType::BFloat16;
-      const auto rounded = isBrain ? static_cast<float>(BFloat16(given)) : static_cast<float>(Half(given));
-      if (rounded != given && std::isfinite(rounded)) n->replaceInput(1, b.constant(IValue(double{rounded})));
-      return;
-    }
-    Value* tensor = b.call(sym::NumToTensor.text(), {n->input(1)}, types().tensor);
-    n->replaceInput(1, b.call(aten::type_as, {tensor, before}, types().tensor));
+    static const Symbol kRounded = Symbol::of("tscompile::rounded_factor");
+    Value* factor = n->input(1);
+    if (!isRoundAlways(factor)) n->replaceInput(1, context_.before(n).call(kRounded, {factor, before}, factor->type()));
+  }
+  // Whether a constant is the same number in both formats.
+  static bool isRoundAlways(const Value* factor) {
+    const IValue* known = factor->node() ? factor->node()->attributeValue(sym::value) : nullptr;
+    if (!known || !known->isNumber()) return false;
+    const double x = known->toDouble();
+    return roundedTo(DType::BFloat16, x) == x && roundedTo(DType::Float16, x) == x;
   }
 
   // The node itself changes, so that its output keeps name and place.

@@ -1,6 +1,7 @@
 // Matrix products: mm, bmm, matmul, linear and the forms that add to them.
 #include "runtime/reference/matmul.h"
 
+#include "ir/values/rounded_number.h"
 #include "runtime/call/kernel_call.h"
 #include "runtime/engine/layers/grouped_matmul_layer.h"
 #include "runtime/engine/layers/half_tensors.h"
@@ -144,10 +145,23 @@ void addProductKernel(KernelCall& call) {
   Factors f(call);
   addProduct(call, call.out(), call.tensor(0), call.tensor(1), call.tensor(2), f.alpha, f.beta);
 }
+// Of 16 bits the factors are rounded, and so is beta * self.
+Tensor roundedSummand(const Tensor& self, Factors& f) {
+  const DType dtype = self.dtype();
+  f.alpha = roundedTo(dtype, f.alpha.toDouble());
+  const auto beta = static_cast<float>(roundedTo(dtype, f.beta.toDouble()));
+  if (beta == 0 || beta == 1) return self;
+  f.beta = 1.0;
+  Tensor scaled = Tensor::empty(dtype, self.sizes());
+  mapTensors<kF32>(
+      dtype, [beta](float x) { return beta * x; }, scaled, self);
+  return scaled;
+}
 void addmvKernel(KernelCall& call) {
   Factors f(call);
-  Tensor out = call.out();
-  addProduct(call, unsqueezed(out, 1), unsqueezed(expandedTo(call.tensor(0), out.sizes()), 1), call.tensor(1),
+  Tensor out = call.out(), self = call.tensor(0);
+  if (isHalf(out.dtype())) self = roundedSummand(self, f);
+  addProduct(call, unsqueezed(out, 1), unsqueezed(expandedTo(self, out.sizes()), 1), call.tensor(1),
              unsqueezed(call.tensor(2), 1), f.alpha, f.beta);
 }
 void addbmmKernel(KernelCall& call) {
@@ -398,14 +412,14 @@ void registerMatmulOps(OpRegistry& ops) {
           convertLinear);
 
   auto add = [&](const char* schema, InferFunction infer, KernelFunction kernel, ConvertFunction convert = nullptr,
-                 InPlace inplace = InPlace::Direct) {
+                 InPlace inplace = InPlace::Direct, TraitSet traits = {Trait::SetsStrides, Trait::RoundsOnce}) {
     ops.add({.schema = schema,
              .infer = infer,
              .kernel = kernel,
              .convert = convert,
              .dtypes = kAllTypes,
              .inplace = inplace,
-             .traits = {Trait::SetsStrides, Trait::RoundsOnce},
+             .traits = traits,
              .cost = Cost::AddedProduct});
   };
   add("aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
@@ -413,7 +427,7 @@ void registerMatmulOps(OpRegistry& ops) {
   add("aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
       inferAddProduct<bmmSizes, true>, addProductKernel, convertBaddbmm);
   add("aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-      inferAddProduct<mvSizes, true>, addmvKernel, convertAddmv);
+      inferAddProduct<mvSizes, true>, addmvKernel, convertAddmv, InPlace::Direct, {Trait::SetsStrides});
   add("aten::addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
       inferAddProduct<addbmmSizes>, addbmmKernel, convertAddbmm, InPlace::No);
   // Takes on the sizes of the sum.

@@ -154,12 +154,28 @@ auto rankOneUpdate(T beta, T alpha) {
   };
 }
 
+// Of 16 bits every step is rounded, the factors as well.
+template <class T>
+void updateRounded(KernelCall& call, const Tensor& out, const Tensor& self, const Tensor& a, const Tensor& b) {
+  const ScalarArgument givenBeta(call, 3, out.dtype()), givenAlpha(call, 4, out.dtype());
+  const T beta = static_cast<T>(givenBeta.as<float>()), alpha = static_cast<T>(givenAlpha.as<float>());
+  const auto product = [](T x, T y) { return static_cast<T>(static_cast<float>(x) * static_cast<float>(y)); };
+  auto update = [=](float self, float a, float b) {
+    const T added = product(product(alpha, T(a)), T(b));
+    if (static_cast<float>(beta) == 0) return static_cast<float>(added);
+    return static_cast<float>(product(beta, T(self))) + static_cast<float>(added);
+  };
+  mapTensors<kF32>(out.dtype(), update, out, self, a, b);
+}
+
 void addrKernel(KernelCall& call) {
   DType dtype = call.spec().dtype;
   Tensor self = call.tensor(0), a = unsqueezed(call.tensor(1), 1), b = call.tensor(2);
   Tensor out = elementwiseOutput(call, {&self, &a, &b});
   if (isComplex(dtype))
     return mapTensors<kC128>(dtype, rankOneUpdate(call.complex(3), call.complex(4)), out, self, a, b);
+  if (dtype == DType::BFloat16) return updateRounded<BFloat16>(call, out, self, a, b);
+  if (dtype == DType::Float16) return updateRounded<Half>(call, out, self, a, b);
   ScalarArgument beta(call, 3, dtype), alpha(call, 4, dtype);
   switch (computeTypeOf(dtype)) {
     case Compute::F32:

@@ -1,4 +1,5 @@
 // What a tensor is: sizes, strides, dtype, device. Numbers, bools and lists; no elements are looked at.
+#include "ir/values/rounded_number.h"
 #include "runtime/call/kernel_call.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/loops/copy.h"
@@ -94,6 +95,13 @@ void always(Arguments a, IValue& r) {
   r = kAnswer;
 }
 void returnNone(Arguments, IValue& r) { r = IValue(); }
+void roundedFactor(Arguments a, IValue& r) {
+  const DType dtype = tensorOf(*a[1]).dtype();
+  r = *a[0];
+  if (a[0]->isFloat()) r = roundedTo(dtype, a[0]->toDouble());
+  if (a[0]->isInt() && hasSixteenBits(dtype))
+    r = static_cast<int64_t>(roundedTo(dtype, static_cast<double>(a[0]->toInt())));
+}
 void self(Arguments a, IValue& r) { r = handleOf(*a[0]); }
 void requireGrad(Arguments a, IValue& r) {
   Tensor t = handleOf(*a[0]);
@@ -199,6 +207,7 @@ constexpr Query kQueries[] = {
     {"prim::data", detached, kMaySelf},
     {"aten::set_data", setData, kTakesOver},
     {"aten::set_.source_Tensor", setTensor, kTakesOver},
+    {"tscompile::rounded_factor(Scalar factor, Tensor self) -> Scalar", roundedFactor, kOptions},
     {"aten::_list_to_tensor", listToTensor, {Trait::DependsOnElements}},
     {"aten::_tensor_to_list", tensorToList, {Trait::DependsOnElements}},
 };
