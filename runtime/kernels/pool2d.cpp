@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 // Included once per instruction set, in this order.
 // clang-format off
@@ -155,7 +156,44 @@ HWY_INLINE void combinePlainRows(const PoolShape& s, const float* in, float* out
   }
 }
 
+// Windows of 2 x 2 that touch and lie inside of the plane.
+inline bool areSquares(const PoolShape& s) {
+  return s.kernelHeight == 2 && s.kernelWidth == 2 && s.strideHeight == 2 && s.strideWidth == 2 && s.padTop == 0 &&
+         s.padLeft == 0 && s.dilationHeight == 1 && s.dilationWidth == 1 && 2 * s.outHeight <= s.inHeight &&
+         2 * s.outWidth <= s.inWidth;
+}
+
+// They need no margins, nor rows in between.
+void maxOfSquares(const PoolShape& s, const float* in, float* out, Piece rows) {
+  const Wide d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  auto best = [d](WideVector a, WideVector b) HWY_ATTR { return maxKeepingNan(d, a, b); };
+  for (int64_t y = rows.begin; y < rows.end; ++y) {
+    const float *upper = in + 2 * y * s.inWidth, *lower = upper + s.inWidth;
+    float* row = out + y * s.outWidth;
+    int64_t x = 0;
+    for (; x + lanes <= s.outWidth; x += lanes) {
+      const auto low = best(hn::LoadU(d, upper + 2 * x), hn::LoadU(d, lower + 2 * x));
+      const auto high = best(hn::LoadU(d, upper + 2 * x + lanes), hn::LoadU(d, lower + 2 * x + lanes));
+      hn::StoreU(best(hn::ConcatEven(d, high, low), hn::ConcatOdd(d, high, low)), d, row + x);
+    }
+    if (x == s.outWidth) continue;
+    const int64_t left = 2 * (s.outWidth - x);
+    const auto first = hn::FirstN(d, static_cast<size_t>(std::min(lanes, left))),
+               second = hn::FirstN(d, static_cast<size_t>(std::max<int64_t>(0, left - lanes)));
+    auto load = [&](const float* from) HWY_ATTR {
+      return std::pair(hn::MaskedLoad(first, d, from), hn::MaskedLoad(second, d, from + std::min(lanes, left)));
+    };
+    const auto [upperLow, upperHigh] = load(upper + 2 * x);
+    const auto [lowerLow, lowerHigh] = load(lower + 2 * x);
+    const auto low = best(upperLow, lowerLow), high = best(upperHigh, lowerHigh);
+    hn::BlendedStore(best(hn::ConcatEven(d, high, low), hn::ConcatOdd(d, high, low)),
+                     hn::FirstN(d, static_cast<size_t>(left / 2)), d, row + x);
+  }
+}
+
 void maxPlain(const PoolShape& s, const float* in, float* out, Piece rows) {
+  if (areSquares(s)) return maxOfSquares(s, in, out, rows);
   combinePlainRows(
       s, in, out, rows, -std::numeric_limits<float>::infinity(), threadScratch(floatsOfColumns(s)),
       [](WideVector best, WideVector value) HWY_ATTR { return maxKeepingNan(Wide(), best, value); },

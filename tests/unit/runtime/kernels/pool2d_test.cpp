@@ -106,6 +106,7 @@ TEST(EnginePool2d, WindowsStridesAndPadding) {
     // Windows wider than a vector has lanes, rows of several vectors.
     checkPool(poolOf(3, 20, 20, 13, 1, 6));
     for (int64_t stride : {1, 2, 5}) checkPool(poolOf(2, 7, 75, 5, stride, 2));
+    for (int64_t width : {2, 3, 7, 16, 17, 30, 32, 33, 63, 66}) checkPool(poolOf(3, 7, width, 2, 2, 0));
   });
 }
 
