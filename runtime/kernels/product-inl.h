@@ -270,7 +270,7 @@ inline void runPart(const Product& p, const ProductPart& part, const RowTile* ti
       : strided        ? runHalfTile<0>(p.storage, tile.rows, t)
                        : runHalfTile<kBlock>(p.storage, tile.rows, t);
     else if (part.lanes < kBlock)
-      p.rowStride == 1 ? runPartialTile<1>(tile.rows, t) : runPartialTile<0>(tile.rows, t);
+      p.rowStride == 1 ? runPartialTile<1>(tile.rows, part.panels, t) : runPartialTile<0>(tile.rows, part.panels, t);
     else if (p.rowStride == 1)
       runFullTile<1>(tile.rows, part.panels, t);
     else if (strided)
@@ -305,9 +305,11 @@ inline void runProduct(const Product& p, const RowTile* tiles, int64_t tileCount
     part.panel = panel;
     part.panels = static_cast<int>(std::min<int64_t>(group, endPanel - panel));
     part.lanes = kBlock;
-    // A panel that is only partly there goes alone.
+    // A panel that is only partly there goes alone, unless rows are few.
     if (!p.paddedColumns && (panel + part.panels) * kBlock > p.columns) {
-      if (part.panels > 1)
+      if (mostRows <= kWideRows)
+        part.lanes = p.columns - (panel + part.panels - 1) * kBlock;
+      else if (part.panels > 1)
         --part.panels;
       else
         part.lanes = p.columns - panel * kBlock;

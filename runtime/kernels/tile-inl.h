@@ -56,7 +56,7 @@ HWY_INLINE void forRowsOfGroup(Body&& body) {
   }
 }
 
-// kStride: floats between rows of A; 0: t.rowStride. kPart: of the panel, which is one, only t.lanes columns are there.
+// kStride: floats between rows of A; 0: t.rowStride. kPart: of the last panel only t.lanes columns are there.
 // Load: how B is stored; void: f32. Else panelStride counts words, and depths are whole groups of its rows.
 template <int kRows, int kPanels, int kStride, bool kPart = false, class Load = void>
 HWY_NOINLINE void tileKernel(const Tile& t) {
@@ -65,8 +65,10 @@ HWY_NOINLINE void tileKernel(const Tile& t) {
   using V = hn::Vec<decltype(d)>;
   V sum[kRows][kSums];
   auto at = [](int vector) { return (vector % kVectors) * kLanes; };
-  auto there = [&](int vector)
-                   HWY_ATTR { return hn::FirstN(d, static_cast<size_t>(std::max<int64_t>(0, t.lanes - at(vector)))); };
+  auto there = [&](int vector) HWY_ATTR {
+    const int64_t lanes = vector / kVectors + 1 < kPanels ? kBlock : t.lanes;
+    return hn::FirstN(d, static_cast<size_t>(std::max<int64_t>(0, lanes - at(vector))));
+  };
   auto load = [&](const float* from, int vector) HWY_ATTR {
     if constexpr (kPart)
       return hn::MaskedLoad(there(vector), d, from);
@@ -172,11 +174,19 @@ inline TileFunction tileOf(int rows, std::integer_sequence<int, kRow...>) {
 // Panels the widest tile for so many rows takes.
 inline int tilePanels(int64_t rows) { return rows <= kWideRows ? kWidePanels : kTilePanels; }
 
+// Several panels of few rows, whose sums would wait for each other if they were of one.
+template <int kStride, bool kPart, int... kMore>
+inline void runWideTile(int rows, int panels, const Tile& t, std::integer_sequence<int, kMore...>) {
+  (void)((panels == kMore + 2 &&
+          (tileOf<kMore + 2, kStride, kPart>(rows, std::make_integer_sequence<int, kWideRows>())(t), true)) ||
+         ...);
+}
+inline constexpr auto kWideTiles = std::make_integer_sequence<int, kWidePanels - 1>();
+
 template <int kStride>
 inline void runFullTile(int rows, int panels, const Tile& t) {
   if constexpr (kWidePanels > kTilePanels) {
-    if (panels == kWidePanels && rows <= kWideRows)
-      return tileOf<kWidePanels, kStride>(rows, std::make_integer_sequence<int, kWideRows>())(t);
+    if (panels > 1 && rows <= kWideRows) return runWideTile<kStride, false>(rows, panels, t, kWideTiles);
   }
   if constexpr (kTilePanels > 1) {
     if (panels == kTilePanels)
@@ -193,9 +203,10 @@ inline void runFullTile(int rows, int panels, const Tile& t) {
   }
 }
 
-// One panel, of which t.lanes columns are there.
+// One panel, of which t.lanes columns are there, or the last ones of few rows.
 template <int kStride>
-inline void runPartialTile(int rows, const Tile& t) {
+inline void runPartialTile(int rows, int panels, const Tile& t) {
+  if (panels > 1) return runWideTile<kStride, true>(rows, panels, t, kWideTiles);
   tileOf<1, kStride, true>(rows, std::make_integer_sequence<int, kTileRows>())(t);
 }
 
