@@ -7,6 +7,7 @@
 #include "frontend/files/section_file.h"
 #include "frontend/files/shared_parts.h"
 #include "frontend/files/tensor_formats.h"
+#include "ir/support/cpu_features.h"
 #include "ir/support/json_fields.h"
 #include "ir/support/remedy.h"
 #include "ir/support/text.h"
@@ -91,10 +92,14 @@ bool processorHas(std::string_view name) {
 #if defined(__x86_64__)
   __builtin_cpu_init();
   const CpuFeature features[] = {
-      {"sse4.2", __builtin_cpu_supports("sse4.2") != 0},     {"avx", __builtin_cpu_supports("avx") != 0},
-      {"avx2", __builtin_cpu_supports("avx2") != 0},         {"fma", __builtin_cpu_supports("fma") != 0},
-      {"f16c", __builtin_cpu_supports("f16c") != 0},         {"avx512f", __builtin_cpu_supports("avx512f") != 0},
-      {"avx512bw", __builtin_cpu_supports("avx512bw") != 0}, {"avx512vl", __builtin_cpu_supports("avx512vl") != 0},
+      {"sse4.2", __builtin_cpu_supports("sse4.2") != 0},
+      {"avx", __builtin_cpu_supports("avx") != 0},
+      {"avx2", __builtin_cpu_supports("avx2") != 0},
+      {"fma", __builtin_cpu_supports("fma") != 0},
+      {"f16c", hasF16c()},
+      {"avx512f", __builtin_cpu_supports("avx512f") != 0},
+      {"avx512bw", __builtin_cpu_supports("avx512bw") != 0},
+      {"avx512vl", __builtin_cpu_supports("avx512vl") != 0},
   };
   for (const CpuFeature& f : features)
     if (f.name == name) return f.here;

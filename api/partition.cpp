@@ -199,8 +199,8 @@ bool checkConflicts(const ShapePropagation& shapes, const Graph& graph, const st
     for (const auto& [i, nodes] : failing) {
       const bool mayBeInteger = !nodes.contains(c.node), mayBeMask = !failingOnMasks[i].contains(c.node);
       const bool isMask = mayBeMask && (!mayBeInteger || c.message.find("bool") != std::string::npos);
-      const auto other =
-          std::ranges::find_if(failingOnOthers, [&](auto& failingOnIt) { return !failingOnIt[i].contains(c.node); });
+      const auto other = std::ranges::find_if(
+          failingOnOthers, [&, i = i](auto& failingOnIt) { return !failingOnIt[i].contains(c.node); });
       if (!mayBeInteger && !mayBeMask && other == failingOnOthers.end()) continue;
       const DType likely = isMask         ? DType::Bool
                            : mayBeInteger ? DType::Int64

@@ -1,6 +1,8 @@
 // Compiled for the oldest x86-64, and run before every other initialisation: nothing else of the program may execute
-// before it. So it uses no headers with code of their own.
+// before it. So it uses no headers with code that others share.
 #include "tools/cpu_check.h"
+
+#include "ir/support/cpu_features.h"
 
 #include <unistd.h>
 
@@ -35,11 +37,11 @@ unsigned cpuFeatures() {
   if (__builtin_cpu_supports("avx")) bits |= kCpuAvx;
   if (__builtin_cpu_supports("avx2")) bits |= kCpuAvx2;
   if (__builtin_cpu_supports("fma")) bits |= kCpuFma;
-  if (__builtin_cpu_supports("f16c")) bits |= kCpuF16c;
+  if (hasF16c()) bits |= kCpuF16c;
   if (__builtin_cpu_supports("bmi")) bits |= kCpuBmi;
   if (__builtin_cpu_supports("bmi2")) bits |= kCpuBmi2;
-  if (__builtin_cpu_supports("lzcnt")) bits |= kCpuLzcnt;
-  if (__builtin_cpu_supports("movbe")) bits |= kCpuMovbe;
+  if (hasLzcnt()) bits |= kCpuLzcnt;
+  if (hasMovbe()) bits |= kCpuMovbe;
   if (__builtin_cpu_supports("avx512f")) bits |= kCpuAvx512f;
   if (__builtin_cpu_supports("avx512vl")) bits |= kCpuAvx512vl;
 #endif

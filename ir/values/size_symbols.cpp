@@ -19,8 +19,8 @@ void SizeSymbols::bind(DimSpan told, DimSpan is) {
 void SizeSymbols::solve() const {
   for (const auto& [e, is] : std::exchange(unsolved_, {})) {
     std::optional<SizeExpression> unknown;
-    auto at = [&](int64_t tried) {
-      return e.evaluate([&](SizeExpression symbol) -> std::optional<int64_t> {
+    auto at = [&, expression = e](int64_t tried) {
+      return expression.evaluate([&](SizeExpression symbol) -> std::optional<int64_t> {
         if (auto known = values_.find(symbol.integer()); known != values_.end()) return known->second;
         if (!unknown) unknown = symbol;
         return *unknown == symbol ? std::optional(tried) : std::nullopt;

@@ -380,7 +380,7 @@ std::vector<std::string> RewriteDatabase::unknownNames(const Query& query) const
   for (const auto& [name, inner] : query.sub_) {
     std::vector<Entry> inside;
     std::ranges::copy_if(all, std::back_inserter(inside),
-                         [&](const Entry& e) { return std::ranges::find(e.path, name) != e.path.end(); });
+                         [&, path = name](const Entry& e) { return std::ranges::find(e.path, path) != e.path.end(); });
     inside.empty() ? out.push_back(name) : addUnknown(*inner, inside);
   }
   return out;

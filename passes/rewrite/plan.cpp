@@ -517,7 +517,8 @@ std::string Plan::describe(int depth) const {
   std::string out;
   std::vector<std::pair<const Body*, int>> todo{{body_.get(), 0}};
   while (!todo.empty()) {
-    auto [b, level] = todo.back();
+    const Body* const b = todo.back().first;
+    const int level = todo.back().second;
     todo.pop_back();
     std::string indent(static_cast<size_t>(level) * 2, ' ');
     auto line = [&](const std::string& text) { out += indent + text + "\n"; };

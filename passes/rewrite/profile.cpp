@@ -15,6 +15,8 @@ template <class... Cases>
 struct Overloaded : Cases... {
   using Cases::operator()...;
 };
+template <class... Cases>
+Overloaded(Cases...) -> Overloaded<Cases...>;  // clang 14 makes none for aggregates
 
 [[gnu::format(printf, 2, 3)]] void append(std::string& out, const char* format, ...) {
   char buffer[512];

@@ -1,5 +1,7 @@
 #include "runtime/kernels/simd.h"
 
+#include "ir/support/cpu_features.h"
+
 #include <atomic>
 
 #if defined(__x86_64__) && defined(__linux__)
@@ -14,9 +16,8 @@ namespace {
 bool mayUseMatrixTiles() {
 #if defined(__x86_64__) && defined(__linux__)
   constexpr long kAskForState = 0x1023, kTileData = 18;
-  return __builtin_cpu_supports("amx-tile") && __builtin_cpu_supports("amx-int8") &&
-         __builtin_cpu_supports("amx-bf16") && __builtin_cpu_supports("avx512bf16") &&
-         __builtin_cpu_supports("avx512vnni") && syscall(SYS_arch_prctl, kAskForState, kTileData) == 0;
+  return hasAmx() && __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vnni") &&
+         syscall(SYS_arch_prctl, kAskForState, kTileData) == 0;
 #else
   return false;
 #endif
@@ -27,8 +28,7 @@ SimdLevel detect() {
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd"))
     return mayUseMatrixTiles() ? SimdLevel::Amx : SimdLevel::Avx512;
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2") &&
-      __builtin_cpu_supports("f16c"))
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2") && hasF16c())
     return SimdLevel::Avx2;
 #endif
   return SimdLevel::Base;
