@@ -24,7 +24,6 @@
 #include "passes/serving/forms/pair_mask.h"
 #include "passes/serving/forms/returned_logits.h"
 #include "passes/serving/forms/stacks.h"
-#include "passes/serving/forms/state_sizes.h"
 #include "passes/serving/forms/text_dimension.h"
 #include "passes/serving/hide_later.h"
 #include "passes/serving/incremental.h"
@@ -34,9 +33,9 @@
 #include "passes/serving/one_token.h"
 #include "passes/serving/serving.h"
 #include "passes/serving/several_texts.h"
+#include "passes/serving/states/returned_states.h"
 #include "passes/serving/static_caches.h"
 #include "runtime/interpreter/evaluator.h"
-#include "runtime/trtllm/attention/params.h"
 
 #include <fmt/core.h>
 
@@ -44,30 +43,6 @@
 
 namespace tscompile {
 namespace {
-
-int64_t quantMode(DType stored) {
-  return stored == DType::Int8 ? kInt8KvCache : stored == DType::Float8E4M3FN ? kFp8KvCache : 0;
-}
-
-// Sizes of an input of the serving graph, from least to most.
-CompileInput rangeOf(const std::string& name, const BuildConfig& c, const LanguageModelShape& s,
-                     const KvCacheConfig& k) {
-  const int64_t rows = c.maxBatchSize, tokens = c.maxNumTokens, usual = usualTokens(c);
-  int64_t blocks = k.blocksFor(c.maxSeqLen);
-  if (name == "input_ids" || name == "position_ids") return {{1, 1}, {1, usual}, {1, tokens}, DType::Int64};
-  if (name == "host_max_attention_window_sizes") return {{s.layers}, DType::Int32};
-  if (name == "host_sink_token_length") return {{1}, DType::Int32};
-  if (name == "kv_cache_block_offsets") return {{1, 2, blocks}, {rows, 2, blocks}, {rows, 2, blocks}, DType::Int32};
-  if (startsWith(name, "kv_cache_pool_")) {
-    DType stored = c.kvCacheDtype == DType::Float8E4M3FN ? DType::UInt8 : c.kvCacheDtype;
-    Dims least{1, 2, s.kvHeads, c.tokensPerBlock, s.headSize}, most = least, most1 = least;
-    most[0] = k.blocks;
-    most1[0] = int64_t{1} << 28;
-    return {least, most, most1, stored};
-  }
-  if (startsWith(name, "kv_cache_") && endsWith(name, "_scale")) return {{1}, DType::Float32};
-  return {{1}, {rows}, {rows}, DType::Int32};
-}
 
 class LanguageModelBuild {
  public:
@@ -269,6 +244,7 @@ class LanguageModelBuild {
   bool withWholeTexts() {
     const Module& flat = withoutCalls();
     const std::unique_ptr<Graph> sized = withSizes(flat);
+    if (!tellDoubt()) return false;
     takeFirstNames(*sized, given_.registry());
     selectUnbound(*sized);
     std::unique_ptr<Graph> graph = cloneGraph(*sized);
@@ -292,6 +268,16 @@ class LanguageModelBuild {
     given_ = Module(flat).withGraph(std::move(graph), isRepeated || isOneByOne_ || filledTo_ != 0);
     lowered_ = given_.lowered(lowering_, diagnostics_);
     return lowered_.ok();
+  }
+
+  // What nothing tells of states: a reason to refuse them, or what was taken.
+  bool tellDoubt() {
+    constexpr const char* kHelp = "torch.export writes dtypes and sizes of what a call is given";
+    const SourceRange place = given_.graph()->range;
+    if (doubt_.empty()) return true;
+    if (!mayDoubt_) diagnostics_.error(place, doubt_, ErrorKind::Input).note(kHelp);
+    if (mayDoubt_) diagnostics_.warning(place, doubt_).note(kHelp);
+    return mayDoubt_;
   }
 
   void tellSingleCalls() {
@@ -330,7 +316,7 @@ class LanguageModelBuild {
   }
 
   // A trace tells nothing of the sizes of its example, and may know no others.
-  std::unique_ptr<Graph> withSizes(const Module& flat) const {
+  std::unique_ptr<Graph> withSizes(const Module& flat) {
     std::unique_ptr<Graph> graph = cloneGraph(*flat.graph());
     Diagnostics ignored;
     if (&flat != &*lowered_) {
@@ -348,8 +334,9 @@ class LanguageModelBuild {
       return out ? inOrder(std::move(*out)) : std::vector<IValue>();
     };
     const int64_t places = config_.maxSeqLen ? config_.maxSeqLen : kUsualTokens;
-    return findExampleSizes(*graph, given_.registry(), attributes->tensors, places, run) ? std::move(graph)
-                                                                                         : cloneGraph(*flat.graph());
+    const bool isSized = findExampleSizes(*graph, given_.registry(), attributes->tensors, places, run, doubt_);
+    mayDoubt_ = isSized;
+    return isSized ? std::move(graph) : cloneGraph(*flat.graph());
   }
 
   // A graph for several texts may be one for one of them, and one for one token one for any number of them, as a cache
@@ -510,7 +497,7 @@ class LanguageModelBuild {
     offer(*graph_, diagnostics);
 
     std::vector<CompileInput> inputs;
-    for (const std::string& name : served->inputs) inputs.push_back(rangeOf(name, config_, shape_, built_.cache));
+    for (const std::string& name : served->inputs) inputs.push_back(rangeOfServed(name, config_, shape_, built_.cache));
     CompileSpec spec = specFor(inputs);
     spec.minBlockSize = 1;
     // Tokens of all texts lie in one row, which may be longer than a text.
@@ -762,6 +749,8 @@ class LanguageModelBuild {
   std::map<std::string, IValue> defaults_;
   std::optional<PairMaskForm> ownMask_;  // that the graph makes
   bool returnsLogitsAlone_ = false;
+  std::string doubt_;  // what nothing tells of states
+  bool mayDoubt_ = true;
   bool isOneByOne_ = false;  // the model is for one token
   SourceRange lost_;         // where it could not be made one for several
   KnownText longest_;

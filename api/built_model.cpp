@@ -1,5 +1,6 @@
 #include "api/built_model.h"
 
+#include "api/compile.h"
 #include "api/engine_file.h"
 #include "api/module.h"
 #include "api/support/bounded_json.h"
@@ -10,6 +11,7 @@
 #include "frontend/files/weights_folder.h"
 #include "ir/support/text.h"
 #include "runtime/plugin/plugin_operators.h"
+#include "runtime/trtllm/attention/params.h"
 
 #include <fmt/core.h>
 
@@ -425,6 +427,29 @@ bool settle(BuildConfig& config, const LanguageModelShape& shape, int64_t export
     return false;
   }
   return settlePieces(config, diagnostics);
+}
+
+int64_t quantMode(DType stored) {
+  return stored == DType::Int8 ? kInt8KvCache : stored == DType::Float8E4M3FN ? kFp8KvCache : 0;
+}
+
+CompileInput rangeOfServed(const std::string& name, const BuildConfig& c, const LanguageModelShape& s,
+                           const KvCacheConfig& k) {
+  const int64_t rows = c.maxBatchSize, tokens = c.maxNumTokens, usual = usualTokens(c);
+  int64_t blocks = k.blocksFor(c.maxSeqLen);
+  if (name == "input_ids" || name == "position_ids") return {{1, 1}, {1, usual}, {1, tokens}, DType::Int64};
+  if (name == "host_max_attention_window_sizes") return {{s.layers}, DType::Int32};
+  if (name == "host_sink_token_length") return {{1}, DType::Int32};
+  if (name == "kv_cache_block_offsets") return {{1, 2, blocks}, {rows, 2, blocks}, {rows, 2, blocks}, DType::Int32};
+  if (startsWith(name, "kv_cache_pool_")) {
+    DType stored = c.kvCacheDtype == DType::Float8E4M3FN ? DType::UInt8 : c.kvCacheDtype;
+    Dims least{1, 2, s.kvHeads, c.tokensPerBlock, s.headSize}, most = least, most1 = least;
+    most[0] = k.blocks;
+    most1[0] = int64_t{1} << 28;
+    return {least, most, most1, stored};
+  }
+  if (startsWith(name, "kv_cache_") && endsWith(name, "_scale")) return {{1}, DType::Float32};
+  return {{1}, {rows}, {rows}, DType::Int32};
 }
 
 }  // namespace tscompile

@@ -56,6 +56,13 @@ double cacheScaleOf(const BuildConfig& config);
 // The cache of one layer.
 KvCacheConfig cacheOf(const BuildConfig& config, const LanguageModelShape& shape);
 
+// How the plugin calls a cache of these numbers.
+int64_t quantMode(DType stored);
+// Sizes of an input of a graph that serves texts from a cache in blocks, from least to most.
+struct CompileInput;
+CompileInput rangeOfServed(const std::string& name, const BuildConfig& config, const LanguageModelShape& shape,
+                           const KvCacheConfig& cache);
+
 // Tokens of a text where neither a setting nor the model says how many.
 constexpr int64_t kUsualTokens = 1024;
 

@@ -313,9 +313,9 @@ std::vector<double> TextTrials::logitsOfToken(bool isFirst, std::span<const Toke
   return token;
 }
 
-// Whether the last logits depend on an earlier token of four.
-bool TextTrials::seesToken(size_t at, const Entrance& entrance) const {
-  TokenId ids[] = {1, 1, 1, 1}, others[] = {1, 1, 1, 1};
+// Whether the last logits depend on an earlier token of a text.
+bool TextTrials::seesToken(size_t at, const Entrance& entrance, size_t tokens) const {
+  std::vector<TokenId> ids(tokens, 1), others = ids;
   others[at] = 2;
   return logitsOfToken(false, ids, entrance) != logitsOfToken(false, others, entrance);
 }
@@ -336,8 +336,10 @@ bool TextTrials::takesTokensFirst(const Entrance& entrance) const {
 bool TextTrials::showTokens(const Entrance& entrance, const std::string& mask, Diagnostics& diagnostics) const {
   Entrance texts = entrance;
   texts.tokensFirst = false;
-  for (size_t at = 0; at < 3; ++at)
-    if (seesToken(at, texts)) return true;
+  // A model may pass by what it keeps at some places.
+  for (size_t tokens = 4; tokens < 7; ++tokens)
+    for (size_t at = 0; at < 3; ++at)
+      if (seesToken(at, texts, tokens)) return true;
   if (!run(texts)) return true;  // tryInputs() tells why
   if (mask.empty()) {
     diagnostics

@@ -44,7 +44,7 @@ class TextTrials {
 
  private:
   std::vector<double> logitsOfToken(bool isFirst, std::span<const TokenId> ids, const Entrance& entrance) const;
-  bool seesToken(size_t at, const Entrance& entrance) const;
+  bool seesToken(size_t at, const Entrance& entrance, size_t tokens = 4) const;
 
   RunModel model_;
 };

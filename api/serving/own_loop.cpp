@@ -19,7 +19,7 @@ namespace {
 constexpr int64_t kFew = 6, kLast = 2;  // tokens of a short text, and calls behind the first one of any
 
 // Cannot: calls do not fit each other. NotRun: not even the whole text runs, which is told elsewhere.
-enum class Outcome : uint8_t { Same, Other, Cannot, NotRun };
+enum class LoopOutcome : uint8_t { Same, Other, Cannot, NotRun };
 
 bool holdsTensors(TypePtr type) { return type->isTensor() || std::ranges::any_of(type->elements(), holdsTensors); }
 
@@ -162,16 +162,16 @@ class Calls {
 
   bool run() {
     if (handed_.empty()) return true;
-    Outcome outcome = tryText(kFew, false);
-    if (outcome == Outcome::Cannot && isCallRefused_) outcome = tryPairs();
+    LoopOutcome outcome = tryText(kFew, false);
+    if (outcome == LoopOutcome::Cannot && isCallRefused_) outcome = tryPairs();
     // Of a model that chooses by numbers some are nearly equal.
-    if (outcome == Outcome::Other) outcome = tryText(kFew, true);
-    if (outcome == Outcome::NotRun) return true;
-    if (outcome != Outcome::Other) tryLong(outcome);
-    if (outcome == Outcome::Same) return true;
+    if (outcome == LoopOutcome::Other) outcome = tryText(kFew, true);
+    if (outcome == LoopOutcome::NotRun) return true;
+    if (outcome != LoopOutcome::Other) tryLong(outcome);
+    if (outcome == LoopOutcome::Same) return true;
     if (!loop_.mayLeaveOut)
       report(outcome);
-    else if (outcome == Outcome::Other && grows_)
+    else if (outcome == LoopOutcome::Other && grows_)
       warn();
     return loop_.mayLeaveOut;
   }
@@ -203,34 +203,34 @@ class Calls {
   }
 
   // A program may be for two tokens a call or more.
-  Outcome tryPairs() {
+  LoopOutcome tryPairs() {
     const std::string refusal = refusal_;
     step_ = 2;
-    const Outcome outcome = tryText(kFew, false);
-    if (outcome != Outcome::Cannot) return outcome;
+    const LoopOutcome outcome = tryText(kFew, false);
+    if (outcome != LoopOutcome::Cannot) return outcome;
     step_ = 1, refusal_ = refusal, isCallRefused_ = true;
     return outcome;
   }
 
   // Tables end somewhere, and so may what a program was exported for.
-  void tryLong(Outcome& outcome) {
+  void tryLong(LoopOutcome& outcome) {
     int64_t runs = 0, fails = 0;
     for (int64_t tokens = longText(); tokens > kFew && runs == 0; tokens /= 2) {
-      const Outcome longer = tryText(tokens, false);
-      if (longer == Outcome::Same || longer == Outcome::Other) outcome = longer, runs = tokens;
-      if (longer == Outcome::Cannot && isCallRefused_) fails = tokens;
+      const LoopOutcome longer = tryText(tokens, false);
+      if (longer == LoopOutcome::Same || longer == LoopOutcome::Other) outcome = longer, runs = tokens;
+      if (longer == LoopOutcome::Cannot && isCallRefused_) fails = tokens;
     }
-    if (runs == 0 && outcome == Outcome::Same) runs = kFew;
-    while (fails != 0 && runs != 0 && outcome == Outcome::Same && fails - runs > 1) {
+    if (runs == 0 && outcome == LoopOutcome::Same) runs = kFew;
+    while (fails != 0 && runs != 0 && outcome == LoopOutcome::Same && fails - runs > 1) {
       const int64_t middle = runs + (fails - runs) / 2;
-      const Outcome between = tryText(middle, false);
-      (between == Outcome::Cannot || between == Outcome::NotRun ? fails : runs) = middle;
-      if (between == Outcome::Other) outcome = between;
+      const LoopOutcome between = tryText(middle, false);
+      (between == LoopOutcome::Cannot || between == LoopOutcome::NotRun ? fails : runs) = middle;
+      if (between == LoopOutcome::Other) outcome = between;
     }
     if (fails != 0) most_ = runs;
   }
 
-  Outcome tryText(int64_t tokens, bool isOther) {
+  LoopOutcome tryText(int64_t tokens, bool isOther) {
     const int64_t words = loop_.entrance.words ? loop_.entrance.words : 3;
     std::vector<TokenId> ids = tscompile::longText(tokens, words, loop_.entrance.marked).plain;
     if (isOther) std::ranges::reverse(ids);
@@ -238,21 +238,21 @@ class Calls {
     isCallRefused_ = false;
     refusal_.clear();
     std::optional<std::vector<IValue>> returned = wholeOf(ids, past);
-    if (!returned) return Outcome::NotRun;
+    if (!returned) return LoopOutcome::NotRun;
     std::vector<IValue> given;
     bool isOff = false;
     for (bool isFirst = true; past < tokens; past += step_, isFirst = false) {
       const std::optional<std::vector<IValue>> all = wholeOf(ids, past + step_);
-      if (!all) return Outcome::NotRun;
+      if (!all) return LoopOutcome::NotRun;
       const std::optional<std::vector<IValue>> next =
           isFirst ? firstCall(*returned, ids, past, given, *all) : call(given, ids, past);
       isCallRefused_ = !next;
-      if (!next) return Outcome::Cannot;
+      if (!next) return LoopOutcome::Cannot;
       isOff = isOff || differ(*all, *next);
       given = handOn(given, *next, past);
-      if (given.empty()) return isOff ? Outcome::Other : Outcome::Cannot;
+      if (given.empty()) return isOff ? LoopOutcome::Other : LoopOutcome::Cannot;
     }
-    return isOff ? Outcome::Other : Outcome::Same;
+    return isOff ? LoopOutcome::Other : LoopOutcome::Same;
   }
 
   std::optional<std::vector<IValue>> wholeOf(const std::vector<TokenId>& ids, int64_t tokens) const {
@@ -421,16 +421,17 @@ class Calls {
   std::string names() const {
     return join(handed_, ", ", [](const Value* v) { return "%" + v->name(); });
   }
-  void report(Outcome outcome) {
+  void report(LoopOutcome outcome) {
     Diagnostic& d = diagnostics_.error(
         loop_.graph.range,
-        outcome == Outcome::Other
+        outcome == LoopOutcome::Other
             ? fmt::format("calls that are given for {} what the one before returned say another text than one call "
                           "with all tokens, without any",
                           names())
             : fmt::format("what a call returns beside logits cannot be given to the next one for {}", names()),
         ErrorKind::Unsupported);
-    if (outcome == Outcome::Cannot && isCallRefused_ && !refusal_.empty()) d.note("the next one fails: " + refusal_);
+    if (outcome == LoopOutcome::Cannot && isCallRefused_ && !refusal_.empty())
+      d.note("the next one fails: " + refusal_);
     d.note(kHelp);
   }
   void warn() {

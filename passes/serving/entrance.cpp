@@ -277,16 +277,18 @@ class Opening {
     for (auto [v, first] : counts) v->replaceAllUsesWith(positionsLike(v, first));
   }
 
+  // A loop over tokens looks them up inside.
   int64_t rowsForIds() {
-    for (const Node* n : graph_.block()->nodes()) {
-      if (n->kind() != kEmbedding || n->inputCount() < 2) continue;
+    int64_t rows = 0;
+    forEachNode(graph_, [&](const Node* n) {
+      if (rows != 0 || n->kind() != kEmbedding || n->inputCount() < 2) return;
       const Value* at = n->input(1);
       while (at->node() && (context_.facts.keepsElements(at->node()) || context_.facts.movesElements(at->node())))
         at = at->node()->input(0);
       std::optional<Dims> table = context_.facts.sizes(n->input(0));
-      if (at == ids_ && table && !table->empty()) return table->front();
-    }
-    return 0;
+      if (at == ids_ && table && !table->empty()) rows = table->front();
+    });
+    return rows;
   }
 
   // Rows of the shortest table that is looked up by position alone.

@@ -34,6 +34,7 @@ NAMERS = {
     "passes/rewrite": "the language of rules",
     "passes/serving": "how models write attention, caches and rotations down",
     "passes/serving/forms": "how models choose tokens",
+    "passes/serving/states": "how models put tokens into states",
     "runtime/engine": "converters ask for others by name",
     "runtime/engine/layers": "the same",
     "runtime/engine/layers/alone": "the same",

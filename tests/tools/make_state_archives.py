@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Writes decoders for one token a call that keep states: tests/data/language/states_*.pt; and prints their greedy tokens.
 
-    cd tests/tools; python3 make_state_archives.py
+    cd tests/tools; python3 make_state_archives.py [NAME...]
 """
 import io
 import os
+import sys
 import zipfile
 from typing import List
 
@@ -334,15 +335,91 @@ def beside(kind, tokens, before):
 
 def greedy(path, kind, states, prompt):
     model, ids = torch.jit.load(path), list(prompt)
-    given = [torch.zeros([0 if size == GROWS else size for size in s]) for s in states]
+    given = [zeros(s) for s in states]
     at = 0
     while len(ids) < len(prompt) + 9:
         while at < len(ids):
             out = model(torch.tensor([[ids[at]]]), *beside(kind, 1, at), *given)
-            logits, given = (out[0], list(out[1:])) if states else (out, [])
+            logits, given = (out[0], list(out[-len(given) :])) if states else (out, [])
             at += 1
-        ids.append(int(functional.log_softmax(logits, -1)[0, -1].argmax()))
+        ids.append(int(functional.log_softmax(logits, -1).reshape(-1, 13)[-1].argmax()))
     return ids[len(prompt) :]
+
+
+class Counted(Decoder):
+    """Its count chooses rows of a table."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.places = nn.Linear(8, 8), nn.Embedding(64, 8)
+
+    def forward(self, ids, state, count):
+        state = 0.5 * state + self.layer(self.words(ids)[:, 0] + self.places(count))
+        return self.head(state), state, count + 1
+
+
+class Marked(Decoder):
+    """Marks words that were there."""
+
+    def forward(self, ids, seen):
+        seen = seen | (ids == torch.arange(13))
+        logits = self.head(self.words(ids)[:, 0])
+        return torch.where(seen, logits - 2, logits), seen
+
+
+class Rounded(Decoder):
+    """A state of 8 bits, which wraps."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, ids, state):
+        x = self.words(ids)[:, 0]
+        state = state + (self.layer(x) * 60).round().to(torch.int8)
+        return self.head(x + state / 60), state
+
+
+class Quantised(Decoder):
+    """A cache of 8 bits, which a trace writes with rows that have lost their dimensions."""
+
+    has_place = True
+
+    def __init__(self):
+        super().__init__()
+        self.qkv = nn.Linear(8, 24)
+
+    def forward(self, ids, input_pos, keys, values):
+        x = self.words(ids)
+        q, k, v = self.qkv(x).chunk(3, -1)
+        keys, values = keys.clone(), values.clone()
+        keys[:, input_pos], values[:, input_pos] = (k * 40).round().to(torch.int8), (v * 40).round().to(torch.int8)
+        later = torch.arange(keys.shape[1])[None] > input_pos[:, None]
+        scores = (q @ (keys / 40.0).transpose(1, 2)).masked_fill(later, -1e9)
+        return self.head(x + scores.softmax(-1) @ (values / 40.0)), keys, values
+
+
+class Copied(Decoder):
+    """Nothing but its example tells that numbers are rounded to 8 bits."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(5, 8))
+
+    def forward(self, ids, last):
+        x = self.words(ids)
+        last = torch.cat((last[:, 1:], torch.zeros_like(last[:, :1])), 1)
+        last[:, -1:].copy_((x * 40).round())
+        return self.head(x + (last.float() * self.weight).sum(1, keepdim=True) / 40), last
+
+
+def zeros(state):
+    sizes, dtype = state if isinstance(state[0], tuple) else (state, torch.float32)
+    return torch.zeros([0 if size == GROWS else size for size in sizes], dtype=dtype)
+
+
+def random(state):
+    return (torch.rand(state[0]) * 5).to(state[1]) if isinstance(state[0], tuple) else torch.rand(state)
 
 
 if __name__ == "__main__":
@@ -368,10 +445,17 @@ if __name__ == "__main__":
             ("swapped", Swapped, [(1, 2, GROWS, 4), (1, 2, GROWS, 4), (1, 1, 8), (1, 1, 8)]),
             ("after", After, [(1, 2, GROWS, 4), (1, 2, GROWS, 4), (1, 8, 8), (1, 8, 3)]),
             ("listed", Listed, []),
+            ("counted", Counted, [(1, 8), ((1,), torch.long)]),
+            ("marked", Marked, [((1, 13), torch.bool)]),
+            ("rounded", Rounded, [((1, 8), torch.int8)]),
+            ("quantised", Quantised, [((1, 24, 8), torch.int8), ((1, 24, 8), torch.int8)]),
+            ("copied", Copied, [((1, 5, 8), torch.int8)]),
         ):
+            if sys.argv[1:] and name not in sys.argv[1:]:
+                continue
             path = os.path.join(FOLDER, f"states_{name}.pt")
             ids = torch.tensor([[5, 3, 7]] if kind in (Beside, Masked, Swapped) else [[5]])
-            example = (ids, *beside(kind, ids.shape[1], GROWS), *(torch.rand(s) for s in states))
+            example = (ids, *beside(kind, ids.shape[1], GROWS), *(random(s) for s in states))
             model = made(kind)
             saved = torch.jit.trace(model, example, check_trace=False) if states else torch.jit.script(model)
             save(saved, path)

@@ -3,27 +3,23 @@
 
 #include "ir/graph/graph.h"
 #include "ir/operators/op_registry.h"
-#include "ir/values/ivalue.h"
+#include "passes/serving/states/example_call.h"
 
-#include <functional>
 #include <map>
 #include <string>
-#include <vector>
 
 namespace tscompile {
 
 // Writes the sizes of tensors, by their paths, into the types of the values that read them.
 void tellAttributeSizes(Graph& graph, const std::map<std::string, Tensor>& attributes);
 
-// What the model, or the graph that it became if one is given, returns; nothing if it does not run.
-using RunExample = std::function<std::vector<IValue>(const std::vector<IValue>& inputs, const Graph* changed)>;
-
 // Of a graph whose inputs have no sizes, and which does not run with one text of any number of tokens: looks for a
 // number of texts, of any number of tokens or of one, that it runs with, and writes these sizes into the types of its
 // values. Of one that does run, positions that must be a row are told to be one. So are the sizes of states that are
 // given and returned; of caches that have any number of places it is `places`. `attributes` are tensors by their paths.
-// False if there is nothing to do, or nothing fits; inputs have no sizes then.
+// False if there is nothing to do, or nothing fits; inputs have no sizes then. `doubt` becomes what nothing tells of
+// states: why nothing fits, or what was chosen.
 bool findExampleSizes(Graph& graph, const OpRegistry& registry, const std::map<std::string, Tensor>& attributes,
-                      int64_t places, const RunExample& run);
+                      int64_t places, const RunExample& run, std::string& doubt);
 
 }  // namespace tscompile

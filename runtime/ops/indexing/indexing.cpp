@@ -108,6 +108,16 @@ bool isFilled(const InferCall& call) {
   return masks == 1 && isOne && !call.flag(3);
 }
 
+// Whether values of these sizes fit places, as far as both are known.
+bool isRepeatedTo(const Dims& places, const Dims& values) {
+  if (values.size() > places.size()) return false;
+  for (size_t i = 1; i <= values.size(); ++i) {
+    const int64_t to = places[places.size() - i], from = values[values.size() - i];
+    if (isKnownSize(to) && isKnownSize(from) && from != to && from != 1) return false;
+  }
+  return true;
+}
+
 void inferIndexPut(InferCall& call) {
   TensorInfo self = call.tensor(0), values = call.tensor(2);
   call.require(
@@ -115,7 +125,11 @@ void inferIndexPut(InferCall& call) {
           values.dtype == DType::Undefined,
       "index put requires the source and destination dtypes match, got {} for the destination and {} for the source.",
       graphName(self.dtype), graphName(values.dtype));
-  if (call.isRun() && !isFilledWhere(call)) resultSizes(call);  // for its checks
+  if (!isFilledWhere(call))
+    if (const std::optional<Dims> places = resultSizes(call); places && values.hasRank)
+      call.require(isRepeatedTo(*places, values.sizes),
+                   "shape mismatch: value tensor of shape {} cannot be broadcast to indexing result of shape {}",
+                   dimsText(values.sizes), dimsText(*places));
   call.result(self);
 }
 

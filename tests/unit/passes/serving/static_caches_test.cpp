@@ -5,7 +5,7 @@
 #include "ir/graph/printer.h"
 #include "ir/support/diagnostic_printer.h"
 #include "passes/serving/forms/example_sizes.h"
-#include "passes/serving/forms/state_sizes.h"
+#include "passes/serving/states/state_sizes.h"
 #include "passes/serving/one_token.h"
 #include "passes/serving/several_texts.h"
 #include "runtime/registry.h"
@@ -173,7 +173,8 @@ TEST(ExampleSizes, AreThoseThatTheGraphRunsWith) {
       if (!fits(sizes(0), sizes(1))) return {};
       return {Tensor::zeros(DType::Float32, Dims{1})};
     };
-    return findExampleSizes(*g, allOps(), {}, 64, run) ? graphText(*g) : "";
+    std::string doubt;
+    return findExampleSizes(*g, allOps(), {}, 64, run, doubt) ? graphText(*g) : "";
   };
   EXPECT_EQ(sized([](const Dims&, const Dims&) { return true; }), "");
   EXPECT_EQ(sized([](const Dims&, const Dims&) { return false; }), "");

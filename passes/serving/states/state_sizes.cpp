@@ -1,6 +1,6 @@
 // Each size that is looked for begins as a prime that no tensor of the model has, so that sizes tell what they follow
 // from. The first node whose inputs do not fit says which of these primes is to be another number.
-#include "passes/serving/forms/state_sizes.h"
+#include "passes/serving/states/state_sizes.h"
 
 #include "ir/analysis/alias.h"
 #include "ir/values/aten.h"
@@ -8,8 +8,7 @@
 #include "passes/serving/entrance.h"
 #include "passes/serving/input_roles.h"
 #include "passes/serving/lookups.h"
-
-#include <fmt/core.h>
+#include "passes/serving/states/returned_states.h"
 
 #include <algorithm>
 #include <map>
@@ -29,7 +28,7 @@ class StateSearch {
  public:
   StateSearch(const Graph& graph, const OpRegistry& registry, const ShapeOptions& others, int64_t tokens,
               const std::vector<int64_t>& places, std::vector<GivenState> states,
-              const std::function<bool(const std::vector<GivenState>&)>& accepts)
+              const std::function<bool(std::vector<GivenState>&)>& accepts)
       : graph_(graph),
         registry_(registry),
         others_(others),
@@ -94,7 +93,7 @@ class StateSearch {
         prime = nextPrime(prime);
       }
     }
-    if (!mayFit()) return false;
+    if (!fitDtypes() || !mayFit()) return false;
     while (repair())
       if (const std::optional<bool> changed = takeReturned(); !changed)
         return false;
@@ -151,11 +150,52 @@ class StateSearch {
   }
 
   // Whether the model runs with states of these ranks, whatever their sizes.
-  bool mayFit() {
+  bool mayFit() { return !attemptUnsized().node; }
+  Attempt attemptUnsized() {
     std::vector<GivenState> unsized = states_;
     for (GivenState& s : unsized) std::ranges::fill(s.sizes, kUnknownSize);
     ++propagations_;
-    return !attemptOf(ShapePropagation(graph_, registry_, withStates(graph_, others_, unsized))).node;
+    return attemptOf(ShapePropagation(graph_, registry_, withStates(graph_, others_, unsized)));
+  }
+
+  // Counts, marks and rounded numbers, where a node takes no others.
+  bool fitDtypes() {
+    constexpr DType kOthers[] = {DType::Int64, DType::Bool,  DType::Int32,   DType::Int8,
+                                 DType::UInt8, DType::Int16, DType::Float16, DType::BFloat16};
+    for (Attempt now = attemptUnsized(); now.node;) {
+      auto helps = [&](GivenState& s) {
+        const DType before = s.dtype;
+        for (DType dtype : kOthers) {
+          s.dtype = dtype;
+          if (const Attempt next = attemptUnsized(); next.order > now.order) {
+            now = next;
+            return true;
+          }
+        }
+        s.dtype = before;
+        return false;
+      };
+      const std::vector<size_t> near = statesNear(now.node);
+      if (!std::ranges::any_of(near, [&](size_t i) { return helps(states_[i]); })) return false;
+    }
+    return true;
+  }
+
+  // The few states that a node follows from in the fewest steps.
+  std::vector<size_t> statesNear(const Node* n) const {
+    constexpr size_t kMostNodes = 40, kMostNear = 4;
+    std::vector<const Node*> nodes{n};
+    std::vector<size_t> near;
+    for (size_t at = 0; at < nodes.size() && near.size() < kMostNear; ++at)
+      for (const Use& u : nodes[at]->inputs()) {
+        for (size_t i = 0; i < states_.size(); ++i)
+          if (std::ranges::find(states_[i].taken, u.value) != states_[i].taken.end() &&
+              std::ranges::find(near, i) == near.end())
+            near.push_back(i);
+        const Node* from = u.value->node();
+        if (from && nodes.size() < kMostNodes && std::ranges::find(nodes, from) == nodes.end()) nodes.push_back(from);
+      }
+    return near;
   }
 
   static int64_t nextPrime(int64_t after) {
@@ -261,8 +301,14 @@ class StateSearch {
     };
     if (helps(recurrent(now.node, shapes)) || helps(ofCopy(now.node, shapes)) || helps(ofEinsum(now.node, given)))
       return true;
-    for (const Change& c : merges(given))
+    const std::vector<Change> merged = merges(given);
+    for (const Change& c : merged)
       if (helps({c})) return true;
+    // Texts and places of two caches.
+    for (size_t i = 0; i < merged.size(); ++i)
+      for (size_t j = i + 1; j < merged.size() && mayGoOn(); ++j)
+        if (merged[i].prime != merged[j].prime && merged[i].size != merged[j].size && helps({merged[i], merged[j]}))
+          return true;
     const std::vector<Change> single = singles(given);
     for (const Change& c : single)
       if (c.size != 1 && helps({c})) return true;
@@ -271,7 +317,7 @@ class StateSearch {
     for (const Change& c : single)
       if (c.size == 1 && helps({c})) return true;
     // Texts are in front of both, and are not told.
-    for (const Change& merge : merges(given))
+    for (const Change& merge : merged)
       for (std::vector<Change> changes : aligned(given)) {
         std::erase_if(changes, [&](const Change& c) { return c.prime == merge.prime || c.prime == merge.size; });
         changes.insert(changes.begin(), merge);
@@ -569,7 +615,7 @@ class StateSearch {
   const ShapeOptions& others_;
   const int64_t tokens_;
   const std::vector<int64_t>& places_;
-  const std::function<bool(const std::vector<GivenState>&)>& accepts_;
+  const std::function<bool(std::vector<GivenState>&)>& accepts_;
   std::vector<GivenState> states_;
   std::vector<ReturnedTensor> returned_;
   std::unordered_map<const Node*, size_t> orders_;
@@ -579,125 +625,12 @@ class StateSearch {
   bool isRefused_ = false;  // no other ranks are tried
 };
 
-// Of an optional that branches give: none of them gives None.
-bool isGiven(const Value* v) {
-  if (!v->type()->is(TypeKind::Optional)) return !v->type()->is(TypeKind::None);
-  const Node* n = v->node();
-  if (!n) return false;
-  if (n->kind() != sym::If) return n->kind() == sym::Uninitialized;
-  const auto at = static_cast<size_t>(std::ranges::find(n->outputs(), v) - n->outputs().begin());
-  return std::ranges::all_of(n->blocks(), [&](const Block* b) { return isGiven(b->result(at)); });
-}
-
-// What `hidden is None` says of a state.
-std::optional<SymbolicValue> isNone(const Value* v) {
-  static const Symbol kIs = Symbol::of("aten::__is__"), kIsNot = Symbol::of("aten::__isnot__");
-  const Node* n = v->node();
-  if (!n || (n->kind() != kIs && n->kind() != kIsNot) || !n->input(1)->type()->is(TypeKind::None) ||
-      !isGiven(n->input(0)))
-    return std::nullopt;
-  SymbolicValue known = symbolicOf(types().boolean);
-  known.constant = IValue(n->kind() == kIsNot);
-  return known;
-}
-
 }  // namespace
-
-std::optional<std::vector<GivenState>> givenStates(const Graph& graph, const Value* ids) {
-  std::vector<GivenState> states;
-  for (const Value* v : graph.inputs()) {
-    if (v == ids || v->type()->is(TypeKind::Class) || v->type()->is(TypeKind::Int)) continue;
-    if (v->type()->isTensor()) {
-      if (!roleByName(v)) states.push_back({{v}});
-      continue;
-    }
-    const std::vector<InputPart> parts = partsOfInput(v);
-    if (parts.empty()) return std::nullopt;
-    for (const InputPart& p : parts) states.push_back({{p.taken.begin(), p.taken.end()}, p.key});
-  }
-  return states;
-}
-
-ShapeOptions withStates(const Graph& graph, const ShapeOptions& others, const std::vector<GivenState>& states) {
-  ShapeOptions all = others;
-  std::unordered_map<const Value*, SymbolicValue> elements;
-  all.inputs.resize(graph.inputs().size());
-  for (const GivenState& s : states)
-    for (const Value* v : s.taken) {
-      const SymbolicValue known = s.isRanked ? symbolicTensor(s.dtype, s.sizes) : symbolicOf(types().tensor);
-      const auto input = std::ranges::find(graph.inputs(), v);
-      if (input != graph.inputs().end())
-        all.inputs[static_cast<size_t>(input - graph.inputs().begin())] = known;
-      else
-        elements.emplace(v, known);
-    }
-  all.known = [elements = std::move(elements), rest = others.known](const Value* v) -> std::optional<SymbolicValue> {
-    if (auto found = elements.find(v); found != elements.end()) return found->second;
-    if (std::optional<SymbolicValue> none = isNone(v)) return none;
-    return rest ? rest(v) : std::nullopt;
-  };
-  return all;
-}
-
-const ReturnedTensor* returnedOf(const std::vector<ReturnedTensor>& returned, const std::vector<GivenState>& states,
-                                 size_t i) {
-  if (!states[i].key.empty())
-    for (const ReturnedTensor& r : returned)
-      if (r.key == states[i].key) return &r;
-  return returned.size() < states.size() ? nullptr : &returned[returned.size() - states.size() + i];
-}
-
-std::vector<ReturnedTensor> returnedBesideLogits(const Graph& graph) {
-  std::vector<ReturnedTensor> returned = returnedTensors(graph);
-  std::erase_if(returned, [&](const ReturnedTensor& r) { return r.value == logitsOf(graph); });
-  return returned;
-}
-
-bool checkReturned(const Graph& graph, const OpRegistry& registry, Diagnostics& diagnostics) {
-  const AliasAnalysis alias(graph, registry);
-  std::set<const Value*> returned;
-  for (const ReturnedTensor& r : returnedBesideLogits(graph))
-    if (r.key.empty()) returned.insert(r.value);
-  for (const Value* state : graph.inputs()) {
-    if (!state->type()->isTensor() || roleByName(state) || alias.isWritten(state)) continue;
-    const auto given =
-        std::ranges::count_if(graph.inputs(), [&](const Value* v) { return !roleByName(v) && haveOneForm(v, state); });
-    const auto back = std::ranges::count_if(returned, [&](const Value* v) { return haveOneForm(v, state); });
-    if (back <= given) continue;
-    diagnostics
-        .error(graph.range,
-               fmt::format("{} tensors of the form of %{} come back beside logits: which one the next call is given is "
-                           "not told",
-                           back, state->name()),
-               ErrorKind::Unsupported)
-        .note("a module around the model can return logits and what the next call is given alone");
-    return false;
-  }
-  return true;
-}
-
-void typeReturned(const Graph& graph, const OpRegistry& registry, const std::vector<ShapeOptions>& calls,
-                  const std::vector<GivenState>& states) {
-  std::vector<ShapePropagation> shapes;
-  for (const ShapeOptions& call : calls) shapes.emplace_back(graph, registry, withStates(graph, call, states));
-  const std::vector<ReturnedTensor> returned = returnedBesideLogits(graph);
-  for (size_t i = 0; i < states.size(); ++i) {
-    const ReturnedTensor* r = returnedOf(returned, states, i);
-    const GivenState& s = states[i];
-    if (!r || std::ranges::find(s.sizes, kUnknownSize) != s.sizes.end()) continue;
-    const bool isSame = std::ranges::all_of(shapes, [&](const ShapePropagation& p) {
-      const SymbolicValue* known = p.find(r->value);
-      return known && known->type->isTensor() && known->type->tensor().hasRank &&
-             known->type->tensor().dtype == s.dtype && known->type->tensor().sizes == s.sizes;
-    });
-    if (isSame) r->value->setType(symbolicTensor(s.dtype, s.sizes).type);
-  }
-}
 
 std::optional<std::vector<GivenState>> findStateSizes(
     const Graph& graph, const OpRegistry& registry, const ShapeOptions& others, int64_t tokens,
     const std::vector<int64_t>& places, std::vector<GivenState> states,
-    const std::function<bool(const std::vector<GivenState>& states)>& accepts) {
+    const std::function<bool(std::vector<GivenState>& states)>& accepts) {
   StateSearch search(graph, registry, others, tokens, places, std::move(states), accepts);
   if (!search.run()) return std::nullopt;
   return std::move(search.states());
