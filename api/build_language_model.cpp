@@ -109,10 +109,21 @@ class LanguageModelBuild {
     if (!mayBeginEmpty(original_.exportedInputs(*original_.graph()), entrance_->names, diagnostics_)) return false;
     if (!readsTexts()) return false;
     auto run = [this](const std::vector<IValue>& inputs, Diagnostics& d) { return given_.forward(inputs, d); };
-    if (!tryInputs(run, *entrance_, diagnostics_)) return false;
+    if (!tryTexts(run)) return false;
     shape_.positions = entrance_->positions;
     asked_ = config_.maxSeqLen;
     return settle(config_, shape_, tokensExportedFor(), diagnostics_);
+  }
+
+  // A model that does not run without what was taken for caches has others among them: they are told instead.
+  bool tryTexts(const RunModel& run) {
+    Diagnostics found, unknown;
+    const bool isRight = tryInputs(run, *entrance_, found);
+    if (!isRight && hasCaches_ && called_ && !TextTrials(run).run(*entrance_) &&
+        !openEntrance(*cloneGraph(*called_->graph()), given_.registry(), *evaluator_, unknown))
+      return refuse(unknown);
+    refuse(found);
+    return isRight;
   }
 
   bool givesProbabilities() const {
@@ -441,7 +452,7 @@ class LanguageModelBuild {
         .note("hidden values need the head of a language model, which a module around this one can add");
   }
 
-  // What stands against a cache is told, and its kind is kept.
+  // What stands against a model, or its cache, is told, and its kind is kept.
   bool refuse(const Diagnostics& why) {
     for (const Diagnostic& d : why.list()) diagnostics_.add(d);
     return false;

@@ -528,7 +528,8 @@ class WholeTexts {
       }
       if (found == all.end()) return false;
       const bool isSame = found->value == v;
-      if (isSame && isMixed && !isWritten(v)) return false;
+      // What is read and never becomes another is no state, but such as an encoder returned.
+      if (isSame && !isWritten(v) && (isMixed || v->useCount() > 1)) return false;
       Value* joined = joinOf(v, found->value);
       returned_.push_back(joined ? joined : isSame ? nullptr : found->value);
       areHandedOn = areHandedOn && isSame;

@@ -162,7 +162,7 @@ class States {
         return false;
       }
       for (size_t i = 0; i < states.size(); ++i) states[i].dtype = (*same)[i].dtype;
-      if (!acceptStates(trial, *same, tokens)) return false;
+      if (!acceptStates(trial, *same, tokens, doubt)) return false;
       doubt_ = doubt;
       return true;
     };

@@ -22,8 +22,8 @@ class Trials {
   explicit Trials(const StateTrial& trial)
       : apart_(trial.apart), ids_(trial.ids), run_(trial.run), forms_(trial.forms), handsOn_(trial.handsOn) {}
 
-  bool accept(const std::vector<GivenState>& states, int64_t tokens) const {
-    return lastCounts(tokens, states) && !dependsOnPlaces(tokens, states) && !mayGrow(states);
+  bool accept(const std::vector<GivenState>& states, int64_t tokens, std::string& doubt) const {
+    return lastCounts(tokens, states, doubt) && !dependsOnPlaces(tokens, states) && !mayGrow(states);
   }
 
   std::optional<std::vector<double>> logitsOfCalls(const std::vector<GivenState>& states) const {
@@ -47,7 +47,7 @@ class Trials {
   // for one token may take the first of a call, and passes by those between, or says something else than calls with
   // each of them. It does not show a token all others of the same call: what it is given beside them may be something
   // else then, such as what an encoder returned.
-  bool lastCounts(int64_t tokens, const std::vector<GivenState>& states) const {
+  bool lastCounts(int64_t tokens, const std::vector<GivenState>& states, std::string& doubt) const {
     for (int64_t count : {tokens, std::min(tokens, kFew)})
       if (!changesLast(states, count, count - 1) || showsLater(states, count)) return false;
     const Calls calls = handsOn_ ? callsOf(states) : Calls::Unknown;
@@ -55,7 +55,25 @@ class Trials {
     if (calls == Calls::Fail) return false;
     for (int64_t changed = 0; changed < kFew; ++changed)
       if (!changesLast(states, kFew, changed)) return true;
-    return calls == Calls::Differ && !agreesInOtherOrder(states);
+    if (calls != Calls::Differ || agreesInOtherOrder(states)) return false;
+    if (!isForOne(states) && doubt.empty())
+      doubt =
+          "calls with one token after the other say another text than one call with all tokens: texts are read one by "
+          "one";
+    return true;
+  }
+
+  // Whether what it does with several tokens tells that it is for one: the first sees later ones, or a state the first
+  // ones alone.
+  bool isForOne(const std::vector<GivenState>& states) const {
+    const std::unique_ptr<Graph> flat = withFlatOutputs(states);
+    if (!flat || showsLater(states, kFew)) return true;
+    const std::vector<IValue> usual = run_(inputsWith(states, kFew, kFew), flat.get()),
+                              other = run_(inputsWith(states, kFew, kFew - 1), flat.get());
+    for (size_t i = 1; i < std::min(usual.size(), other.size()); ++i)
+      if (usual[i].isTensor() && other[i].isTensor() && realsOf(usual[i].toTensor()) == realsOf(other[i].toTensor()))
+        return true;
+    return false;
   }
 
   // Whether calls are right if states of the same sizes change places: the order of what is returned is another one.
@@ -287,8 +305,8 @@ std::optional<std::vector<double>> logitsOfCalls(const StateTrial& trial, const 
   return Trials(trial).logitsOfCalls(states);
 }
 
-bool acceptStates(const StateTrial& trial, const std::vector<GivenState>& states, int64_t tokens) {
-  return Trials(trial).accept(states, tokens);
+bool acceptStates(const StateTrial& trial, const std::vector<GivenState>& states, int64_t tokens, std::string& doubt) {
+  return Trials(trial).accept(states, tokens, doubt);
 }
 
 }  // namespace tscompile

@@ -5,6 +5,7 @@
 #include "passes/serving/states/given_states.h"
 
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace tscompile {
@@ -17,8 +18,9 @@ struct StateTrial {
   bool handsOn;  // calls are to say what one call with all tokens says
 };
 
-// Whether a model that is called with so many tokens is right with these states of `apart`.
-bool acceptStates(const StateTrial& trial, const std::vector<GivenState>& states, int64_t tokens);
+// Whether a model that is called with so many tokens is right with these states of `apart`. `doubt` becomes what it
+// says twice, each time another thing.
+bool acceptStates(const StateTrial& trial, const std::vector<GivenState>& states, int64_t tokens, std::string& doubt);
 
 // Logits of calls with a token each, which are given what the one before returned; nothing if one does not run, or
 // returns a state of another dtype.
