@@ -1,5 +1,6 @@
 #include "frontend/source/sparse_products.h"
 
+#include "frontend/source/sparse_functions.h"
 #include "ir/graph/builder.h"
 #include "ir/graph/clone.h"
 #include "ir/support/check.h"
@@ -38,6 +39,7 @@ const std::array kToldByElements{Symbol::of("prim::dtype"), Symbol::of("prim::de
 // PyTorch's numbers of layouts.
 constexpr int64_t kLayoutOfPlaces = 1, kLayoutOfRows = 2, kLayoutOfColumns = 3;
 const Symbol kMatmul = Symbol::of("aten::matmul");
+const Symbol kSumOfOnce = Symbol::of("aten::_sparse_sum");
 
 // What becomes of a use, as graph text.
 struct Form {
@@ -142,6 +144,15 @@ constexpr std::string_view kDense = R"(
   %y : Tensor = aten::index_put(%nothing, %at, %elements, %yes)
 )";
 
+// A dense matrix and a sparse one.
+constexpr std::string_view kAdded = R"(
+  %yes : bool = prim::Constant[value=1]()
+  %nothing : Tensor = aten::new_zeros(%elements, %size, %none, %none, %none, %none)
+  %at : Tensor?[] = prim::ListConstruct(%rows, %columns)
+  %dense : Tensor = aten::index_put(%nothing, %at, %elements, %yes)
+  %y : Tensor = aten::add(%x, %dense, %alpha)
+)";
+
 const Form kForms[] = {
     {Symbol::of("aten::_sparse_mm"), 0, "x", kProduct},
     {Symbol::of("aten::mm"), 0, "x", kProduct},
@@ -152,8 +163,9 @@ const Form kForms[] = {
     {Symbol::of("aten::addmm"), 1, "added x beta alpha", kSumWithProduct},
     {Symbol::of("aten::_sparse_addmm"), 1, "added x beta alpha", kSumWithProduct},
     {Symbol::of("aten::sum"), 0, "", kSum},
-    {Symbol::of("aten::_sparse_sum"), 0, "", kSum},
+    {kSumOfOnce, 0, "", kSum},
     {Symbol::of("aten::to_dense"), 0, "", kDense},
+    {Symbol::of("aten::add"), 1, "x alpha", kAdded},
 };
 
 const Form* formOf(Symbol kind, size_t matrixAt) {
@@ -184,6 +196,7 @@ class SparseProducts {
   explicit SparseProducts(Graph& graph) : graph_(graph) {}
 
   void run() {
+    spellOutSparseFunctions(graph_, isMatrix);
     std::vector<Node*> made;
     forEachNode(graph_, [&](Node* n) {
       if (makesMatrix(n) && isUnderstood(n->output())) made.push_back(n);
@@ -416,6 +429,8 @@ class SparseProducts {
 
   Value* computed(Node* n, size_t matrixAt, const SparseMatrix& m) {
     const Form& form = *formOf(n->kind(), matrixAt);
+    // Of bools that are there twice, one is summed.
+    if (form.kind == kSumOfOnce && !m.isOrdered) return insert(form, form.body, n, n, ordered(n, m));
     if (form.kind != kMatmul) return insert(form, form.body, n, n, m);
     Builder b = before(n);
     Value* rank = b.call("aten::dim", {n->input(1 - matrixAt)}, types().integer);
