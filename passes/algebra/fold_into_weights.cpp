@@ -6,56 +6,20 @@
 //
 // New weights are formulas of constants, which fold_constants computes.
 #include "ir/values/aten.h"
-#include "passes/algebra/node_rewriting.h"
-#include "passes/rewrite/formula.h"
+#include "passes/algebra/weighted_layer.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 namespace tscompile {
 namespace {
 
-bool isConstantTensor(const Value* v) {
-  const IValue* c = GraphFacts::constant(v);
-  return c && c->isTensor();
-}
-
-// A layer with constant weights whose result nothing but the site uses.
-struct Layer {
-  Node* node;
-  bool isLinear;
-  size_t rank;  // of the weight, whose first dimension is the channels
-  int64_t channels;
-  Value* weight;
-  Value* bias;  // may be None
-};
-
-std::optional<Layer> layerBefore(Site& site, const Value* v) {
-  Node* n = site.soleProducer(v);
-  if (!n || n->inputCount() < 3) return std::nullopt;
-  const Symbol kind = n->kind();
-  const bool isLinear = kind == aten::linear;
-  if (!isLinear && kind != aten::conv1d && kind != aten::conv2d && kind != aten::conv3d && kind != aten::_convolution)
-    return std::nullopt;
-  if (kind == aten::_convolution && (n->inputCount() != 13 || site.facts.boolean(n->input(6)) != false))
-    return std::nullopt;  // transposed
-  Layer l{n, isLinear, 0, 0, n->input(1), n->input(2)};
-  if (!isConstantTensor(l.weight) || !(GraphFacts::isNone(l.bias) || isConstantTensor(l.bias))) return std::nullopt;
-  if (!areFloats({l.weight, l.bias}, site.context)) return std::nullopt;
-  const Tensor& weight = GraphFacts::constant(l.weight)->toTensor();
-  l.rank = weight.sizes().size();
-  if (l.rank < 2 || weight.numel() == 0) return std::nullopt;
-  l.channels = weight.sizes()[0];
-  return l;
-}
-
 // One number for all channels (a number, or a tensor of one element), or one for each: as a vector. Null for what is no
 // constant, and where it would change sizes or dtype of the layer's result.
-Value* perChannel(Site& site, const Layer& l, Value* v) {
+Value* perChannel(Site& site, const WeightedLayer& l, Value* v) {
   const IValue* c = GraphFacts::constant(v);
   if (!c) return nullptr;
-  if (c->isInt() || c->isFloat()) return v;
+  if (Value* number = asNumber(site, v)) return number;
   if (!c->isTensor() || site.facts.dtype(v) != site.facts.dtype(l.weight)) return nullptr;
   const Tensor& t = c->toTensor();
   const size_t rank = t.sizes().size(), spatial = l.isLinear ? 0 : l.rank - 2;
@@ -63,32 +27,6 @@ Value* perChannel(Site& site, const Layer& l, Value* v) {
   if (rank > spatial + 1 || (rank < spatial + 1 && t.numel() != 1)) return nullptr;
   if (t.numel() != 1 && (t.numel() != l.channels || t.sizes()[0] != l.channels)) return nullptr;
   return Formula(site.node, site.context).op(aten::reshape, {v, site.integers(Dims{-1})});
-}
-
-// The least and the greatest magnitude of what is not 0 in a constant.
-struct Magnitudes {
-  double least = std::numeric_limits<double>::infinity(), greatest = 0;
-  bool hasZero = false, isFinite = true;
-
-  void add(double v) {
-    hasZero |= v == 0;
-    isFinite &= std::isfinite(v);
-    if (v != 0) least = std::min(least, std::abs(v));
-    greatest = std::max(greatest, std::abs(v));
-  }
-};
-
-std::optional<Magnitudes> magnitudesOf(const Site& site, const Value* v) {
-  Magnitudes m;
-  if (std::optional<double> number = site.facts.number(v)) {
-    m.add(*number);
-    return m;
-  }
-  const IValue* c = GraphFacts::constant(v);
-  if (!c || !c->isTensor() || !kFloatingTypes.contains(c->toTensor().dtype())) return std::nullopt;
-  const Tensor& t = c->toTensor();
-  for (int64_t i = 0; i < t.numel(); ++i) m.add(t.real(i));
-  return m;
 }
 
 // Whether weights can take in a factor: none that makes all of a channel infinite, or 0 of whatever sign, and no
@@ -105,35 +43,17 @@ bool canTakeIn(const Site& site, const Value* weight, const Value* factor, bool 
 }
 
 // A factor for each channel, to be multiplied with the weight.
-Value* alongChannels(Site& site, const Layer& l, Value* factor) {
+Value* alongChannels(Site& site, const WeightedLayer& l, Value* factor) {
   if (!site.isTensor(factor)) return factor;
   Dims sizes(l.rank, 1);
   sizes[0] = -1;
   return Formula(site.node, site.context).op(aten::reshape, {factor, site.integers(sizes)});
 }
 
-Value* withWeights(Site& site, const Layer& l, Value* weight, Value* bias) {
-  std::vector<Value*> inputs = site.inputsOf(l.node);
-  inputs[1] = weight;
-  inputs[2] = bias;
-  Value* out = site.remake(l.node, inputs);
-  out->node()->copyPlace(l.node);  // it is the layer that reports speak of, not what was folded into it
-  return out;
-}
-
-// A bias from one number for all channels, or from one for each.
-Value* asBias(Site& site, const Layer& l, Value* v) {
-  Formula f(site.node, site.context);
-  Value* none = f.none();
-  Value* zeros =
-      f.op(aten::zeros, {f.integers(Dims{l.channels}), f.dtype(site.facts.dtype(l.weight)), none, none, none});
-  return f.add(zeros, v);
-}
-
 // batch_norm(x, weight, bias, mean, variance, training, momentum, eps, cudnn)
 Replacement foldBatchNorm(Site& site) {
   if (site.inputCount() != 9 || site.facts.boolean(site.input(5)) != false) return {};
-  std::optional<Layer> l = layerBefore(site, site.input(0));
+  std::optional<WeightedLayer> l = layerBefore(site, site.input(0));
   if (!l) return {};
   // Channels are dimension 1 of a batch norm. Of the layer they are that if its input has a batch, without which
   // _convolution takes none.
@@ -160,7 +80,7 @@ Replacement foldFactor(Site& site) {
   const bool isQuotient = site.node->kind() == aten::div;
   for (size_t at : {0, 1}) {
     if (at == 1 && isQuotient) break;
-    std::optional<Layer> l = layerBefore(site, site.input(at));
+    std::optional<WeightedLayer> l = layerBefore(site, site.input(at));
     if (!l || !canTakeIn(site, l->weight, site.input(1 - at), isQuotient)) continue;
     Value* factor = perChannel(site, *l, site.input(1 - at));
     if (!factor) continue;
@@ -178,7 +98,7 @@ Replacement foldTerm(Site& site) {
   const bool isDifference = site.node->kind() == aten::sub;
   for (size_t at : {0, 1}) {
     if (at == 1 && isDifference) break;
-    std::optional<Layer> l = layerBefore(site, site.input(at));
+    std::optional<WeightedLayer> l = layerBefore(site, site.input(at));
     Value* term = l ? perChannel(site, *l, site.input(1 - at)) : nullptr;
     if (!term) continue;
     Formula f(site.node, site.context);
