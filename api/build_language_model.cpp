@@ -20,6 +20,7 @@
 #include "passes/serving/attention_node.h"
 #include "passes/serving/drop_caches.h"
 #include "passes/serving/entrance.h"
+#include "passes/serving/fixed_caches.h"
 #include "passes/serving/forms/example_sizes.h"
 #include "passes/serving/forms/pair_mask.h"
 #include "passes/serving/forms/returned_logits.h"
@@ -77,7 +78,8 @@ class LanguageModelBuild {
       for (const Diagnostic& d : whyNoState.list()) why.add(d);
     }
     if (!isMade && !withoutCache(why)) return false;
-    warnOfWidth();
+    warnOfWidth(shape_.vocabulary, entrance_->words, given_.graph() ? given_.graph()->range : SourceRange{},
+                diagnostics_);
     if (filledTo_ != 0)
       diagnostics_.remark({}, fmt::format("the program was exported for {} alone: each step computes so many",
                                           counted(static_cast<uint64_t>(filledTo_), "token")));
@@ -104,7 +106,12 @@ class LanguageModelBuild {
       return false;  // reports weights that are missing
     if (!withoutMemory()) return false;
     graph_ = cloneGraph(*lowered_->graph());
-    entrance_ = openEntrance(*graph_, given_.registry(), *evaluator_, diagnostics_);
+    Diagnostics unknown;
+    entrance_ = openEntrance(*graph_, given_.registry(), *evaluator_, unknown);
+    if (!entrance_ && !staticCaches_.unchanged.empty())
+      reportUnchanged(staticCaches_.unchanged, graph_->range, diagnostics_);
+    else
+      refuse(unknown);
     if (!entrance_) return false;
     if (!mayBeginEmpty(original_.exportedInputs(*original_.graph()), entrance_->names, diagnostics_)) return false;
     if (!readsTexts()) return false;
@@ -115,14 +122,15 @@ class LanguageModelBuild {
     return settle(config_, shape_, tokensExportedFor(), diagnostics_);
   }
 
-  // A model that does not run without what was taken for caches has others among them: they are told instead.
+  // A model that does not run without what was taken for caches may have others among them.
   bool tryTexts(const RunModel& run) {
-    Diagnostics found, unknown;
+    Diagnostics found;
     const bool isRight = tryInputs(run, *entrance_, found);
-    if (!isRight && hasCaches_ && called_ && !TextTrials(run).run(*entrance_) &&
-        !openEntrance(*cloneGraph(*called_->graph()), given_.registry(), *evaluator_, unknown))
-      return refuse(unknown);
-    refuse(found);
+    const bool isLess = !isRight && hasCaches_ && called_ && !TextTrials(run).run(*entrance_);
+    for (Diagnostic d : found.list()) {
+      if (isLess) d.note(noteOfDropped(*called_->graph(), *entrance_));
+      diagnostics_.add(d);
+    }
     return isRight;
   }
 
@@ -271,9 +279,11 @@ class LanguageModelBuild {
     if (isRepeated || filledTo_ != 0) putApart(flat, *sized);
     if ((isRepeated && !isOneByOne_) || filledTo_ != 0) repeated_ = given_.exportedInputs(*given_.graph());
     resize(flat, *sized, isRepeated, caches);
-    if (caches == StaticCaches::WholeText && takesTensorsBesideTexts(*graph)) {
+    const bool grows = takesTensorsBesideTexts(*graph);
+    keepsPlaces_ = !grows && staticCaches_.mask.empty() && !isRepeated && takesTensorsBesideTexts(*sized);
+    if (caches == StaticCaches::WholeText && (grows || keepsPlaces_)) {
       Diagnostics ignored;
-      called_ = Module(flat).lowered(lowering_, ignored);
+      called_ = Module(flat).withGraph(cloneGraph(*sized), true).lowered(lowering_, ignored);
       if (called_ && !called_->prepare(ignored)) called_ = Failed{};
     }
     given_ = Module(flat).withGraph(std::move(graph), isRepeated || isOneByOne_ || filledTo_ != 0);
@@ -433,23 +443,12 @@ class LanguageModelBuild {
                               .defaults = defaults_,
                               .ownMask = ownMask_,
                               .mayLeaveOut = !hasCaches_,
+                              .keepsPlaces = keepsPlaces_ && filledTo_ == 0,
                               .longest = longest},
                              most, diagnostics_))
       return false;
     if (most != 0 && !original_.exportedInputs(*original_.graph()).empty()) handedOn_ = most;
     return true;
-  }
-
-  // Hidden values of each token are taken for logits like any other numbers.
-  void warnOfWidth() {
-    const int64_t given = shape_.vocabulary, words = entrance_->words;
-    if (words == 0 || (given * 2 > words && given < words * 2)) return;
-    diagnostics_
-        .warning(
-            given_.graph() ? given_.graph()->range : SourceRange{},
-            fmt::format("the model gives {} for each token, and its ids choose from {}: are these logits?",
-                        counted(static_cast<uint64_t>(given), "number"), counted(static_cast<uint64_t>(words), "row")))
-        .note("hidden values need the head of a language model, which a module around this one can add");
   }
 
   // What stands against a model, or its cache, is told, and its kind is kept.
@@ -762,8 +761,9 @@ class LanguageModelBuild {
   bool returnsLogitsAlone_ = false;
   std::string doubt_;  // what nothing tells of states
   bool mayDoubt_ = true;
-  bool isOneByOne_ = false;  // the model is for one token
-  SourceRange lost_;         // where it could not be made one for several
+  bool isOneByOne_ = false;   // the model is for one token
+  bool keepsPlaces_ = false;  // it is given caches of a fixed length
+  SourceRange lost_;          // where it could not be made one for several
   KnownText longest_;
   bool knowsLongest_ = false;
   LanguageModelShape shape_;

@@ -274,6 +274,38 @@ bool hasNoNumbers(const Tensor& logits) {
   return false;
 }
 
+void reportUnchanged(const std::string& input, SourceRange place, Diagnostics& diagnostics) {
+  const bool isNamed = !input.empty() && (input[0] < '0' || input[0] > '9');  // else it lay in another one
+  diagnostics
+      .error(place,
+             fmt::format("what {} stands for is not known: it is read, and comes back as it was given",
+                         isNamed ? "%" + input : "a tensor that is given"),
+             ErrorKind::Input)
+      .note(
+          "a module around the model can give it inside of its own forward; a decoder that is given what an encoder "
+          "returns is called in a session: 'Encoders and decoders' in docs/language_models.md");
+}
+
+std::string noteOfDropped(const Graph& graph, const Entrance& entrance) {
+  std::vector<std::string> names;
+  for (const Value* v : graph.inputs())
+    if (!v->type()->is(TypeKind::Class) && std::ranges::find(entrance.names, v->name()) == entrance.names.end())
+      names.push_back("%" + v->name());
+  return fmt::format(
+      "{} were taken for caches, which begin without tokens: states among them need sizes, which torch.export writes, "
+      "and are to come back in the order of the inputs",
+      join(names, ", ", [](const std::string& name) { return name; }));
+}
+
+void warnOfWidth(int64_t given, int64_t words, SourceRange place, Diagnostics& diagnostics) {
+  if (words == 0 || (given * 2 > words && given < words * 2)) return;
+  diagnostics
+      .warning(place, fmt::format("the model gives {} for each token, and its ids choose from {}: are these logits?",
+                                  counted(static_cast<uint64_t>(given), "number"),
+                                  counted(static_cast<uint64_t>(words), "row")))
+      .note("hidden values need the head of a language model, which a module around this one can add");
+}
+
 void reportNoNumbers(const Entrance& entrance, int64_t tokens, Diagnostics& diagnostics) {
   const std::string given = givenText(entrance);
   Diagnostic& d =

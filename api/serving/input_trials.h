@@ -51,6 +51,12 @@ class TextTrials {
 
 // "ones for %attention_mask and 0, 1, .. for %position_ids"; empty if there are ids alone.
 std::string givenText(const Entrance& entrance);
+// Reports an input that a model reads and gives back as it was given.
+void reportUnchanged(const std::string& input, SourceRange place, Diagnostics& diagnostics);
+// What a model that does not run is told of the inputs of its graph that were taken for caches.
+std::string noteOfDropped(const Graph& graph, const Entrance& entrance);
+// Hidden values of each token are taken for logits like any other numbers.
+void warnOfWidth(int64_t given, int64_t words, SourceRange place, Diagnostics& diagnostics);
 // Reports that the model itself gives logits that are no numbers.
 void reportNoNumbers(const Entrance& entrance, int64_t tokens, Diagnostics& diagnostics);
 // Reports that a program for texts of so many tokens, or for several texts, is none for one of them alone; 0: several.

@@ -167,6 +167,10 @@ class Calls {
     // Of a model that chooses by numbers some are nearly equal.
     if (outcome == LoopOutcome::Other) outcome = tryText(kFew, true);
     if (outcome == LoopOutcome::NotRun) return true;
+    if (loop_.keepsPlaces) {
+      if (outcome == LoopOutcome::Other) report(outcome);
+      return outcome != LoopOutcome::Other;
+    }
     if (outcome != LoopOutcome::Other) tryLong(outcome);
     if (outcome == LoopOutcome::Same) return true;
     if (!loop_.mayLeaveOut)

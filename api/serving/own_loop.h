@@ -19,6 +19,7 @@ struct OwnLoop {
   std::map<std::string, IValue> defaults = {};  // of inputs of `called` that callers leave out
   std::optional<PairMaskForm> ownMask = {};     // that `whole` makes itself
   bool mayLeaveOut = false;                     // what is handed on: `whole` is the model called without it
+  bool keepsPlaces = false;                     // it has a fixed length, and some calls may not fit each other
   int64_t longest = 0;                          // tokens of texts at most
 };
 

@@ -436,4 +436,34 @@ Result<int64_t> readNewTokens(RewriteContext& context, Value* ids, Value* positi
   return NewTokens(context, ids, positions).run();
 }
 
+int64_t placesInCaches(const Graph& graph) {
+  int64_t most = 0;
+  for (const Node* n : graph.block()->nodes()) {
+    const bool isTensor = n->outputCount() == 1 && n->output()->type()->isTensor();
+    const TensorFacts* f = isTensor ? &n->output()->type()->tensor() : nullptr;
+    if (!f || !f->hasRank) continue;
+    std::optional<int64_t> dim;
+    const Node* list = n->inputCount() > 1 ? n->input(1)->node() : nullptr;
+    const IValue* number = n->inputCount() > 1 ? GraphFacts::constant(n->input(1)) : nullptr;
+    if (isOrWrites(n->kind(), kIndexCopy) && number && number->isInt()) dim = number->toInt();
+    if (isOrWrites(n->kind(), kIndexPut) && list && list->kind() == sym::ListConstruct)
+      for (size_t i = 0; i < list->inputCount(); ++i)
+        if (!GraphFacts::isNone(list->input(i))) dim = static_cast<int64_t>(i);
+    if (dim && *dim < 0) dim = *dim + static_cast<int64_t>(f->sizes.size());
+    if (dim && *dim >= 0 && static_cast<size_t>(*dim) < f->sizes.size())
+      most = std::max(most, f->sizes[static_cast<size_t>(*dim)]);
+  }
+  return most;
+}
+
+int64_t longestRing(const Graph& graph) {
+  int64_t longest = 0;
+  forEachNode(graph, [&](const Node* n) {
+    if (n->kind() != Symbol::of("aten::remainder") || n->inputCount() < 2 || !n->input(1)->node()) return;
+    const IValue* by = n->input(1)->node()->attributeValue(sym::value);
+    if (by && by->isInt()) longest = std::max(longest, by->toInt());
+  });
+  return longest;
+}
+
 }  // namespace tscompile

@@ -13,4 +13,10 @@ namespace tscompile {
 // tensors. What is read otherwise is reported, and the graph stays as it is.
 Result<int64_t> readNewTokens(RewriteContext& context, Value* ids, Value* positions);
 
+// How many places the longest tensor has that is written at places of one of its dimensions; 0 if there is none.
+int64_t placesInCaches(const Graph& graph);
+
+// The largest number by which a graph counts places round, as those of a ring are; 0 if there is none.
+int64_t longestRing(const Graph& graph);
+
 }  // namespace tscompile

@@ -6,6 +6,7 @@
 #include "ir/values/aten.h"
 #include "passes/rewrite/rewrite.h"
 #include "passes/serving/entrance.h"
+#include "passes/serving/fixed_caches.h"
 #include "passes/serving/input_roles.h"
 #include "passes/serving/lookups.h"
 
@@ -27,30 +28,12 @@ bool hasKnownSizes(const Value* v) {
          std::ranges::all_of(f->sizes, [](int64_t s) { return s >= 0; });
 }
 
-// Of the longest tensor that is written at places of one of its dimensions.
-int64_t placesInCaches(const Graph& graph) {
-  int64_t most = 0;
-  for (const Node* n : graph.block()->nodes()) {
-    const TensorFacts* f = n->outputCount() == 1 ? factsOf(n->output()) : nullptr;
-    if (!f || !f->hasRank) continue;
-    std::optional<int64_t> dim;
-    const Node* list = n->inputCount() > 1 ? n->input(1)->node() : nullptr;
-    const IValue* number = n->inputCount() > 1 ? GraphFacts::constant(n->input(1)) : nullptr;
-    if (isOrWrites(n->kind(), kIndexCopy) && number && number->isInt()) dim = number->toInt();
-    if (isOrWrites(n->kind(), kIndexPut) && list && list->kind() == sym::ListConstruct)
-      for (size_t i = 0; i < list->inputCount(); ++i)
-        if (!GraphFacts::isNone(list->input(i))) dim = static_cast<int64_t>(i);
-    if (dim && *dim < 0) dim = *dim + static_cast<int64_t>(f->sizes.size());
-    if (dim && *dim >= 0 && static_cast<size_t>(*dim) < f->sizes.size())
-      most = std::max(most, f->sizes[static_cast<size_t>(*dim)]);
-  }
-  return most;
-}
-
 class WholeTexts {
  public:
   WholeTexts(Graph& graph, const OpRegistry& registry, bool isOneByOne)
       : graph_(graph), registry_(registry), isOneByOne_(isOneByOne) {}
+
+  const std::string& unchanged() const { return unchanged_; }
 
   StaticCaches run(std::string& mask) {
     findInputs();
@@ -513,6 +496,7 @@ class WholeTexts {
     bool areHandedOn = true;
     std::vector<ReturnedTensor> all = returnedTensors(graph_);
     if (!all.empty()) all.erase(all.begin());
+    passByUnread(all);
     for (const Value* v : given_) {
       const auto key = keys_.find(v);
       auto found = all.end();
@@ -529,13 +513,33 @@ class WholeTexts {
       if (found == all.end()) return false;
       const bool isSame = found->value == v;
       // What is read and never becomes another is no state, but such as an encoder returned.
-      if (isSame && !isWritten(v) && (isMixed || v->useCount() > 1)) return false;
+      if (isSame && !isWritten(v) && (isMixed || v->useCount() > 1)) {
+        unchanged_ = v->name();
+        return false;
+      }
       Value* joined = joinOf(v, found->value);
       returned_.push_back(joined ? joined : isSame ? nullptr : found->value);
       areHandedOn = areHandedOn && isSame;
       all.erase(key != keys_.end() ? found : all.begin(), found + 1);
     }
     return given_.empty() || isMixed || !areHandedOn;  // what is handed on knows nothing of the text
+  }
+  // What comes back for inputs that nothing reads, which stand among others of their form.
+  void passByUnread(std::vector<ReturnedTensor>& all) const {
+    auto isState = [&](const Value* v) { return v != ids_ && v != places_ && !roleByName(v) && !keys_.contains(v); };
+    std::set<const Value*> unread;
+    for (const Value* v : inputs_)
+      if (isState(v) && !v->hasUses() && std::ranges::find(given_, v) == given_.end()) unread.insert(v);
+    std::vector<ReturnedTensor> left = all;
+    std::set<const Value*> taken;
+    for (const Value* v : inputs_) {
+      if (unread.empty() || !isState(v)) continue;
+      const auto found = std::ranges::find_if(left, [&](const ReturnedTensor& r) { return haveOneForm(r.value, v); });
+      if (found == left.end()) return;  // not all come back
+      if (unread.contains(v)) taken.insert(found->value);
+      left.erase(found);
+    }
+    std::erase_if(all, [&](const ReturnedTensor& r) { return taken.contains(r.value); });
   }
   // cat([cache, fresh], ..), of which callers are left to make the cache of the next call; null if there is none.
   static Value* joinOf(const Value* cache, const Value* fresh) {
@@ -755,6 +759,7 @@ class WholeTexts {
   std::vector<Node*> attributes_;             // that are written
   std::map<Node*, Value*> replaced_;          // reads of those that become others, of a graph for one token
   std::vector<Value*> returned_;              // what becomes of those that are given
+  std::string unchanged_;                     // what is read and comes back as it was given
   bool areReplaced_ = false;                  // attributes become other tensors
   bool areStates_ = false;                    // what is given has no places for tokens
   std::vector<Kept> kept_;
@@ -766,19 +771,11 @@ class WholeTexts {
 StaticCaches readWholeTexts(Graph& graph, const OpRegistry& registry, StaticCacheFacts* facts, bool oneByOne) {
   StaticCacheFacts found;
   found.tokens = placesInCaches(graph);
-  const StaticCaches caches = WholeTexts(graph, registry, oneByOne).run(found.mask);
+  WholeTexts texts(graph, registry, oneByOne);
+  const StaticCaches caches = texts.run(found.mask);
+  found.unchanged = texts.unchanged();
   if (facts) *facts = found;
   return caches;
-}
-
-int64_t longestRing(const Graph& graph) {
-  int64_t longest = 0;
-  forEachNode(graph, [&](const Node* n) {
-    if (n->kind() != Symbol::of("aten::remainder") || n->inputCount() < 2 || !n->input(1)->node()) return;
-    const IValue* by = n->input(1)->node()->attributeValue(sym::value);
-    if (by && by->isInt()) longest = std::max(longest, by->toInt());
-  });
-  return longest;
 }
 
 }  // namespace tscompile

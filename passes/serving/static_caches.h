@@ -16,8 +16,9 @@ enum class StaticCaches : uint8_t {
 };
 
 struct StaticCacheFacts {
-  int64_t tokens = 0;  // that the longest tensor has places for; 0 if that is not told
-  std::string mask;    // the input that has a number for each place, without "%"; "": there is none
+  int64_t tokens = 0;          // that the longest tensor has places for; 0 if that is not told
+  std::string unchanged = {};  // what the model reads and gives back as it was given, which is no state; "": nothing
+  std::string mask;            // the input that has a number for each place, without "%"; "": there is none
 };
 
 // Makes a graph that is called with new tokens, and with the places of these in one dimension, or the place of the
@@ -26,8 +27,5 @@ struct StaticCacheFacts {
 // gives them. `oneByOne`: a graph for any number of tokens is called with one after the other as well.
 StaticCaches readWholeTexts(Graph& graph, const OpRegistry& registry, StaticCacheFacts* facts = nullptr,
                             bool oneByOne = false);
-
-// The largest number by which a graph counts places round, as those of a ring are; 0 if there is none.
-int64_t longestRing(const Graph& graph);
 
 }  // namespace tscompile

@@ -340,7 +340,7 @@ def greedy(path, kind, states, prompt):
     while len(ids) < len(prompt) + 9:
         while at < len(ids):
             out = model(torch.tensor([[ids[at]]]), *beside(kind, 1, at), *given)
-            logits, given = (out[0], list(out[-len(given) :])) if states else (out, [])
+            logits, given = (out[0], list(out[1 : 1 + len(given)])) if states else (out, [])
             at += 1
         ids.append(int(functional.log_softmax(logits, -1).reshape(-1, 13)[-1].argmax()))
     return ids[len(prompt) :]
@@ -413,6 +413,56 @@ class Copied(Decoder):
         return self.head(x + (last.float() * self.weight).sum(1, keepdim=True) / 40), last
 
 
+class Behind(Decoder):
+    """Returns hidden values of its state's form behind what the next call is given."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.mixed = nn.Linear(8, 24), nn.Linear(8, 8)
+
+    def forward(self, ids, keys, values, last):
+        x = self.words(ids)
+        q, k, v = self.layer(x).chunk(3, -1)
+        keys, values = torch.cat((keys, k), 1), torch.cat((values, v), 1)
+        tokens, all = x.shape[1], keys.shape[1]
+        later = torch.ones(tokens, all).tril(all - tokens) == 0
+        y = x + (q @ keys.transpose(1, 2)).masked_fill(later, -1e9).softmax(-1) @ values
+        y = y + self.mixed(torch.cat((last, x[:, :-1]), 1))
+        return self.head(y), keys, values, x[:, -1:], y[:, -1:]
+
+
+class Unread(Decoder):
+    """Returns the next value of a state that it does not read."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.other = nn.Linear(8, 8), nn.Linear(8, 8)
+
+    def forward(self, ids, a, b, c):
+        x = self.words(ids)[:, 0]
+        a, b = self.other(x), 0.5 * b + self.layer(x)
+        c = 0.9 * c + a
+        return self.head(x + b - c), a, b, c
+
+
+class Exchanged(Decoder):
+    """Returns its caches in another order, which one call with all tokens does not show."""
+
+    has_place = True
+
+    def __init__(self):
+        super().__init__()
+        self.qkv = nn.Linear(8, 24)
+
+    def forward(self, ids, input_pos, keys, values):
+        x = self.words(ids)
+        q, k, v = self.qkv(x).chunk(3, -1)
+        keys, values = keys.index_copy(1, input_pos, k), values.index_copy(1, input_pos, v)
+        later = torch.arange(keys.shape[1])[None] > input_pos[:, None]
+        scores = (q @ keys.transpose(1, 2)).masked_fill(later, -1e9)
+        return self.head(x + scores.softmax(-1) @ values), values, keys
+
+
 def zeros(state):
     sizes, dtype = state if isinstance(state[0], tuple) else (state, torch.float32)
     return torch.zeros([0 if size == GROWS else size for size in sizes], dtype=dtype)
@@ -449,12 +499,15 @@ if __name__ == "__main__":
             ("marked", Marked, [((1, 13), torch.bool)]),
             ("rounded", Rounded, [((1, 8), torch.int8)]),
             ("quantised", Quantised, [((1, 24, 8), torch.int8), ((1, 24, 8), torch.int8)]),
+            ("behind", Behind, [(1, GROWS, 8), (1, GROWS, 8), (1, 1, 8)]),
+            ("unread", Unread, [(1, 8), (1, 8), (1, 8)]),
+            ("exchanged", Exchanged, [(1, 24, 8), (1, 24, 8)]),
             ("copied", Copied, [((1, 5, 8), torch.int8)]),
         ):
             if sys.argv[1:] and name not in sys.argv[1:]:
                 continue
             path = os.path.join(FOLDER, f"states_{name}.pt")
-            ids = torch.tensor([[5, 3, 7]] if kind in (Beside, Masked, Swapped) else [[5]])
+            ids = torch.tensor([[5, 3, 7]] if kind in (Beside, Masked, Swapped, Behind, Exchanged) else [[5]])
             example = (ids, *beside(kind, ids.shape[1], GROWS), *(random(s) for s in states))
             model = made(kind)
             saved = torch.jit.trace(model, example, check_trace=False) if states else torch.jit.script(model)

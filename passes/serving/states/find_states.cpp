@@ -11,6 +11,8 @@
 #include "passes/serving/states/state_sizes.h"
 #include "passes/serving/states/state_trials.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <optional>
 #include <set>
@@ -43,13 +45,44 @@ class States {
   States(Graph& graph, const OpRegistry& registry, int64_t places, const RunExample& run, std::string& doubt)
       : graph_(graph), registry_(registry), mostPlaces_(places), run_(run), doubt_(doubt) {}
 
-  // Many tokens a call are looked for first, then one.
+  // Where more comes back than states are given, those that are taken are the ones with which calls are right.
   bool run() {
     takeInputs();
+    const std::optional<std::vector<GivenState>> given = ids_ ? givenStates(graph_, ids_) : std::nullopt;
+    const size_t back = returnedBesideLogits(graph_).size();
+    hasKeys_ = given && std::ranges::any_of(*given, [](const GivenState& s) { return !s.key.empty(); });
+    if (!given || back < given->size() || hasKeys_) return search();
+    std::vector<size_t> right;
+    std::vector<TypePtr> types;  // of the first state
+    for (size_t more = back - given->size(), first = more + 1; more != 0 && first-- > 0;) {
+      const std::unique_ptr<Graph> some = cloneGraph(graph_);
+      if (!returnStates(*some, *given, first) || !States(*some, registry_, mostPlaces_, run_, doubt_).search())
+        continue;
+      right.push_back(first);
+      if (const Value* v = sameInput(*some, *given->front().taken.front())) types.push_back(v->type());
+    }
+    if (right.size() > 1) {
+      const bool areAlike = std::ranges::all_of(types, [&](TypePtr type) { return type == types.front(); });
+      doubt_ = fmt::format("{} tensors{} come back beside logits: which one the next call is given is not told", back,
+                           areAlike && given->size() == 1
+                               ? fmt::format(" of the form of %{}", given->front().taken.front()->name())
+                               : fmt::format(" for {} that are given", given->size()));
+      return false;
+    }
+    return returnStates(graph_, *given, right.empty() ? back - given->size() : right[0]) && search();
+  }
+
+ private:
+  // Many tokens a call are looked for first, then one.
+  bool search() {
+    if (!ids_) takeInputs();
     constexpr int64_t kMany = 11;
     const bool areCaches = areDropped();
     if (areCaches && !showsLater_) return false;
     apart_ = cloneGraph(graph_);
+    // Inputs that take the place of a dict have no keys.
+    if (hasKeys_)
+      if (const auto own = givenStates(*apart_, sameInput(*apart_, *ids_))) returnStates(*apart_, *own, 0);
     takeInputsApart(*apart_, [](const Value*) { return types().tensor; });
     const CallForm row{CallPart::Token}, text{CallPart::Text, CallPart::Token};
     if (!areCaches && tryForm(text, kMany)) return true;
@@ -62,7 +95,6 @@ class States {
     return false;
   }
 
- private:
   void takeInputs() {
     for (const Value* v : graph_.inputs())
       if (v->type()->isTensor() && roleByName(v) == ServingInput::Ids && !ids_) ids_ = v;
@@ -201,7 +233,7 @@ class States {
   std::string refusal_;  // what nothing tells of states that would fit
   const Value* ids_ = nullptr;
   std::unique_ptr<Graph> apart_;  // its containers of states are inputs
-  bool hasPositions_ = false, hasMask_ = false;
+  bool hasPositions_ = false, hasMask_ = false, hasKeys_ = false;
   bool showsLater_ = false;  // without its caches the first token of a text sees later ones
   bool fits_ = false;        // sizes of states were found
   bool handsOn_ = true;      // calls are to say what one call with all tokens says

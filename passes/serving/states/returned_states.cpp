@@ -24,6 +24,21 @@ std::vector<ReturnedTensor> returnedBesideLogits(const Graph& graph) {
   return returned;
 }
 
+bool returnStates(Graph& graph, const std::vector<GivenState>& states, size_t first) {
+  const std::vector<ReturnedTensor> returned = returnedBesideLogits(graph);
+  std::vector<Value*> outputs{logitsOf(graph)};
+  for (size_t i = 0; i < states.size(); ++i) {
+    const auto named = std::ranges::find_if(
+        returned, [&](const ReturnedTensor& r) { return !states[i].key.empty() && r.key == states[i].key; });
+    if (named == returned.end() && first + i >= returned.size()) return false;
+    outputs.push_back(named == returned.end() ? returned[first + i].value : named->value);
+  }
+  if (!outputs[0]) return false;
+  graph.returnNode()->removeAllInputs();
+  for (Value* v : outputs) graph.addOutput(v);
+  return true;
+}
+
 bool checkReturned(const Graph& graph, const OpRegistry& registry, Diagnostics& diagnostics) {
   const AliasAnalysis alias(graph, registry);
   std::set<const Value*> returned;

@@ -17,6 +17,10 @@ std::vector<ReturnedTensor> returnedBesideLogits(const Graph& graph);
 const ReturnedTensor* returnedOf(const std::vector<ReturnedTensor>& returned, const std::vector<GivenState>& states,
                                  size_t i);
 
+// Makes a graph return its logits and what is for each of these states alone, in their order: by keys, else those from
+// `first` on. False if it returns fewer.
+bool returnStates(Graph& graph, const std::vector<GivenState>& states, size_t first);
+
 // Reports a state of a graph for one token for which it returns more tensors of its form, beside logits, than it is
 // given: nothing tells which of them is for the next call. False if there is one.
 bool checkReturned(const Graph& graph, const OpRegistry& registry, Diagnostics& diagnostics);

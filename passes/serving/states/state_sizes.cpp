@@ -326,6 +326,9 @@ class StateSearch {
     for (size_t i = 0; i < single.size(); ++i)
       for (size_t j = i + 1; j < single.size() && mayGoOn(); ++j)
         if (single[i].prime != single[j].prime && helps({single[i], single[j]})) return true;
+    // Pairs of numbers, as parts of complex ones.
+    for (const Dims& sizes : given)
+      if (!sizes.empty() && open_.contains(sizes.back()) && helps({{sizes.back(), 2}})) return true;
     return false;
   }
 

@@ -213,13 +213,10 @@ TEST_F(DecoderFiles, CachesThatGrowAreThoseOfTexts) {
   }
 }
 
-// What is given for some tokens and comes back for the next ones begins with zeros, for one text or several.
-TEST_F(DecoderFiles, WhatIsGivenAndComesBackIsKept) {
-  ASSERT_TRUE(buildsFile("language/shifted.pt2")) << messages();
-  EXPECT_EQ(readBuiltModel(folder_, diagnostics_)->config.kvCacheType, KvCacheType::State) << messages();
-  EXPECT_EQ(served(9),
-            (std::vector<std::vector<TokenId>>{
-                {0, 2, 10, 11, 10, 3, 2, 5, 12}, {5, 12, 5, 12, 5, 12, 5, 12, 5}, {3, 12, 2, 1, 4, 5, 12, 5, 12}}));
+// A text that begins with zeros there would be another one.
+TEST_F(DecoderFiles, WhatIsReadAndComesBackAsItWasGivenIsNoState) {
+  EXPECT_FALSE(buildsFile("language/shifted.pt2"));
+  EXPECT_NE(messages().find("it is read, and comes back as it was given"), std::string::npos) << messages();
 }
 
 // Two tokens are left out by a condition of the file, and longer texts are not.
