@@ -191,12 +191,12 @@ class States {
       const ShapeOptions others = fromFirst(*apart_, knownOfCall(*apart_, sizes, 1, tokens));
       if (!same || !settleDtypes(trial, registry_, others, *same, doubt)) {
         if (!doubt.empty()) refusal_ = doubt;
-        return false;
+        return StateVerdict::Wrong;
       }
       for (size_t i = 0; i < states.size(); ++i) states[i].dtype = (*same)[i].dtype;
-      if (!acceptStates(trial, *same, tokens, doubt)) return false;
-      doubt_ = doubt;
-      return true;
+      const StateVerdict verdict = acceptStates(trial, *same, tokens, doubt);
+      if (verdict == StateVerdict::Right) doubt_ = doubt;
+      return verdict;
     };
     std::optional<std::vector<GivenState>> states;
     if (given) states = findStateSizes(*searched, registry_, known, tokens, all, *given, counts);

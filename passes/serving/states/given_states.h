@@ -21,6 +21,10 @@ struct GivenState {
   int placeDim = -1;     // that anything fits, and which is given places; -1: none
 };
 
+// What trials say of states: WrongAtAnyLength would be wrong with other numbers of places as well.
+enum class StateVerdict : uint8_t { Right, Wrong, WrongAtAnyLength };
+constexpr int64_t kLeastPlaces = 3;  // whatever fits 1 is repeated
+
 // All inputs but ids, masks and positions, whose names say so or which are `ids`; nothing if some of them are no
 // tensors.
 std::optional<std::vector<GivenState>> givenStates(const Graph& graph, const Value* ids);

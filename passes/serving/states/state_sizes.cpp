@@ -28,7 +28,7 @@ class StateSearch {
  public:
   StateSearch(const Graph& graph, const OpRegistry& registry, const ShapeOptions& others, int64_t tokens,
               const std::vector<int64_t>& places, std::vector<GivenState> states,
-              const std::function<bool(std::vector<GivenState>&)>& accepts)
+              const std::function<StateVerdict(std::vector<GivenState>&)>& accepts)
       : graph_(graph),
         registry_(registry),
         others_(others),
@@ -116,6 +116,7 @@ class StateSearch {
       known[i].isRanked = true;
       known[i].sizes = Dims(fitting[i][0], kUnknownSize);
     };
+    std::set<std::vector<size_t>> taken;
     for (bool isSettled = true; isSettled;) {
       isSettled = false;
       size_t first = states_.size();
@@ -125,10 +126,13 @@ class StateSearch {
         for (size_t rank = 0; rank < kRanks; ++rank)
           if (fitsRank(known, i, rank)) fitting[i].push_back(rank);
         if (fitting[i].empty()) return fitting;
-        if (fitting[i].size() == 1) settle(i), isSettled = true;
+        if (fitting[i].size() == 1 || taken.contains(fitting[i])) settle(i), isSettled = true;
         if (fitting[i].size() < kRanks && !known[i].isRanked) first = std::min(first, i);
       }
-      if (!isSettled && first < states_.size()) settle(first), isSettled = true;
+      if (isSettled || first == states_.size()) continue;
+      // So are those of other layers that may have the same.
+      taken.insert(fitting[first]);
+      settle(first), isSettled = true;
     }
     return fitting;
   }
@@ -588,7 +592,9 @@ class StateSearch {
       if (!growing.contains(prime) && !texts.contains(prime)) replace({prime, parts});
     const std::vector<GivenState> open = states_;
     const std::set<int64_t> primes = open_;
+    bool isHopeless = false;
     for (int64_t places : places_) {
+      if (isHopeless && places >= kLeastPlaces) continue;
       states_ = open;
       auto isPlace = [&](int64_t size) {
         return primes.contains(size) && !growing.contains(size) && !texts.contains(size);
@@ -605,7 +611,9 @@ class StateSearch {
       for (int64_t prime : primes)
         replace({prime, isPlace(prime) ? places : growing.contains(prime) ? kUnknownSize : 1});
       const bool fits = !attemptOf(propagate()).node;
-      if (fits && accepts_(states_)) return true;
+      const StateVerdict verdict = fits ? accepts_(states_) : StateVerdict::Wrong;
+      if (verdict == StateVerdict::Right) return true;
+      isHopeless = isHopeless || verdict == StateVerdict::WrongAtAnyLength;
       // Sizes that the model tells are right: it is for another number of tokens.
       isRefused_ = fits && !hasPlaces;
       if (!hasPlaces) return false;
@@ -618,7 +626,7 @@ class StateSearch {
   const ShapeOptions& others_;
   const int64_t tokens_;
   const std::vector<int64_t>& places_;
-  const std::function<bool(std::vector<GivenState>&)>& accepts_;
+  const std::function<StateVerdict(std::vector<GivenState>&)>& accepts_;
   std::vector<GivenState> states_;
   std::vector<ReturnedTensor> returned_;
   std::unordered_map<const Node*, size_t> orders_;
@@ -633,7 +641,7 @@ class StateSearch {
 std::optional<std::vector<GivenState>> findStateSizes(
     const Graph& graph, const OpRegistry& registry, const ShapeOptions& others, int64_t tokens,
     const std::vector<int64_t>& places, std::vector<GivenState> states,
-    const std::function<bool(std::vector<GivenState>& states)>& accepts) {
+    const std::function<StateVerdict(std::vector<GivenState>& states)>& accepts) {
   StateSearch search(graph, registry, others, tokens, places, std::move(states), accepts);
   if (!search.run()) return std::nullopt;
   return std::move(search.states());

@@ -17,6 +17,6 @@ namespace tscompile {
 std::optional<std::vector<GivenState>> findStateSizes(
     const Graph& graph, const OpRegistry& registry, const ShapeOptions& others, int64_t tokens,
     const std::vector<int64_t>& places, std::vector<GivenState> states,
-    const std::function<bool(std::vector<GivenState>& states)>& accepts);
+    const std::function<StateVerdict(std::vector<GivenState>& states)>& accepts);
 
 }  // namespace tscompile

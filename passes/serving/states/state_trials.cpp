@@ -22,8 +22,11 @@ class Trials {
   explicit Trials(const StateTrial& trial)
       : apart_(trial.apart), ids_(trial.ids), run_(trial.run), forms_(trial.forms), handsOn_(trial.handsOn) {}
 
-  bool accept(const std::vector<GivenState>& states, int64_t tokens, std::string& doubt) const {
-    return lastCounts(tokens, states, doubt) && !dependsOnPlaces(tokens, states) && !mayGrow(states);
+  StateVerdict accept(const std::vector<GivenState>& states, int64_t tokens, std::string& doubt) const {
+    if (!lastCounts(tokens, states, doubt)) return StateVerdict::Wrong;
+    if (placesOf(states) >= kLeastPlaces && forgetsFirst(withPlaces(states, kLeastPlaces), kLeastPlaces))
+      return StateVerdict::WrongAtAnyLength;
+    return dependsOnPlaces(tokens, states) || mayGrow(states) ? StateVerdict::Wrong : StateVerdict::Right;
   }
 
   std::optional<std::vector<double>> logitsOfCalls(const std::vector<GivenState>& states) const {
@@ -125,25 +128,23 @@ class Trials {
 
   // Whether places without tokens say something, or are those of a window: nothing tells how many there are to be then.
   bool dependsOnPlaces(int64_t tokens, const std::vector<GivenState>& states) const {
-    constexpr int64_t kLeast = 3;  // whatever fits 1 is repeated
-    auto most = [](const std::vector<GivenState>& of) {
-      int64_t places = 0;
-      for (const GivenState& s : of)
-        if (s.placeDim >= 0) places = std::max(places, s.sizes[static_cast<size_t>(s.placeDim)]);
-      return places;
-    };
-    const int64_t places = most(states);
-    if (places < kLeast) return false;
-    if (forgetsFirst(withPlaces(states, kLeast), kLeast)) return true;
+    const int64_t places = placesOf(states);
+    if (places < kLeastPlaces) return false;
     const Tensor usual = runWith(states, tokens, tokens);
     // Of many the last one says nearly nothing.
-    for (int64_t fewer : {std::max(tokens, kLeast), places - 1})
+    for (int64_t fewer : {std::max(tokens, kLeastPlaces), places - 1})
       if (const Tensor other = runWith(withPlaces(states, fewer), tokens, tokens);
           usual.defined() && other.defined() && !areNear(realsOf(usual), realsOf(other)))
         return true;
     return false;
   }
 
+  static int64_t placesOf(const std::vector<GivenState>& states) {
+    int64_t places = 0;
+    for (const GivenState& s : states)
+      if (s.placeDim >= 0) places = std::max(places, s.sizes[static_cast<size_t>(s.placeDim)]);
+    return places;
+  }
   static std::vector<GivenState> withPlaces(std::vector<GivenState> states, int64_t places) {
     for (GivenState& s : states)
       if (s.placeDim >= 0) s.sizes[static_cast<size_t>(s.placeDim)] = places;
@@ -305,7 +306,8 @@ std::optional<std::vector<double>> logitsOfCalls(const StateTrial& trial, const 
   return Trials(trial).logitsOfCalls(states);
 }
 
-bool acceptStates(const StateTrial& trial, const std::vector<GivenState>& states, int64_t tokens, std::string& doubt) {
+StateVerdict acceptStates(const StateTrial& trial, const std::vector<GivenState>& states, int64_t tokens,
+                          std::string& doubt) {
   return Trials(trial).accept(states, tokens, doubt);
 }
 

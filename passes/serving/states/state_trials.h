@@ -20,7 +20,8 @@ struct StateTrial {
 
 // Whether a model that is called with so many tokens is right with these states of `apart`. `doubt` becomes what it
 // says twice, each time another thing.
-bool acceptStates(const StateTrial& trial, const std::vector<GivenState>& states, int64_t tokens, std::string& doubt);
+StateVerdict acceptStates(const StateTrial& trial, const std::vector<GivenState>& states, int64_t tokens,
+                          std::string& doubt);
 
 // Logits of calls with a token each, which are given what the one before returned; nothing if one does not run, or
 // returns a state of another dtype.
