@@ -5,9 +5,9 @@
 #include "ir/graph/printer.h"
 #include "ir/support/diagnostic_printer.h"
 #include "passes/serving/forms/example_sizes.h"
-#include "passes/serving/states/state_sizes.h"
 #include "passes/serving/one_token.h"
 #include "passes/serving/several_texts.h"
+#include "passes/serving/states/state_sizes.h"
 #include "runtime/registry.h"
 
 #include <gtest/gtest.h>
@@ -220,7 +220,7 @@ TEST(StateSizes, AreNoneForWhichTheGraphRaises) {
   known.inputs.resize(2);
   known.inputs[0] = symbolicTensor(DType::Float32, Dims{1, kTokens, 4});
   const auto found = findStateSizes(*g, allOps(), known, kTokens, {64}, {GivenState{{g->inputs()[1]}}},
-                                    [](const std::vector<GivenState>&) { return true; });
+                                    [](const std::vector<GivenState>&) { return StateVerdict::Right; });
   ASSERT_TRUE(found);
   EXPECT_EQ(found->front().sizes, (Dims{1, 1, 4}));
 }
@@ -253,8 +253,8 @@ TEST(StateSizes, AreFoundInManyLayers) {
   known.inputs[1] = symbolicTensor(DType::Float32, Dims{8, 1, 3});
   std::vector<GivenState> states;
   for (size_t i = 0; i < kLayers; ++i) states.push_back({{g->input(2 + i)}});
-  const auto found =
-      findStateSizes(*g, allOps(), known, kTokens, {64}, states, [](const std::vector<GivenState>&) { return true; });
+  const auto found = findStateSizes(*g, allOps(), known, kTokens, {64}, states,
+                                    [](const std::vector<GivenState>&) { return StateVerdict::Right; });
   ASSERT_TRUE(found);
   for (const GivenState& s : *found) EXPECT_EQ(s.sizes, (Dims{1, 8, 2}));
 }
