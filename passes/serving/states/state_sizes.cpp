@@ -124,7 +124,7 @@ class StateSearch {
         if (known[i].isRanked) continue;
         fitting[i].clear();
         for (size_t rank = 0; rank < kRanks; ++rank)
-          if (fitsRank(known, i, rank)) fitting[i].push_back(rank);
+          if (fitsRankAs(known, i, rank)) fitting[i].push_back(rank);
         if (fitting[i].empty()) return fitting;
         if (fitting[i].size() == 1 || taken.contains(fitting[i])) settle(i), isSettled = true;
         if (fitting[i].size() < kRanks && !known[i].isRanked) first = std::min(first, i);
@@ -137,6 +137,16 @@ class StateSearch {
     return fitting;
   }
 
+  // The same of counts and marks; the state has the dtype then.
+  bool fitsRankAs(std::vector<GivenState>& known, size_t i, size_t rank) {
+    const DType before = known[i].dtype;
+    for (DType dtype : {before, DType::Int64, DType::Bool}) {
+      known[i].dtype = dtype;
+      if (fitsRank(known, i, rank)) return true;
+    }
+    known[i].dtype = before;
+    return false;
+  }
   // Whether the model runs with such a state, and returns one that has as many dimensions.
   bool fitsRank(std::vector<GivenState> known, size_t i, size_t rank) {
     known[i].isRanked = true;
@@ -539,7 +549,8 @@ class StateSearch {
         for (auto at = told.find(back); at != told.end(); at = told.find(back)) back = at->second;
         if (own == back || back < 0 || (open_.contains(own) && back == own + tokens_)) continue;
         // A 1 may have fitted by being repeated.
-        if ((!open_.contains(own) && own != 1) || (back < kFirstPrime && !isTold(back))) return std::nullopt;
+        if ((!open_.contains(own) && own != 1 && back != 1) || (back < kFirstPrime && !isTold(back)))
+          return std::nullopt;
         if (open_.contains(own)) {
           replace({own, back});
           told[own] = back;
