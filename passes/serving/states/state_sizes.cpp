@@ -122,9 +122,7 @@ class StateSearch {
       size_t first = states_.size();
       for (size_t i = 0; i < states_.size(); ++i) {
         if (known[i].isRanked) continue;
-        fitting[i].clear();
-        for (size_t rank = 0; rank < kRanks; ++rank)
-          if (fitsRankAs(known, i, rank)) fitting[i].push_back(rank);
+        fitting[i] = ranksOf(known, i);
         if (fitting[i].empty()) return fitting;
         if (fitting[i].size() == 1 || taken.contains(fitting[i])) settle(i), isSettled = true;
         if (fitting[i].size() < kRanks && !known[i].isRanked) first = std::min(first, i);
@@ -137,15 +135,16 @@ class StateSearch {
     return fitting;
   }
 
-  // The same of counts and marks; the state has the dtype then.
-  bool fitsRankAs(std::vector<GivenState>& known, size_t i, size_t rank) {
-    const DType before = known[i].dtype;
-    for (DType dtype : {before, DType::Int64, DType::Bool}) {
+  // Of counts and marks, if of no floats; the state has the dtype then.
+  std::vector<size_t> ranksOf(std::vector<GivenState>& known, size_t i) {
+    std::vector<size_t> ranks;
+    for (DType dtype : {known[i].dtype, DType::Int64, DType::Bool}) {
+      if (!ranks.empty()) break;
       known[i].dtype = dtype;
-      if (fitsRank(known, i, rank)) return true;
+      for (size_t rank = 0; rank < kRanks; ++rank)
+        if (fitsRank(known, i, rank)) ranks.push_back(rank);
     }
-    known[i].dtype = before;
-    return false;
+    return ranks;
   }
   // Whether the model runs with such a state, and returns one that has as many dimensions.
   bool fitsRank(std::vector<GivenState> known, size_t i, size_t rank) {
