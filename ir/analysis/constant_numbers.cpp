@@ -53,9 +53,9 @@ class ConstantNumbers {
   }
 
   // In place, a factor that is a number would be rounded to tensors of 16 bits, as this tensor is not.
-  static bool isRounded(const Node& n, const IValue& number) {
-    static const Symbol kMultiply = Symbol::of("aten::mul_");
-    if (n.kind() != kMultiply || number.isComplex()) return false;
+  static bool isRounded(const Node& n, const Operator& op, const IValue& number) {
+    const bool isFactor = op.isInPlaceVariant() && op.has(Trait::Commutative) && n.inputCount() == 2;
+    if (!isFactor || number.isComplex()) return false;
     const TypePtr type = n.input(0)->type();
     const DType written = type->isTensor() ? type->tensor().dtype : DType::Undefined;
     if (written != DType::Undefined && !hasSixteenBits(written)) return false;
@@ -81,7 +81,7 @@ class ConstantNumbers {
         n->replaceInput(1, first);
         i = 1;
       }
-      if (!hasOverload(*n, *op, i) || isRounded(*n, constant)) continue;
+      if (!hasOverload(*n, *op, i) || isRounded(*n, *op, constant)) continue;
       Builder builder(graph_, n);
       builder.setPlaceOf(n);
       n->replaceInput(i, builder.constant(constant));

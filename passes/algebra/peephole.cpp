@@ -331,6 +331,28 @@ class Peephole {
       if (sameBits(*e.key, *key)) return fits(e.value, n->output()) ? Values{e.value} : Values{};
     return {};
   }
+  Values hasKey(Node* n) {
+    const IValue* key = n->inputCount() == 2 ? facts_.constant(n->input(1)) : nullptr;
+    std::optional<std::vector<Entry>> entries = key ? unwrittenEntries(n->input(0)) : std::nullopt;
+    if (!entries) return {};
+    return constant(n, std::ranges::any_of(*entries, [&](const Entry& e) { return sameBits(*e.key, *key); }));
+  }
+  // Keys, values or both, in a list of its own.
+  Values partsOf(Node* n) {
+    const std::string_view what = n->kind().name();
+    std::optional<std::vector<Entry>> entries = n->inputCount() == 1 ? unwrittenEntries(n->input(0)) : std::nullopt;
+    if (!entries) return {};
+    const Node* made = n->input(0)->node();
+    Builder b = context_.before(n);
+    std::vector<Value*> items;
+    for (size_t i = 0; i + 1 < made->inputCount(); i += 2) {
+      Value *key = made->input(i), *value = made->input(i + 1);
+      Value* both[] = {key, value};
+      items.push_back(what == "items" ? b.tuple(both) : what == "keys" ? key : value);
+      if (!isSubtype(items.back()->type(), n->output()->type()->element())) return {};
+    }
+    return {b.list(items, n->output()->type()->element())};
+  }
   Values itemAt(Node* n, const Node* made) {
     std::optional<int64_t> i = facts_.integer(n->input(1));
     auto count = static_cast<int64_t>(made->inputCount());
@@ -462,6 +484,11 @@ const std::vector<Rule>& rules() {
        2},
       {"useless_unwrap", {aten::_unwrap_optional}, &P::unwrap, "what cannot be None needs no check"},
       {"known_length", {aten::len}, &P::length, "the length of a list or dict that was just made"},
+      {"known_key", {Symbol::of("aten::__contains__")}, &P::hasKey, "whether a dict that was just made has a key"},
+      {"parts_of_dict",
+       {Symbol::of("aten::keys"), Symbol::of("aten::values"), Symbol::of("aten::items")},
+       &P::partsOf,
+       "keys and values of a dict that was just made"},
       {"item_of_list", {aten::getitem_}, &P::item, "an item of a list or dict that was just made", 2},
       {"unpack_list", {sym::ListUnpack}, &P::unpackList, "all items of a list that was just made"},
       {"slice_of_list", {aten::slice}, &P::sliceOfList, "a part of a list that was just made"},

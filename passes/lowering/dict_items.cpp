@@ -2,6 +2,8 @@
 //
 //   %d = prim::DictConstruct()
 //   aten::_set_item(%d, "a", %x)       ->   %d = prim::DictConstruct("a", %x)
+//
+// and those that aten::dict() makes.
 #include "passes/rewrite/edits.h"
 #include "passes/rewrite/rewrite.h"
 
@@ -79,7 +81,7 @@ class Dict {
 bool dictItems(Graph& graph, RewriteContext& context) {
   std::vector<Node*> all;
   forEachNode(graph, [&](Node* n) {
-    if (n->kind() == sym::DictConstruct) all.push_back(n);
+    if (n->kind() == sym::DictConstruct || (n->kind().name() == "dict" && n->inputCount() == 0)) all.push_back(n);
   });
   bool changed = false;
   for (Node* n : all) changed |= Dict(n, graph).run();

@@ -1,10 +1,12 @@
 // Attributes that nothing writes become constants: %w = prim::GetAttr[name="weight"](%conv) is one tensor from then on,
-// %self.conv.weight. What may be written, and everything that shares its memory, stays an attribute.
+// %self.conv.weight. What may be written, and everything that shares its memory, stays an attribute. Small dicts are
+// made of constants, so that what is asked of them is known.
 #include "ir/graph/clone.h"
 #include "ir/graph/value_names.h"
 #include "passes/lowering/assumed_weights.h"
 #include "passes/lowering/call_targets.h"
 #include "passes/lowering/kept_state.h"
+#include "passes/lowering/made_constants.h"
 #include "passes/lowering/module_objects.h"
 #include "passes/rewrite/constant_form.h"
 
@@ -367,8 +369,28 @@ class Freezer {
         n->output()->replaceAllUsesWith(constantFor(n, object, name, *v));
         n->destroy();
         changed_ = true;
+      } else if (isSmallDict(*v) && isInstance(*v, withoutRefinement(n->output()->type()))) {
+        n->output()->replaceAllUsesWith(dictFor(n, object, name, *v));
+        n->destroy();
+        changed_ = true;
       }
     }
+  }
+
+  static bool isSmallDict(const IValue& value) {
+    constexpr size_t kMostEntries = 32;
+    return value.isDict() && value.toDict().size() <= kMostEntries && canMakeConstants(value, /*fresh=*/false);
+  }
+
+  // One dict for all reads of an attribute, at the start of the graph.
+  Value* dictFor(Node* read, const ObjectValue* object, Symbol name, const IValue& value) {
+    Node*& made = constants_[object][name];
+    if (made) return made->output();
+    Builder b(graph_, last_ ? last_->next() : graph_.block()->first());
+    b.setPlaceOf(read);
+    made = makeConstants(b, value, read->output()->type(), /*fresh=*/false)->node();
+    last_ = made;
+    return made->output();
   }
 
   // A tensor without data that is taken for a constant all the same.

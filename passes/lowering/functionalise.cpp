@@ -566,8 +566,7 @@ class Round {
 
   // `mul_(x, 0.1)` of 16 bits takes the number as it is rounded, and `mul` as it is.
   bool roundsFactor(const Node* n, const Value* before) {
-    static const Symbol kMultiply = Symbol::of("aten::mul_");
-    const TypeKind by = n->kind() == kMultiply ? n->input(1)->type()->kind() : TypeKind::None;
+    const TypeKind by = n->kind().name() == "mul_" ? n->input(1)->type()->kind() : TypeKind::None;
     if (by != TypeKind::Float && by != TypeKind::Int) return false;
     const DType dtype = facts_.symbolic(before).type->tensor().dtype;
     return dtype == DType::Undefined || hasSixteenBits(dtype);

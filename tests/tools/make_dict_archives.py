@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""Writes modules that hold dicts: tests/data/archives/dicts_2.pt, which reads them, and dicts_written_2.pt.
+
+    cd tests/tools; python3 make_dict_archives.py
+"""
+import os
+from typing import Dict, List
+
+import torch
+from make_state_archives import save
+from torch import Tensor, nn
+
+FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "archives")
+
+
+class Layers(nn.Module):
+    """As torchvision.models._utils.IntermediateLayerGetter has them."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.c = nn.Linear(3, 3, bias=False), nn.ReLU(), nn.Linear(3, 2, bias=False)
+        with torch.no_grad():
+            self.a.weight.copy_(torch.eye(3) * 2 - 1)
+            self.c.weight.copy_(torch.ones(2, 3))
+        self.names: Dict[str, str] = {"b": "low", "c": "high"}
+        self.scales: Dict[str, float] = {"low": 2.0, "high": 0.5}
+
+    def forward(self, x: Tensor) -> Dict[str, Tensor]:
+        out: Dict[str, Tensor] = {}
+        x = self.a(x)
+        if "a" in self.names:
+            out[self.names["a"]] = x
+        x = self.b(x)
+        if "b" in self.names:
+            out[self.names["b"]] = x
+        x = self.c(x)
+        if "c" in self.names:
+            out[self.names["c"]] = x
+        made: Dict[str, Tensor] = {}
+        for name, scale in self.scales.items():
+            made[name] = out[name] * scale
+        return made
+
+
+class Writes(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lists: Dict[str, List[int]] = {"a": [1, 2]}
+        self.tensors: Dict[str, Tensor] = {"w": torch.ones(2)}
+        self.numbers: Dict[int, int] = {1: 2}
+
+    def forward(self, x: Tensor):
+        if 1 in self.numbers:
+            x = x + self.numbers[1]
+        self.lists["a"].append(3)
+        self.tensors["w"].add_(1)
+        self.numbers[3] = 5
+        n = 0
+        for k in self.numbers:
+            n += k
+        return x * len(self.lists["a"]) + self.tensors["w"].sum(), n, self.lists["a"], 3 in self.numbers
+
+
+if __name__ == "__main__":
+    for kind, name in ((Layers, "dicts_2.pt"), (Writes, "dicts_written_2.pt")):
+        save(torch.jit.script(kind().eval()), os.path.join(FOLDER, name))
