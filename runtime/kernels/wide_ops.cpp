@@ -307,7 +307,10 @@ WideFunction<double> wideFunction(PointwiseOp op) {
     case PointwiseOp::FloorDiv:
       return numberTile<T, 2, [](T x, T y) { return flooredQuotient(x, y); }>;
     case PointwiseOp::MulAdd:
-      return numberTile<T, 3, [](T x, T y, T z) { return x * y + z; }>;
+      return numberTile<T, 3, [](T x, T y, T z) {
+        if constexpr (std::is_floating_point_v<T>) return std::fma(x, y, z);
+        return x * y + z;
+      }>;
     default:
       return commonFunction<T>(op);
   }

@@ -334,15 +334,22 @@ void integersOnlyKernel(Call& call) {
 
 // ---- as steps ----
 
+// x + alpha * y, of floats rounded once.
+int scaledSum(StepBuilder& b, int x, int y, double alpha) {
+  if (isFloating(b.call().spec().dtype)) return b.step(PointwiseOp::MulAdd, y, b.constant(alpha), x);
+  return b.step(PointwiseOp::Add, x, b.step(PointwiseOp::Mul, y, b.constant(alpha)));
+}
 template <PointwiseOp kOp>
 int scaledSteps(StepBuilder& b) {
-  int x = b.value(0), y = b.scaled(b.value(1), 2);
-  return b.step(kOp, x, y);
+  const int x = b.value(0), y = b.value(1);
+  const double alpha = b.number(2);
+  return alpha == 1 ? b.step(kOp, x, y) : scaledSum(b, x, y, kOp == PointwiseOp::Sub ? -alpha : alpha);
 }
 int reversedSteps(StepBuilder& b) {
-  if (b.call().argument(1).isNumber()) return b.stepWith(-b.number(2), b.number(1), PointwiseOp::Scale, b.value(0));
-  int x = b.scaled(b.value(0), 2), y = b.value(1);
-  return b.step(PointwiseOp::Sub, y, x);
+  const double alpha = b.number(2);
+  if (alpha == 1 && b.call().argument(1).isNumber()) return b.stepWith(-1, b.number(1), PointwiseOp::Scale, b.value(0));
+  const int x = b.value(0), y = b.value(1);
+  return alpha == 1 ? b.step(PointwiseOp::Sub, y, x) : scaledSum(b, y, x, -alpha);
 }
 template <PointwiseOp kOp>
 int addcSteps(StepBuilder& b) {
