@@ -1,4 +1,4 @@
-// Any bytes as an .npy file, and as an .npz archive whose members are read.
+// Any bytes as an .npy file, and as an .npz archive: as a whole, and each of its members.
 #include "frontend/files/zip.h"
 
 #include <algorithm>
@@ -29,6 +29,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (archive.ok() == directory.hasErrors()) std::abort();
   if (!archive) return 0;
   constexpr uint64_t kMost = 1 << 20;
+  Limits limits;
+  limits.generatedBytes = kMost;
+  Diagnostics whole;
+  auto tensors = parseNpz(file, whole, limits);
+  if (tensors.ok() == whole.hasErrors()) std::abort();
   for (const ZipMember& m : (*archive)->members()) {
     Diagnostics diagnostics;
     Result<ZipContents> contents = (*archive)->contents(m, kMost, diagnostics);

@@ -20,6 +20,10 @@ import sys
 import tempfile
 import time
 
+import fuzz
+import line_coverage
+import mutants
+
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 ROOT = os.path.dirname(TESTS)
 DOCUMENT = os.path.join(ROOT, "docs", "reliability.md")
@@ -43,6 +47,10 @@ class Promises:
 
     def amount(self, usual):
         return usual * 20 if self.is_long else usual
+
+    def beside(self, name):
+        """The folder of another preset."""
+        return os.path.join(os.path.dirname(self.build), name)
 
     def kept(self, promise):
         return self.state.setdefault(promise, {})
@@ -87,7 +95,25 @@ class Promises:
     def p1(self):
         (runs,) = self.script("hostile_test.py", self.tool, "--calls", os.path.join(self.build, "tests", "tool_calls"), "--count",
                               self.amount(500), "--seed", 1000 + self.seed("P1"), pattern=r"(\d+) runs")
-        return f"{self.total('P1', 'runs', runs):,} runs on random nodes, arguments, shared memory and engine files: 0 crashes, hangs or internal errors"
+        return (f"{self.total('P1', 'runs', runs):,} runs on random nodes, arguments, shared memory and engine files: 0 crashes, hangs or internal errors"
+                f"; {self.fuzzed() or 'fuzz targets were not run'}")
+
+    def fuzzed(self):
+        """What `./dev fuzz` has counted, if it was there."""
+        targets = fuzz.Targets(self.beside("fuzz"), ())
+        runs = {name: count["runs"] for name, count in targets.counts.items() if count["runs"]}
+        done = sum(runs[name] >= fuzz.wanted_runs(name) for name in runs)
+        found = sum(count["findings"] for count in targets.counts.values())
+        return runs and (f"{sum(runs.values()):,} runs of {len(runs)} fuzz targets, of which {done} have run as often as they should: "
+                         f"{found} findings")
+
+    def p2(self):
+        covered = {n: c["coverage"] for n, c in fuzz.Targets(self.beside("fuzz"), ()).counts.items() if c.get("coverage")}
+        if not covered:
+            return None
+        parts = ", ".join(f"{name} {100 * c['reached'] // max(c['functions'], 1)} %" for name, c in sorted(covered.items()))
+        reached, functions = (sum(c[what] for c in covered.values()) for what in ("reached", "functions"))
+        return f"{100 * reached // functions} % of {functions:,} functions of the code that the targets are for: {parts}"
 
     def p3(self):
         count = self.amount(1000)
@@ -96,7 +122,7 @@ class Promises:
         return f"{self.total('P3', 'programs', count):,} random programs by each property of lowering, lowered and as they are: 0 differ"
 
     def p4(self):
-        report = os.path.join(os.path.dirname(self.build), "conformance", "report.json")
+        report = os.path.join(self.beside("conformance"), "report.json")
         if not os.path.exists(report):
             return None
         done = subprocess.run([sys.executable, os.path.join(TESTS, "tools", "conformance_bar.py"), report], capture_output=True, text=True)
@@ -108,6 +134,12 @@ class Promises:
         if done.returncode or not found:
             raise Failed(done.stdout[-400:])
         return f"{found.group(1)} bad files: each message names its place"
+
+    def p6(self):
+        count = self.amount(1000)
+        first = 1_000_000 + self.kept("P6").get("graphs", 0)
+        self.gtest("unit_tests", "GraphProperty.VerifiesAndPrintsToAFixpoint", TSCOMPILE_SOAK_FROM=str(first), TSCOMPILE_SOAK_PROGRAMS=str(count))
+        return f"{self.total('P6', 'graphs', count):,} random graphs printed, read and printed again: the same texts; fuzz_graph asks it of what it can read"
 
     def p7(self):
         graph = "graph(%x : Float(2)):\n  %w : Float(2) = prim::Constant[value= 1  2 [ CPUFloatType{2} ]]()\n  %y : Tensor = aten::mul(%x, %w)\n  return (%y)\n"
@@ -243,6 +275,18 @@ class Promises:
         if status:
             raise Failed(f"{calls} calls of one model end with {status}")
         return usage.ru_maxrss >> 10
+
+    def p19(self):
+        build = self.beside("coverage")
+        if not os.path.exists(os.path.join(build, "tests", "unit_tests")):
+            return None
+        line_coverage.run_tests(build)
+        return line_coverage.figure(build)
+
+    def p20(self):
+        measured = mutants.Mutants(self.build)
+        measured.measure(self.amount(10), 8 if self.is_long else 1)
+        return measured.figure()
 
     def p22(self):
         minutes, self.is_long = (120 if self.is_long else 1), False
