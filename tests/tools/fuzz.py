@@ -172,7 +172,7 @@ class Targets:
 
     def cover(self, name):
         """Functions of the code that the target is for: reached, and all. (Half of the edges are those of sanitizers.)"""
-        _, said = self.call(name, "-runs=0", "-print_coverage=1", *self.corpus(name))
+        _, said = self.call(name, "-runs=0", "-report_slow_units=1000", "-print_coverage=1", *self.corpus(name))
         functions = [(reached == "", place) for reached, place in re.findall(r"(?m)^(UN)?COVERED_FUNC: hits: \d+ edges: \d+/\d+ (.*)", said)]
         told = {place: any(r for r, p in functions if p == place) for _, place in functions if re.search(CODE[name], place)}
         self.of(name)["coverage"] = {"reached": sum(told.values()), "functions": len(told)}
