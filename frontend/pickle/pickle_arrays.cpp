@@ -20,7 +20,10 @@ std::optional<ArrayDType> dtypeOfArray(const PickleValue& value) {
   using Kind = PickleValue::Kind;
   if (!value.is(Kind::Object) || value.object().name != PickleReader::kArrayDType) return std::nullopt;
   const auto& [name, arguments, state] = value.object();
-  if (!arguments->items()[0]->is(Kind::String)) return std::nullopt;
+  // Whoever takes what others wrote takes objects of any arguments.
+  if (!arguments || !arguments->is(Kind::Tuple) || arguments->items().empty() ||
+      !arguments->items()[0]->is(Kind::String))
+    return std::nullopt;
   const bool hasOrder = state && state->is(Kind::Tuple) && state->items().size() > 1;
   const std::optional<DType> dtype = dtypeFromArrayCode(arguments->items()[0]->text());
   if (!dtype) return std::nullopt;

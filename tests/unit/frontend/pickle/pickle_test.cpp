@@ -150,6 +150,14 @@ TEST(Pickle, ArraysAreTensors) {
   for (const auto& [pickle, expected] : rows) EXPECT_EQ(read(pickle), expected);
 }
 
+// What a called object is called with may be anything.
+TEST(Pickle, DTypesOfArraysThatAreCalledAgainAreNone) {
+  const std::string start = name("numpy.core.multiarray", "_reconstruct") + "(" + name("numpy", "ndarray") + "NNtR";
+  const std::string dtype = name("numpy", "dtype") + "(" + text("i1") + "tR";
+  for (const std::string& again : {"K\1R"s, ")R"s})
+    EXPECT_EQ(read(start + "(K\1)" + dtype + again + "\x89" + "C\1\1"s + "tb.", true).find("numpy.ndarray"), 0u);
+}
+
 TEST(Pickle, ScalarsOfNumpyAreNumbers) {
   auto scalar = [](const std::string& code, const std::string& order, const std::string& data) {
     const std::string dtype = name("numpy", "dtype") + "(" + text(code) + "tR(K\3" + text(order) + "tb";
