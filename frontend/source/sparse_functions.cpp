@@ -1,9 +1,7 @@
 #include "frontend/source/sparse_functions.h"
 
-#include "frontend/text/parse.h"
+#include "frontend/source/text_nodes.h"
 #include "ir/graph/builder.h"
-#include "ir/graph/clone.h"
-#include "ir/support/check.h"
 
 #include <algorithm>
 #include <optional>
@@ -208,8 +206,7 @@ class SparseFunctions {
     n->destroy();
   }
 
-  using Operands = std::vector<std::pair<std::string, Value*>>;
-  Operands grouped(Node* n, int64_t dim, Value* dtype) {
+  NamedOperands grouped(Node* n, int64_t dim, Value* dtype) {
     return {{"a", n->input(0)}, {"kept", before(n).constant(IValue(1 - dim))}, {"dtype", dtype}};
   }
   Value* noneBefore(Node* n) { return before(n).constant(IValue(), types().none); }
@@ -223,25 +220,8 @@ class SparseFunctions {
     return dtype->type()->is(TypeKind::None) ? "  %x : Tensor = aten::alias(%v)\n" : std::string(kConverted);
   }
 
-  // The nodes of a text in front of a node.
-  Value* insert(Node* n, std::string_view body, const Operands& operands) {
-    std::string head = "graph(";
-    for (const auto& [name, value] : operands) {
-      head.append(head.back() == '(' ? "%" : ", %").append(name).append(" : ");
-      head.append(value->type()->isTensor() ? "Tensor" : typeText(value->type()));
-    }
-    Diagnostics problems;
-    Result<std::unique_ptr<Graph>> parsed =
-        parseGraph(head + "):" + std::string(kNumbers) + std::string(body) + "  return (%y)\n", problems);
-    TS_CHECK(parsed.ok());
-    const Graph& from = **parsed;
-    ValueMap values;
-    for (size_t i = 0; i < operands.size(); ++i) values[from.input(i)] = operands[i].second;
-    Node* last = n->previous();
-    cloneNodesBefore(*from.block(), n, values);
-    for (Node* made = last ? last->next() : n->block()->first(); made && made != n; made = made->next())
-      made->copyPlace(n);
-    return values.at(from.output(0));
+  static Value* insert(Node* n, std::string_view body, const NamedOperands& operands) {
+    return insertText(std::string(kNumbers).append(body), operands, n, n);
   }
 
   Builder before(Node* n) {

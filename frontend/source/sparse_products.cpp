@@ -1,9 +1,8 @@
 #include "frontend/source/sparse_products.h"
 
 #include "frontend/source/sparse_functions.h"
+#include "frontend/source/text_nodes.h"
 #include "ir/graph/builder.h"
-#include "ir/graph/clone.h"
-#include "ir/support/check.h"
 
 #include <algorithm>
 #include <array>
@@ -445,27 +444,13 @@ class SparseProducts {
 
   // The nodes of a text in front of `point`, at the place of `n` in the source.
   static Value* insert(const Form& form, std::string_view body, Node* point, const Node* n, const SparseMatrix& m) {
-    std::string text = "graph(%places : Tensor, %elements : Tensor, %size : int[]";
-    std::vector<Value*> operands{m.places, m.elements, m.size};
+    NamedOperands operands{{"places", m.places}, {"elements", m.elements}, {"size", m.size}};
     std::istringstream names{std::string(form.operands)};
     for (std::string name; names >> name;) {
       const size_t i = operands.size() - 3;
-      operands.push_back(n->input(i < form.matrixAt ? i : i + 1));
-      const TypePtr type = operands.back()->type();
-      text.append(", %").append(name).append(" : ").append(type->isTensor() ? "Tensor" : typeText(type));
+      operands.emplace_back(name, n->input(i < form.matrixAt ? i : i + 1));
     }
-    text.append("):").append(kPlaces).append(body).append("  return (%y)\n");
-    Diagnostics problems;
-    Result<std::unique_ptr<Graph>> parsed = parseGraph(text, problems);
-    TS_CHECK(parsed.ok());
-    const Graph& from = **parsed;
-    ValueMap values;
-    for (size_t i = 0; i < operands.size(); ++i) values[from.input(i)] = operands[i];
-    Node* last = point->previous();
-    cloneNodesBefore(*from.block(), point, values);
-    for (Node* made = last ? last->next() : point->block()->first(); made && made != point; made = made->next())
-      made->copyPlace(n);
-    return values.at(from.output(0));
+    return insertText(std::string(kPlaces).append(body), operands, point, n);
   }
 
   Builder before(Node* n) {

@@ -66,8 +66,7 @@ Replacement foldBatchNorm(Site& site) {
   if (!areFloats({l->weight, gamma, beta, mean, variance}, site.context)) return {};
   if (GraphFacts::constant(mean)->toTensor().numel() != l->channels) return {};
   Formula f(site.node, site.context);
-  Value* scale = f.op(aten::rsqrt, {f.add(variance, site.input(7))});
-  if (!GraphFacts::isNone(gamma)) scale = f.mul(scale, gamma);
+  Value* scale = scaleOfNorm(site, site.node);
   Value* shifted = GraphFacts::isNone(l->bias) ? f.op(aten::neg, {mean}) : f.sub(l->bias, mean);
   Value* bias = f.mul(shifted, scale);
   if (!GraphFacts::isNone(beta)) bias = f.add(bias, beta);

@@ -52,6 +52,7 @@ std::optional<Geometry> joined(const Geometry& a, const Geometry& b) {
     // One element has no distance to another.
     if (small.kernel[i] != 1 && small.dilation[i] != large.dilation[i]) return std::nullopt;
     const int64_t more = large.kernel[i] - small.kernel[i];
+    if (small.padding[i] < 0) return std::nullopt;  // PyTorch's error is to stay
     if (more % 2 != 0 || (large.padding[i] - small.padding[i]) != more / 2 * large.dilation[i]) return std::nullopt;
   }
   return all;
@@ -116,19 +117,19 @@ std::optional<std::pair<Value*, Value*>> scaleAndShift(Site& site, Node* norm, c
   for (int64_t i = 0; i < spread.numel(); ++i)
     if (!(spread.real(i) + *epsilon > 1e-30)) return std::nullopt;
   Formula f(site.node, site.context);
-  Value* scale = f.op(aten::rsqrt, {f.add(variance, norm->input(7))});
-  if (!GraphFacts::isNone(gamma)) scale = f.mul(scale, gamma);
+  Value* scale = scaleOfNorm(site, norm);
   Value* shift = f.op(aten::neg, {f.mul(mean, scale)});
   return std::pair(scale, GraphFacts::isNone(beta) ? shift : f.add(shift, beta));
 }
 
-// Of a kernel that gives each channel itself.
-Tensor identityKernel(const Dims& sizes, DType dtype) {
+// The weight of a convolution by single pixels that gives each channel itself.
+Tensor identityWeight(const WeightedLayer& l, DType dtype) {
+  Dims sizes(l.rank, 1);
+  sizes[0] = l.channels;
+  sizes[1] = l.sizes[1];
   Tensor weight = Tensor::zeros(dtype, sizes);
-  int64_t area = 1;
-  for (size_t i = 2; i < sizes.size(); ++i) area *= sizes[i];
-  for (int64_t channel = 0; channel < sizes[0]; ++channel) {
-    const int64_t at = (channel * sizes[1] + channel % sizes[1]) * area + area / 2;
+  for (int64_t channel = 0; channel < l.channels; ++channel) {
+    const int64_t at = channel * sizes[1] + channel % sizes[1];
     if (dtype == DType::Float64)
       reinterpret_cast<double*>(weight.raw())[at] = 1;
     else
@@ -161,8 +162,12 @@ Replacement besideNorm(Site& site, const WeightedLayer& l, Value* other, bool is
   Formula f(site.node, site.context);
   Dims sizes(l.rank, 1);
   sizes[0] = l.channels;
-  Value* kernel = site.constant(IValue(identityKernel(l.sizes, site.facts.dtype(l.weight))));
-  Value* diagonal = f.mul(kernel, f.op(aten::reshape, {affine->first, f.integers(sizes)}));
+  Value* pixel = site.constant(IValue(identityWeight(l, site.facts.dtype(l.weight))));
+  pixel = f.mul(pixel, f.op(aten::reshape, {affine->first, f.integers(sizes)}));
+  const Geometry all = *geometryOf(site, l);
+  Geometry single = all;
+  std::ranges::fill(single.kernel, 1);
+  Value* diagonal = inMiddleOf(site, all, single, pixel);
   auto combined = [&](Value* ofLayer, Value* ofNorm) {
     return isSubtrahend ? signedSum(site, ofNorm, ofLayer, true) : signedSum(site, ofLayer, ofNorm, isDifference);
   };

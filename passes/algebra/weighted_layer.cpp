@@ -107,6 +107,13 @@ Value* asBias(Site& site, const WeightedLayer& l, Value* v) {
   return f.add(zeros, v);
 }
 
+Value* scaleOfNorm(Site& site, const Node* norm) {
+  Formula f(site.node, site.context);
+  Value *gamma = norm->input(1), *variance = norm->input(4), *epsilon = norm->input(7);
+  Value* scale = f.op(aten::rsqrt, {f.add(variance, epsilon)});
+  return GraphFacts::isNone(gamma) ? scale : f.mul(scale, gamma);
+}
+
 void Magnitudes::add(double v) {
   hasZero |= v == 0;
   isFinite &= std::isfinite(v);

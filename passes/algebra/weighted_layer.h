@@ -40,6 +40,9 @@ Value* withWeights(Site& site, const WeightedLayer& l, Value* weight, Value* bia
 // A bias from one number for all channels, or from one for each.
 Value* asBias(Site& site, const WeightedLayer& l, Value* v);
 
+// What a batch norm outside of training multiplies each channel with.
+Value* scaleOfNorm(Site& site, const Node* norm);
+
 // The least and the greatest magnitude of what is not 0 in a constant.
 struct Magnitudes {
   double least = std::numeric_limits<double>::infinity(), greatest = 0;
