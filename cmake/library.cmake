@@ -4,6 +4,8 @@ target_include_directories(tscompile_flags INTERFACE ${PROJECT_SOURCE_DIR})
 # The same bits at every optimisation level: products and sums are fused only in explicit SIMD kernels.
 target_compile_options(tscompile_flags INTERFACE -ffp-contract=off -fno-math-errno -fno-trapping-math -Wall -Wextra
   $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)  # g++ 12 warns of impossible string lengths
+# Functions can be placed each by itself: those that a program runs first together, those that nothing calls nowhere.
+target_compile_options(tscompile_flags INTERFACE -ffunction-sections)
 if(TSCOMPILE_ARCH)
   target_compile_options(tscompile_flags INTERFACE -march=${TSCOMPILE_ARCH})
 endif()
@@ -153,6 +155,18 @@ function(ts_library name)
   endif()
   ts_unite(${name})
   set_property(GLOBAL APPEND PROPERTY TSCOMPILE_ROOMS ${name})
+endfunction()
+
+# Places what runs from the start of a program to its first results together, where the linker can: apart, each of these
+# functions brings 64 KB into memory (tests/tools/startup_order.py).
+include(CheckLinkerFlag)
+set(ts_startup_order ${PROJECT_SOURCE_DIR}/cmake/startup_order.ld)
+check_linker_flag(CXX "LINKER:--gc-sections,-T,${ts_startup_order}" TSCOMPILE_CAN_ORDER)
+function(ts_order_startup target)
+  if(TSCOMPILE_CAN_ORDER)
+    target_link_options(${target} PRIVATE "LINKER:--gc-sections,-T,${ts_startup_order}")
+    set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${ts_startup_order})
+  endif()
 endfunction()
 
 # Single files that shared libraries call.

@@ -55,6 +55,7 @@ class Plugins {
       constexpr int kWarning = 3;
       if ((session.common.verbose && isTelling_) || level >= kWarning) session.note(std::string(message));
     };
+    if (isTelling_) allPlugins().list();  // registers them
     allPlugins().setLog(tell);
     isTelling_ = true;
     setPluginLog(tell);

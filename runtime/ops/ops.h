@@ -6,7 +6,8 @@
 
 namespace tscompile {
 
-#define TS_FAMILY(name) [[gnu::cold]] void register##name##Ops(OpRegistry& ops);
+#define TS_FAMILY(name) \
+  [[gnu::cold, gnu::section(".text.startup.operators")]] void register##name##Ops(OpRegistry& ops);
 #include "runtime/ops/families.def"
 #undef TS_FAMILY
 

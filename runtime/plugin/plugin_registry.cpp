@@ -1,5 +1,6 @@
 #include "runtime/plugin/plugin_registry.h"
 
+#include "ir/support/check.h"
 #include "ir/support/text.h"
 #include "runtime/call/foreign_code.h"
 #include "runtime/plugin/fields.h"
@@ -12,6 +13,7 @@
 #include <dlfcn.h>
 #include <filesystem>
 #include <set>
+#include <utility>
 
 namespace tscompile {
 namespace {
@@ -170,7 +172,7 @@ bool operator<(const PluginKey& a, const PluginKey& b) {
 
 void PluginRegistry::setLog(Log log) {
   if (log)
-    for (const PluginCreatorPtr& c : list()) log(1, registered(c->key));
+    for (const PluginCreatorPtr& c : listUsed()) log(1, registered(c->key));
   std::lock_guard lock(mutex_);
   log_ = std::move(log);
 }
@@ -185,7 +187,7 @@ void PluginRegistry::log(int level, const std::string& message) const {
 }
 
 PluginResult PluginRegistry::insert(const tsc_plugin& given, std::string_view ns, std::shared_ptr<void> library,
-                                    const std::string& path) {
+                                    const std::string& path, PluginKey& key) const {
   tsc_plugin table{};
   if (given.size < sizeof(given.size) + sizeof(given.abi)) return bad(PluginStatus::BadTable, "its table has no size");
   std::memcpy(&table, &given, std::min(given.size, sizeof(table)));
@@ -197,37 +199,42 @@ PluginResult PluginRegistry::insert(const tsc_plugin& given, std::string_view ns
     return bad(PluginStatus::BadTable, "a row of its tables is shorter than any version had it");
   table.fields = fields.data(), table.inputs = inputs.data(), table.outputs = outputs.data();
   if (PluginResult checked = checkTable(table); !checked) return checked;
-  PluginKey key{std::string(ns.empty() ? tsc::view(table.ns) : ns), std::string(tsc::view(table.name)),
-                std::string(tsc::view(table.version))};
+  key = {std::string(ns.empty() ? tsc::view(table.ns) : ns), std::string(tsc::view(table.name)),
+         std::string(tsc::view(table.version))};
   if (!isIdentifier(key.ns)) return bad(PluginStatus::BadName, "'" + abbreviate(key.ns, 80) + "' is no namespace");
   for (const char* ours : {"aten", "prim", "tscompile"})
     if (key.ns == ours) return bad(PluginStatus::BadName, "the namespace " + key.ns + " is for operators");
   auto creator = std::make_shared<PluginCreator>(key, table, std::move(library), path);
   creator->keepRows(std::move(fields), std::move(inputs), std::move(outputs));
-  {
-    std::lock_guard lock(mutex_);
-    auto [it, isNew] = creators_.try_emplace(key, creator);
-    if (!isNew) {
-      std::string of = it->second->path.empty() ? "" : " from " + it->second->path;
-      return bad(PluginStatus::Duplicate, key.text() + of + " is registered already");
-    }
-  }
-  log(1, registered(key));
-  return {};
+  makeBuiltin(key.ns);
+  std::lock_guard lock(mutex_);
+  auto [it, isNew] = creators_.try_emplace(key, creator);
+  if (isNew) return {};
+  std::string of = it->second->path.empty() ? "" : " from " + it->second->path;
+  return bad(PluginStatus::Duplicate, key.text() + of + " is registered already");
 }
 
 PluginResult PluginRegistry::add(const tsc_plugin& table, std::string_view ns) {
-  return insert(table, ns, nullptr, "");
+  PluginKey key;
+  PluginResult result = insert(table, ns, nullptr, "", key);
+  if (result) log(1, registered(key));
+  return result;
 }
 
-PluginResult PluginRegistry::addBuiltin(std::span<const tsc_plugin* const> tables, std::string_view ns) {
-  {
-    std::lock_guard lock(mutex_);
-    if (!builtinNamespaces_.try_emplace(std::string(ns), true).second) return {};
+void PluginRegistry::addBuiltin(BuiltinTables* tables, std::string_view ns) {
+  std::lock_guard one(builtinMutex_);
+  if (builtin_.try_emplace(std::string(ns), tables).second) ++waiting_;
+}
+
+void PluginRegistry::makeBuiltin(std::string_view ns) const {
+  if (waiting_ == 0) return;
+  std::lock_guard one(builtinMutex_);
+  for (auto& [name, tables] : builtin_) {
+    if (!tables || (!ns.empty() && ns != name)) continue;
+    PluginKey key;
+    for (const tsc_plugin* table : std::exchange(tables, nullptr)()) TS_CHECK(insert(*table, name, nullptr, "", key));
+    --waiting_;
   }
-  for (const tsc_plugin* table : tables)
-    if (PluginResult result = insert(*table, ns, nullptr, ""); !result) return result;
-  return {};
 }
 
 void PluginRegistry::addKeeper(const void* keeper, std::function<void()> release) const {
@@ -250,6 +257,7 @@ void PluginRegistry::releaseUnused() const {
 }
 
 PluginResult PluginRegistry::remove(const PluginKey& key) {
+  makeBuiltin(key.ns);
   releaseUnused();
   std::lock_guard lock(mutex_);
   auto it = creators_.find(key);
@@ -293,11 +301,11 @@ PluginResult PluginRegistry::load(const std::string& text) {
     return bad(PluginStatus::BadLibrary, path + " says that it has no plugins");
   std::vector<PluginKey> added;
   for (size_t i = 0; i < count; ++i) {
+    PluginKey key;
     PluginResult result =
-        tables[i] ? insert(*tables[i], ns, library, path) : bad(PluginStatus::BadTable, "a table is null");
+        tables[i] ? insert(*tables[i], ns, library, path, key) : bad(PluginStatus::BadTable, "a table is null");
     if (result) {
-      added.push_back({std::string(ns.empty() ? tsc::view(tables[i]->ns) : ns), std::string(tsc::view(tables[i]->name)),
-                       std::string(tsc::view(tables[i]->version))});
+      log(1, registered(added.emplace_back(std::move(key))));
       continue;
     }
     // Nobody can have made an instance that matters: the caller was not told yet.
@@ -358,6 +366,7 @@ PluginCreatorPtr PluginRegistry::find(std::string_view ns, std::string_view name
     log(3, fmt::format("{}::{} is now {}{}{}", ns, name, alias->newName, alias->note.empty() ? "" : ": ", alias->note));
     return find(alias->newName.substr(0, colons), alias->newName.substr(colons + 2), version);
   }
+  makeBuiltin(ns);
   PluginCreatorPtr best;
   {
     std::lock_guard lock(mutex_);
@@ -389,9 +398,14 @@ std::string PluginRegistry::missing(std::string_view ns, std::string_view name, 
 }
 
 std::vector<PluginCreatorPtr> PluginRegistry::list() const {
+  for (const PluginRegistry* r = this; r; r = r->parent()) r->makeBuiltin({});
+  return listUsed();
+}
+
+std::vector<PluginCreatorPtr> PluginRegistry::listUsed() const {
   std::map<PluginKey, PluginCreatorPtr> all;
   if (const PluginRegistry* p = parent())
-    for (PluginCreatorPtr& c : p->list()) all.emplace(c->key, c);
+    for (PluginCreatorPtr& c : p->listUsed()) all.emplace(c->key, c);
   {
     std::lock_guard lock(mutex_);
     for (const auto& [key, creator] : creators_) all[key] = creator;
@@ -402,6 +416,7 @@ std::vector<PluginCreatorPtr> PluginRegistry::list() const {
 }
 
 bool PluginRegistry::hasKind(std::string_view ns, std::string_view name) const {
+  makeBuiltin(ns);
   {
     std::lock_guard lock(mutex_);
     if (aliases_.contains(std::string(ns) + "::" + std::string(name))) return true;

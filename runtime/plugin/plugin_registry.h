@@ -80,16 +80,19 @@ using PluginCreatorPtr = std::shared_ptr<const PluginCreator>;
 
 class PluginRegistry {
  public:
-  // Told of what happens, with a level as tsc_host::log has it. Each registration is one line of level 1.
+  // Told of what happens, with a level as tsc_host::log has it. Each registration is one line of level 1, but for
+  // plugins that come with the program: of those it is told when it is set, if they are registered by then.
   using Log = std::function<void(int level, std::string_view message)>;
+  using BuiltinTables = std::span<const tsc_plugin* const>();
 
   explicit PluginRegistry(const PluginRegistry* parent = nullptr) : parent_(parent) {}
   PluginRegistry(const PluginRegistry&) = delete;
 
   // Registers a plugin under the key that its table says, or in another namespace. The table is checked and copied.
   PluginResult add(const tsc_plugin& table, std::string_view ns = {});
-  // Plugins that come with the program (builtinPlugins), in one namespace. The second time for it does nothing.
-  PluginResult addBuiltin(std::span<const tsc_plugin* const> tables, std::string_view ns);
+  // Plugins that come with the program (builtinPlugins), in one namespace. The second time for it does nothing. They
+  // are registered when somebody asks for the namespace or for all: most programs use none.
+  void addBuiltin(BuiltinTables* tables, std::string_view ns);
   // Refused while instances live: those of programs, and those that somebody holds. Nothing may be loaded, analysed or
   // compiled with them meanwhile.
   PluginResult remove(const PluginKey& key);
@@ -109,6 +112,8 @@ class PluginRegistry {
   std::string missing(std::string_view ns, std::string_view name, std::string_view version = {}) const;
   // Sorted by key; those of the parent that are not hidden, too.
   std::vector<PluginCreatorPtr> list() const;
+  // The same without those that come with the program and that nobody asked for yet.
+  std::vector<PluginCreatorPtr> listUsed() const;
   bool hasKind(std::string_view ns, std::string_view name) const;
 
   // Who keeps instances that are at work nowhere lets go of them, by `release`, before it is decided whether plugins
@@ -124,8 +129,11 @@ class PluginRegistry {
   struct Alias {
     std::string newName, note;
   };
+  // `key` becomes that of the plugin.
   PluginResult insert(const tsc_plugin& table, std::string_view ns, std::shared_ptr<void> library,
-                      const std::string& path);
+                      const std::string& path, PluginKey& key) const;
+  // Registers the built-in plugins of a namespace, of all if it is empty, that wait to be asked for.
+  void makeBuiltin(std::string_view ns) const;
   void log(int level, const std::string& message) const;
   void releaseUnused() const;
   const PluginRegistry* parent() const { return searchParent_ ? parent_ : nullptr; }
@@ -134,10 +142,12 @@ class PluginRegistry {
   const PluginRegistry* parent_;
   std::atomic<bool> searchParent_{true};
   mutable std::mutex mutex_;  // of all below
-  std::map<PluginKey, PluginCreatorPtr> creators_;
+  mutable std::map<PluginKey, PluginCreatorPtr> creators_;
   std::map<std::string, Alias> aliases_;
-  std::map<std::string, bool> builtinNamespaces_;
   Log log_;
+  mutable std::recursive_mutex builtinMutex_;
+  mutable std::map<std::string, BuiltinTables*, std::less<>> builtin_;  // null: registered
+  mutable std::atomic<size_t> waiting_{0};                              // of them
   mutable std::mutex keepersMutex_;
   mutable std::map<const void*, std::function<void()>> keepers_;
 };

@@ -9,13 +9,13 @@
 namespace tscompile {
 
 PluginWork::PluginWork() {
-  for (const PluginCreatorPtr& c : allPlugins().list())
+  for (const PluginCreatorPtr& c : allPlugins().listUsed())
     starts_[c->key] = {c->counters.calls, c->counters.nanoseconds, c->counters.bytes};
 }
 
 std::vector<PluginWork::Row> PluginWork::rows() const {
   std::vector<Row> out;
-  for (const PluginCreatorPtr& c : allPlugins().list()) {
+  for (const PluginCreatorPtr& c : allPlugins().listUsed()) {
     auto it = starts_.find(c->key);
     Start start = it == starts_.end() ? Start{0, 0, 0} : it->second;
     const PluginCounters& now = c->counters;

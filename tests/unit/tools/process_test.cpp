@@ -3,6 +3,7 @@
 #include "tests/support/text_file.h"
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <chrono>
 #include <fcntl.h>
@@ -266,6 +267,21 @@ TEST_F(Process, OutputsReplaceOldOnes) {
   size_t files = 0;
   for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder_.path())) ++files;
   EXPECT_EQ(files, 3u);
+}
+
+// What runs from the start to the result lies together (cmake/startup_order.ld), so little of the program is in memory.
+TEST_F(Process, ASmallModelTakesLittleMemory) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers keep shadows of memory";
+#endif
+  const std::string archive = TSCOMPILE_SOURCE_DIR "/samples/models/lenet_archive/model.pt";
+  const std::string engine = folder_ / "lenet.tse", image = "x=1x1x32x32:f32:randn(seed=0)";
+  ASSERT_EQ(start({"compile", archive, "--input", image, "-o", engine}).code, 0);
+  for (const std::string& file : {archive, engine}) {
+    const Ended e = start({"bench", file, "--input", image, "--duration", "10ms", "--format", "json"});
+    ASSERT_EQ(e.code, 0) << e.err;
+    EXPECT_LT(nlohmann::json::parse(e.out)["peak_memory_bytes"], 16 << 20) << file;
+  }
 }
 
 // ---- texts that nest or reach far ----

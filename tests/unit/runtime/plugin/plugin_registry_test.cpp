@@ -139,20 +139,44 @@ TEST(PluginRegistry, EachRegistrationIsALine) {
   PluginRegistry registry;
   std::vector<std::pair<int, std::string>> lines;
   registry.setLog([&](int level, std::string_view line) { lines.emplace_back(level, line); });
-  ASSERT_TRUE(registry.addBuiltin(builtinPlugins(), "mine"));
-  EXPECT_EQ(lines.size(), registry.list().size());
-  EXPECT_EQ(lines[0].first, 1);
-  bool found = false;
-  for (const auto& [level, line] : lines)
-    found |= line == "Registered plugin creator Identity version 1 in namespace mine";
-  EXPECT_TRUE(found);
-  size_t before = lines.size();
-  EXPECT_TRUE(registry.addBuiltin(builtinPlugins(), "mine"));
-  EXPECT_EQ(lines.size(), before) << "the second time for one namespace does nothing";
+  ASSERT_TRUE(registry.add(table("my", "Scale", "1")));
+  using Lines = std::vector<std::pair<int, std::string>>;
+  EXPECT_EQ(lines, (Lines{{1, "Registered plugin creator Scale version 1 in namespace my"}}));
   // Who listens later is told of those that there are.
   lines.clear();
   registry.setLog([&](int level, std::string_view line) { lines.emplace_back(level, line); });
-  EXPECT_EQ(lines.size(), before);
+  EXPECT_EQ(lines.size(), 1);
+}
+
+TEST(PluginRegistry, BuiltInOnesAreMadeWhenAskedFor) {
+  static int made = 0;
+  auto tables = []() -> std::span<const tsc_plugin* const> {
+    ++made;
+    return builtinPlugins();
+  };
+  PluginRegistry registry;
+  registry.addBuiltin(tables, "mine");
+  registry.addBuiltin(tables, "mine");
+  EXPECT_FALSE(registry.find("my", "Scale"));
+  EXPECT_FALSE(registry.hasKind("aten", "relu"));
+  EXPECT_EQ(made, 0);
+  EXPECT_TRUE(registry.hasKind("mine", "Identity"));
+  EXPECT_EQ(made, 1);
+  const size_t count = builtinPlugins().size();
+  EXPECT_EQ(registry.list().size(), count);
+  EXPECT_EQ(made, 1) << "the second time for one namespace does nothing";
+  registry.addBuiltin(tables, "yours");
+  EXPECT_EQ(registry.list().size(), 2 * count);
+  registry.addBuiltin(tables, "theirs");
+  PluginRegistry asking(&registry);
+  EXPECT_TRUE(asking.find("theirs", "Identity"));
+  EXPECT_EQ(registry.add(*builtinPlugins()[0], "theirs").status, PluginStatus::Duplicate);
+  registry.addBuiltin(tables, "hers");
+  EXPECT_EQ(registry.add(*builtinPlugins()[0], "hers").status, PluginStatus::Duplicate);
+  // Who listens later is told of them too.
+  size_t lines = 0;
+  registry.setLog([&](int, std::string_view) { ++lines; });
+  EXPECT_EQ(lines, 4 * count);
 }
 
 TEST(PluginRegistry, WhatIsInUseStays) {
