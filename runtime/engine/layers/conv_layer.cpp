@@ -529,11 +529,13 @@ void convertConvolution(ConvertCall& call) {
     if (!addTransposed(call, c)) convertToKernel(call, "it is transposed with steps and dilation");
     return;
   }
-  if (c.rank() == 3 && c.groups > 1) return addFrames(call, c);
+  const ConvShape shape = shapeOf(c, x, x.size(0), x.size(1), w.size(0));
+  if (shape.isVolume() && c.groups > 1 && !kDepthwiseConv.accepts(shape) && !kGroupedConv.accepts(shape))
+    return addFrames(call, c);
   TensorId input = contiguousOperand(call, 0);
-  if (readsWeights) return addOfInputs(call, shapeOf(c, x, x.size(0), x.size(1), w.size(0)), input);
+  if (readsWeights) return addOfInputs(call, shape, input);
   TensorId output = call.makeResult();
-  addConvolution(call, shapeOf(c, x, x.size(0), x.size(1), w.size(0)), contiguous(w), {}, biasOf(call), input, output);
+  addConvolution(call, shape, contiguous(w), {}, biasOf(call), input, output);
 }
 
 template void convertConvolution<ConvForm::Forward>(ConvertCall& call);

@@ -206,7 +206,7 @@ void checkIntegers(const ConvShape& s) {
         for (float& v : data.input) v = std::clamp(v, -128.0f, 127.0f);
         sums = reference({s}, data);
         t.shape.least = -128;
-        const int64_t taps = s.inGroup() * s.kernelHeight * s.kernelWidth;
+        const int64_t taps = s.inGroup() * s.taps();
         for (int64_t c = 0; c < s.outChannels; ++c)
           bias[static_cast<size_t>(c)] = static_cast<int32_t>(data.bias[static_cast<size_t>(c)]);
         for (int64_t i = 0; i < s.outChannels * taps; ++i)
@@ -220,7 +220,7 @@ void checkIntegers(const ConvShape& s) {
       t.epilogue.alpha = -100;
       t.epilogue.beta = 155;
       got = run(*tactic, t, data, 2);
-      const int64_t area = s.outHeight() * s.outWidth();
+      const int64_t area = s.outArea();
       for (size_t i = 0; i < got.size(); ++i) {
         const float factor = factors[static_cast<size_t>(static_cast<int64_t>(i) / area % s.outChannels)];
         ASSERT_EQ(got[i], std::clamp(std::nearbyint(static_cast<float>(sums[i]) * factor), -100.0f, 155.0f)) << i;
@@ -428,11 +428,37 @@ TEST(EngineConv, Volumes) {
   });
 }
 
+// Groups of one channel with one output and several, of 2 to 16 channels, and others; kernels that share columns or
+// not.
+TEST(EngineConv, VolumesInGroups) {
+  atEachSimdLevel([] {
+    for (int64_t channels : {6, 16, 40})
+      for (int64_t kernel : {1, 2, 3, 5, 7})
+        for (int64_t stride : {1, 2})
+          for (int64_t outputs : {1, 3})
+            checkConv(
+                {volumeOf(shapeOf(2, channels, 6, 9, channels * outputs, kernel, stride, kernel / 2, channels), 5)});
+    for (int64_t group : {2, 4, 8, 16, 6})
+      checkConv({volumeOf(shapeOf(1, 3 * group, 7, 10, 3 * group, 3, 1, 1, 3), 6)});
+    checkConv({volumeOf(shapeOf(1, 16, 8, 9, 16, 2, 1, 2, 16, 2), 4)});
+    ConvCase t{volumeOf(shapeOf(2, 32, 10, 11, 32, 3, 1, 1, 32), 6)};
+    t.residual = true;
+    t.epilogue.activation = Activation::Gelu;
+    for (int64_t kernel : {1, 3}) {
+      t.shape.frames = {7, kernel, 1, 2, 2, 0};
+      checkConv(t);
+    }
+    checkIntegers(volumeOf(shapeOf(1, 24, 6, 7, 24, 3, 1, 1, 24), 4));
+  });
+}
+
 TEST(EngineConv, VolumesOfStoredPrecisions) {
   for (WeightStorage storage : {WeightStorage::F16, WeightStorage::BF16, WeightStorage::I8})
     for (int64_t channels : {3, 40}) {
       ConvCase t{volumeOf(shapeOf(1, channels, 6, 7, 36, 3, 1, 1), 4)};
       t.storage = storage;
+      checkConv(t, 1e-4);
+      t.shape = volumeOf(shapeOf(1, channels, 6, 7, channels, 3, 1, 1, channels), 4);
       checkConv(t, 1e-4);
     }
 }
