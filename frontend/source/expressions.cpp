@@ -2,6 +2,7 @@
 #include "frontend/source/emitter.h"
 #include "frontend/source/loops.h"
 #include "frontend/source/scope.h"
+#include "ir/analysis/instance_of.h"
 #include "ir/support/text.h"
 
 #include <fmt/core.h>
@@ -302,18 +303,7 @@ Emitter::Condition Emitter::instanceCondition(const Expr& e) {
     for (const Expr* t : list.items) wanted.push_back(library_.typeOf(*t));
   else
     wanted.push_back(library_.typeOf(list));
-  // A union is always one of the wanted types if each of its members is, never if none may be.
-  TypePtr own = v->type();
-  std::vector<TypePtr> members(1, own);
-  if (own->is(TypeKind::Union)) members.assign(own->elements().begin(), own->elements().end());
-  auto fits = [&](auto&& does) { return std::any_of(wanted.begin(), wanted.end(), does); };
-  bool always = true, never = true;
-  for (TypePtr m : members) {
-    bool is = fits([&](TypePtr t) { return isSubtype(m, t); });
-    always &= is;
-    never &= !is && !fits([&](TypePtr t) { return isSubtype(t, m); });
-  }
-  if (always || never) return {constant(always), always};
+  if (std::optional<bool> known = isInstanceOf(v->type(), wanted)) return {constant(*known), known};
   Value* is = make(sym::isinstance, {v}, types().boolean);
   Condition c{is, std::nullopt};
   if (e.item(1)->is(K::Name)) {

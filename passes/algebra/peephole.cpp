@@ -1,5 +1,6 @@
 // Small rewrites of one node each that leave every bit as it was: operators that do nothing, questions whose answer the
 // types give, containers that are taken apart again, sums of known integers.
+#include "ir/analysis/instance_of.h"
 #include "ir/operators/view_twins.h"
 #include "ir/values/aten.h"
 #include "ir/values/rounded_number.h"
@@ -261,6 +262,19 @@ class Peephole {
     if (!is && (maybeNone(x->type()) || GraphFacts::isNone(x) || x->type()->tensor().undefinedTensor)) return {};
     return constant(n, is == (n->kind().name() == "__is__"));
   }
+  // Calls that are written out give a type to what the function took as one of several.
+  Values isInstance(Node* n) {
+    const Attribute* a = n->attribute(sym::types);
+    const auto* wanted = a ? std::get_if<std::vector<TypePtr>>(&a->payload) : nullptr;
+    const Value* x = n->input(0);
+    const bool mayBeNone = x->type()->isTensor() && (GraphFacts::isNone(x) || x->type()->tensor().undefinedTensor);
+    if (!wanted || mayBeNone) return {};
+    // Which classes fit an interface, no text tells.
+    auto isOpen = [](TypePtr t) { return t->is(TypeKind::Interface) || t->is(TypeKind::Variable); };
+    if (isOpen(x->type()) || std::any_of(wanted->begin(), wanted->end(), isOpen)) return {};
+    const std::optional<bool> known = isInstanceOf(x->type(), *wanted);
+    return known ? constant(n, *known) : Values{};
+  }
   // Tensors of which neither is made of the other's memory. Constants may stand twice for one.
   bool areTwoTensors(const Value* x, const Value* y) {
     auto isMade = [&](const Value* v) {
@@ -482,6 +496,7 @@ const std::vector<Rule>& rules() {
        &P::isNone,
        "whether a value is None, if its type tells, itself, or another tensor",
        2},
+      {"known_instance", {sym::isinstance}, &P::isInstance, "whether a value is of a type, if its own tells"},
       {"useless_unwrap", {aten::_unwrap_optional}, &P::unwrap, "what cannot be None needs no check"},
       {"known_length", {aten::len}, &P::length, "the length of a list or dict that was just made"},
       {"known_key", {Symbol::of("aten::__contains__")}, &P::hasKey, "whether a dict that was just made has a key"},
