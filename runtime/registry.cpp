@@ -6,8 +6,9 @@
 #include "runtime/plugin/plugin_operators.h"
 #include "runtime/trtllm/builtin.h"
 
-// PyTorch 1.13's operator schemas, as facts: every operator's overloads in the order in which they are tried. After
-// them those that PyTorch got until 2.14. Most are not implemented: models name them in branches that are not taken.
+// PyTorch 1.13's operator schemas, as facts: every operator's overloads in the order in which they are tried, those
+// that gained arguments once more with `later` in their names. After them the operators that PyTorch got until 2.14.
+// Most are not implemented: models name them in branches that are not taken.
 TS_EMBED(tscompileCatalog, TSCOMPILE_CATALOG TS_AND TSCOMPILE_CATALOG_LATER);
 
 namespace tscompile {

@@ -392,7 +392,8 @@ class FunctionCompiler {
     } else if (Handler h = structureHandler(n->kind())) {
       owner_.compileContextMethods(n);
       emit(h, n, inputs, outputs, {});
-    } else if (isInBranch(n) && owner_.isMissing(n)) {
+    } else if (owner_.isMissing(n)) {
+      if (!isInBranch(n)) owner_.noteMissing(f_, n);
       emit(kNotImplemented, n, inputs, outputs, {});
     } else if (const Operator* op = owner_.resolve(n)) {
       emitOperator(n, op, inputs, outputs);
@@ -406,6 +407,7 @@ class FunctionCompiler {
     inputs.erase(inputs.begin(), inputs.begin() + static_cast<ptrdiff_t>(firstInput));
     Instruction& in = emit(f ? control::kCallFunction : control::kCallMethod, n, inputs, outputs, moves);
     if (f) in.function = f;
+    if (f && !isInBranch(n)) owner_.noteCall(f_, *f);
   }
 
   void emitOperator(const Node* n, const Operator* op, const Slots& inputs, const Slots& outputs) {

@@ -40,11 +40,23 @@ bool ProgramCompiler::compile(const Graph& entry) {
     pending_.pop_back();
     compileFunction(*this, *f);
   }
+  reportMissing();
   for (Refusal& r : refusals_) {
     if (r.nodes > 1) r.first.note(fmt::format("and {} other {}", r.nodes - 1, r.nodes == 2 ? "node" : "nodes"));
     diagnostics_.add(std::move(r.first));
   }
   return diagnostics_.errorCount() == before;
+}
+
+void ProgramCompiler::reportMissing() {
+  std::vector<const Function*> reached{program_.entry_};
+  while (!reached.empty()) {
+    auto f = always_.extract(reached.back());
+    reached.pop_back();
+    if (f.empty()) continue;
+    for (const Node* n : f.mapped().missing) resolve(n);
+    reached.insert(reached.end(), f.mapped().callees.begin(), f.mapped().callees.end());
+  }
 }
 
 Diagnostic& ProgramCompiler::unsupported(const Node* node, std::string message, ErrorKind kind) {

@@ -40,10 +40,15 @@ class ProgramCompiler {
     const Operator* op = program_.registry_->resolve(*n);
     return op && !op->isImplemented();
   }
+  // Outside of branches: reported if the entry graph gets to `caller` without one.
+  void noteMissing(const Function& caller, const Node* node) { always_[&caller].missing.push_back(node); }
+  void noteCall(const Function& caller, const Function& callee) { always_[&caller].callees.push_back(&callee); }
   // Reported when all is compiled: once for all nodes with the same message. The reference takes notes.
   Diagnostic& unsupported(const Node* node, std::string message, ErrorKind kind = ErrorKind::Unsupported);
 
  private:
+  void reportMissing();
+
   Program& program_;
   Diagnostics& diagnostics_;
   std::vector<Function*> pending_;
@@ -55,6 +60,11 @@ class ProgramCompiler {
   std::deque<Refusal> refusals_;
   std::unordered_map<std::string, Refusal*> refusalOf_;  // by message
   Diagnostic repeated_;                                  // takes the notes that the first one has already
+  struct Always {
+    std::vector<const Node*> missing;
+    std::vector<const Function*> callees;
+  };
+  std::unordered_map<const Function*, Always> always_;  // what a function does whichever branches it takes
 };
 
 // Fills in `function` from its graph.

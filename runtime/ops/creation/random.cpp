@@ -386,8 +386,10 @@ void registerRandomOps(OpRegistry& ops) {
   draw("aten::random.from", randomFromKernel, kRealAndBool);
   draw("aten::uniform", uniformKernel, kDrawnTypes);
   draw("aten::_no_grad_uniform_", uniformKernel, kDrawnTypes);
+  draw("aten::_no_grad_uniform_.later", uniformKernel, kDrawnTypes);
   draw("aten::normal_", normalKernel, kDrawnTypes);
   draw("aten::_no_grad_normal_", normalKernel, kDrawnTypes);
+  draw("aten::_no_grad_normal_.later", normalKernel, kDrawnTypes);
   add("aten::normal_functional", inferSameAsSelf, normalKernel, kDrawnTypes);
   draw("aten::log_normal", logNormalKernel, kFloatingTypes);
   draw("aten::cauchy", cauchyKernel, kFloatingTypes);
