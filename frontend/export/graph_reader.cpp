@@ -422,7 +422,7 @@ std::optional<DType> NodeReader::dtypeBesideOthers(TypeKind number) const {
   return isFloating(made) ? made : DType::Float32;
 }
 
-// `item` as a number whose type the output names.
+// `item` as a number whose type the output names, unless nothing reads it.
 bool NodeReader::readItem() {
   const std::vector<Json>& inputs = given_;
   if (inputs.size() != 1 || outputs_.size() != 1) return b_.fail(node_, "it takes one tensor and gives one number");
@@ -430,6 +430,7 @@ bool NodeReader::readItem() {
   Json kind = alternative(outputs_[0]);
   std::vector<Json> names = namesOf(outputs_[0]);
   if (!tensor) return false;
+  if (kind && kind.key() == "as_none") return true;
   Value* number = kind ? convertNumber(b_, tensor, kind.key(), node_) : nullptr;
   if (!number || number == tensor || names.size() != 1) return b_.fail(outputs_[0], "the output is not a number");
   return bindResult(number, names[0]);

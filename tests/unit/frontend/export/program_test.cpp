@@ -114,6 +114,12 @@ TEST(ExportedPrograms, UnusedResultsOfDecomposedFormsGo) {
   EXPECT_EQ(text.find("native_layer_norm"), std::string::npos) << text;
 }
 
+TEST(ExportedPrograms, NumbersThatNothingReadsHaveNoName) {
+  std::string text = shownNode(node("torch.ops.aten.item.default", input("self", kX), R"({"as_none":true})") + "," +
+                               node("torch.ops.aten.relu.default", input("self", kX)));
+  EXPECT_NE(text.find("%y : Tensor = aten::relu(%x)"), std::string::npos) << text;
+}
+
 TEST(ExportedPrograms, SizesHaveBoundsAndSymbols) {
   Diagnostics d;
   Result<ExportedProgram> p = read(programText(node("torch.ops.aten.relu.default", input("self", kX))), d);
