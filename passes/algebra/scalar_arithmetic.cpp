@@ -1,4 +1,4 @@
-// Integers that were put into tensors to be added, multiplied or divided stay integers:
+// Integers that were put into tensors to be added, multiplied, divided or negated stay integers:
 //   op(NumToTensor(a), NumToTensor(b)) -> NumToTensor(op(a, b))
 // and the same with a constant 0-dimensional tensor, or a plain integer, on one side. Both wrap around in 64 bits. Nor
 // need what is repeated one number of times be told so by a tensor:
@@ -38,6 +38,7 @@ bool isCount(const Value* v) {
 
 // The operator on integers that means the same as this one on tensors of one integer each; empty if there is none.
 Symbol scalarKind(const Node* n, RewriteContext& c) {
+  if (n->kind() == aten::neg && n->inputCount() == 1) return aten::neg;
   if (n->kind() == aten::mul && n->inputCount() == 2) return aten::mul;
   if (n->kind() == aten::floor_divide && n->inputCount() == 2) return aten::floordiv;
   if (n->kind() == kRemainder && n->inputCount() == 2) return kRemainder;
@@ -78,17 +79,20 @@ Replacement repeatByNumber(Node* n, RewriteContext& c) {
 NodeRewrite scalarArithmetic() {
   NodeRewrite r;
   r.name = "scalar_arithmetic";
-  for (const char* name : {"add", "sub", "rsub", "mul", "div", "floor_divide", "remainder", "repeat_interleave"})
+  for (const char* name : {"add", "sub", "rsub", "mul", "div", "floor_divide", "remainder", "neg", "repeat_interleave"})
     r.kinds.push_back(Symbol::of("aten::" + std::string(name)));
   r.apply = [](Node* n, RewriteContext& c) -> Replacement {
     if (n->kind() == aten::repeat_interleave) return repeatByNumber(n, c);
     Symbol kind = scalarKind(n, c);
     if (kind.empty() || n->outputCount() != 1 || !n->output()->type()->isTensor()) return {};
-    if (!isMadeFromNumber(n->input(0)) && !isMadeFromNumber(n->input(1))) return {};
+    const bool isUnary = n->inputCount() == 1;
+    if (!isMadeFromNumber(n->input(0)) && (isUnary || !isMadeFromNumber(n->input(1)))) return {};
     if (!n->input(0)->type()->isTensor()) return {};
     if (!c.facts.isUndisturbed(n)) return {};
     Value* a = integerOf(n->input(0), n, c);
     if (!a || (isTruncated(n) && !isCount(a))) return {};
+    if (isUnary)
+      return c.before(n).call(sym::NumToTensor, {c.before(n).call(kind, {a}, types().integer)}, n->output()->type());
     Value* b = integerOf(n->input(1), n, c);
     if (!b || (isTruncated(n) && !isCount(b))) return {};
     Builder builder = c.before(n);

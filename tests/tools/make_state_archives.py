@@ -229,8 +229,18 @@ class Shifted(Decoder):
         return self.head(x + inputs.sum(-1).unsqueeze(1)), inputs
 
 
+class Taps(Window):
+    """Keeps as many inputs as it was given, of which its convolution reads the last ones."""
+
+    def forward(self, ids, last):
+        x = self.words(ids)
+        all = torch.cat((last, x.transpose(1, 2)), 2)
+        y = self.conv(all)[:, :, -x.shape[1] :]
+        return self.head(x + y.transpose(1, 2)), all[:, :, -last.shape[2] :]
+
+
 class Rolled(Decoder):
-    """The same, the newest one first."""
+    """The same as Shifted, the newest one first."""
 
     def forward(self, ids, inputs):
         x = self.words(ids)
@@ -486,6 +496,7 @@ if __name__ == "__main__":
             ("masked_one", MaskedOne, [(1, 2, GROWS, 4), (1, 2, GROWS, 4), (1, 1, 8)]),
             ("extra", Extra, [(1, 8)]),
             ("shifted", Shifted, [(1, 8, 3)]),
+            ("taps", Taps, [(1, 8, 5)]),
             ("delayed", Delayed, [(1, 1, 8), (1, 1, 8)]),
             ("rolled", Rolled, [(1, 3, 8)]),
             ("ring", Ring, [(1, 3, 8)]),

@@ -142,8 +142,10 @@ class States {
         if (!logits.defined() || logits.rank() == 0 || logits.numel() == 0) return false;
         const int64_t words = logits.size(logits.rank() - 1), rows = logits.numel() / words;
         if (rows != tokens && rows != 1) return false;
+        std::vector<double> first, changed;
         for (int64_t i = 0; i < words && rows == tokens && other.defined() && other.numel() == logits.numel(); ++i)
-          showsLater_ |= logits.real(i) != other.real(i);
+          first.push_back(logits.real(i)), changed.push_back(other.real(i));
+        showsLater_ |= !areNear(first, changed, kRounding);
       }
       return true;
     };
@@ -193,8 +195,8 @@ class States {
         if (!doubt.empty()) refusal_ = doubt;
         return StateVerdict::Wrong;
       }
-      for (size_t i = 0; i < states.size(); ++i) states[i].dtype = (*same)[i].dtype;
       const StateVerdict verdict = acceptStates(trial, *same, tokens, doubt);
+      for (size_t i = 0; i < states.size(); ++i) states[i].dtype = (*same)[i].dtype, states[i].sizes = (*same)[i].sizes;
       if (verdict == StateVerdict::Right) doubt_ = doubt;
       return verdict;
     };

@@ -22,23 +22,22 @@ class Trials {
   explicit Trials(const StateTrial& trial)
       : apart_(trial.apart), ids_(trial.ids), run_(trial.run), forms_(trial.forms), handsOn_(trial.handsOn) {}
 
-  StateVerdict accept(const std::vector<GivenState>& states, int64_t tokens, std::string& doubt) const {
+  StateVerdict accept(std::vector<GivenState>& states, int64_t tokens, std::string& doubt) const {
     if (!lastCounts(tokens, states, doubt)) return StateVerdict::Wrong;
     if (placesOf(states) >= kLeastPlaces && forgetsFirst(withPlaces(states, kLeastPlaces), kLeastPlaces))
-      return StateVerdict::WrongAtAnyLength;
+      return settleWindows(states) && !mayGrow(states) ? StateVerdict::Right : StateVerdict::WrongAtAnyLength;
     return dependsOnPlaces(tokens, states) || mayGrow(states) ? StateVerdict::Wrong : StateVerdict::Right;
   }
 
-  std::optional<std::vector<double>> logitsOfCalls(const std::vector<GivenState>& states) const {
-    constexpr int64_t kCalls = 12;
+  std::optional<std::vector<double>> logitsOfCalls(const std::vector<GivenState>& states, int64_t calls = 12) const {
     const std::unique_ptr<Graph> flat = withFlatOutputs(states);
     std::vector<double> all;
     std::vector<IValue> out;
-    for (int64_t step = 0; flat && step < kCalls; ++step) {
+    for (int64_t step = 0; flat && step < calls; ++step) {
       out = callWith(states, step, out, *flat, step % 3 == 0);
       if (out.size() <= states.size()) return std::nullopt;
       for (size_t i = 0; i < states.size(); ++i)
-        if (!out[i + 1].isTensor() || out[i + 1].toTensor().dtype() != states[i].dtype) return std::nullopt;
+        if (!out[i + 1].isTensor() || !fits(out[i + 1].toTensor(), states[i])) return std::nullopt;
       const std::vector<double> row = lastRow(out);
       all.insert(all.end(), row.begin(), row.end());
     }
@@ -46,6 +45,30 @@ class Trials {
   }
 
  private:
+  // As many places come back as were given.
+  static bool fits(const Tensor& back, const GivenState& state) {
+    const auto dim = static_cast<size_t>(std::max(state.placeDim, 0));
+    return back.dtype() == state.dtype && (state.placeDim < 0 || (dim < static_cast<size_t>(back.rank()) &&
+                                                                  back.size(state.placeDim) == state.sizes[dim]));
+  }
+
+  // Tokens that shift by, of which a convolution reads the last ones: there are the least with which the model runs, if
+  // calls say the same with more.
+  bool settleWindows(std::vector<GivenState>& states) const {
+    constexpr int64_t kWidest = 32, kBehind = 8;
+    for (int64_t least = 1; least <= kWidest; ++least) {
+      const std::optional<std::vector<double>> logits = logitsOfCalls(withPlaces(states, least), 2 * least + kBehind);
+      if (!logits) continue;
+      for (int64_t more : {least + 1, least + 2, 2 * least + 1})
+        if (const auto other = logitsOfCalls(withPlaces(states, more), 2 * least + kBehind);
+            !other || !areNear(*logits, *other))
+          return false;
+      states = withPlaces(states, least);
+      return true;
+    }
+    return false;
+  }
+
   // Whether the last token of a text counts with these states, and, in a model for many, the one before it: one that is
   // for one token may take the first of a call, and passes by those between, or says something else than calls with
   // each of them. It does not show a token all others of the same call: what it is given beside them may be something
@@ -177,10 +200,11 @@ class Trials {
   // Whether the first of several tokens sees the last one, as in sums over all tokens of a call.
   bool showsLater(const std::vector<GivenState>& states, int64_t tokens) const {
     const Tensor usual = runWith(states, tokens, tokens), other = runWith(states, tokens, tokens - 1);
-    const int64_t words = usual.size(usual.rank() - 1);
-    for (int64_t i = 0; i < words && usual.numel() > words; ++i)
-      if (usual.real(i) != other.real(i)) return true;
-    return false;
+    std::vector<double> first = realsOf(usual), changed = realsOf(other);
+    const auto words = static_cast<size_t>(usual.size(usual.rank() - 1));
+    if (first.size() == words) return false;
+    first.resize(words), changed.resize(words);
+    return !areNear(first, changed, kRounding);
   }
 
   // Whether the last logits of a text are others if this token is.
@@ -293,20 +317,20 @@ class Trials {
 
 }  // namespace
 
-bool areNear(const std::vector<double>& a, const std::vector<double>& b) {
+bool areNear(const std::vector<double>& a, const std::vector<double>& b, double tolerance) {
   double most = 0, off = 0;
   for (size_t i = 0; i < a.size() && i < b.size(); ++i) {
     most = std::max(most, std::abs(a[i]));
     off = std::max(off, std::abs(a[i] - b[i]));
   }
-  return a.size() == b.size() && off <= 1e-3 * most;
+  return a.size() == b.size() && off <= tolerance * most;
 }
 
 std::optional<std::vector<double>> logitsOfCalls(const StateTrial& trial, const std::vector<GivenState>& states) {
   return Trials(trial).logitsOfCalls(states);
 }
 
-StateVerdict acceptStates(const StateTrial& trial, const std::vector<GivenState>& states, int64_t tokens,
+StateVerdict acceptStates(const StateTrial& trial, std::vector<GivenState>& states, int64_t tokens,
                           std::string& doubt) {
   return Trials(trial).accept(states, tokens, doubt);
 }

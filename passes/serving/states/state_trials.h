@@ -18,15 +18,16 @@ struct StateTrial {
   bool handsOn;  // calls are to say what one call with all tokens says
 };
 
-// Whether a model that is called with so many tokens is right with these states of `apart`. `doubt` becomes what it
-// says twice, each time another thing.
-StateVerdict acceptStates(const StateTrial& trial, const std::vector<GivenState>& states, int64_t tokens,
-                          std::string& doubt);
+// Whether a model that is called with so many tokens is right with these states of `apart`; where it reads the last
+// places alone there become as few. `doubt` becomes what it says twice, each time another thing.
+StateVerdict acceptStates(const StateTrial& trial, std::vector<GivenState>& states, int64_t tokens, std::string& doubt);
 
 // Logits of calls with a token each, which are given what the one before returned; nothing if one does not run, or
 // returns a state of another dtype.
 std::optional<std::vector<double>> logitsOfCalls(const StateTrial& trial, const std::vector<GivenState>& states);
-// Whether logits differ by no more than rounding makes them.
-bool areNear(const std::vector<double>& a, const std::vector<double>& b);
+// Whether logits differ by no more than rounding makes them: that of another order of sums, or of texts in other
+// pieces.
+inline constexpr double kRounding = 1e-5;
+bool areNear(const std::vector<double>& a, const std::vector<double>& b, double tolerance = 1e-3);
 
 }  // namespace tscompile

@@ -362,13 +362,15 @@ TEST_F(DecoderFiles, StatesOfTracesHaveTheSizesThatFit) {
 // What is for one token a call may run with several, of which it takes the first: tests/tools/make_state_archives.py.
 TEST_F(DecoderFiles, StatesOfOneTokenACallAreKept) {
   using Texts = std::vector<std::vector<TokenId>>;
-  const Texts sums{{4, 4, 4, 4, 4, 4, 4, 4, 4}, {3, 8, 2, 8, 2, 8, 2, 8, 2}, {10, 3, 8, 8, 8, 10, 3, 8, 8}};
+  const Texts sums{{4, 4, 4, 4, 4, 4, 4, 4, 4}, {3, 8, 2, 8, 2, 8, 2, 8, 2}, {10, 3, 8, 8, 8, 10, 3, 8, 8}},
+      window{{10, 11, 3, 4, 8, 3, 4, 8, 3}, {3, 7, 0, 7, 8, 3, 4, 0, 7}, {3, 4, 8, 3, 4, 8, 3, 4, 8}};
   const std::pair<const char*, Texts> models[] = {
       {"sums", sums},
       {"held", sums},
       {"relayed", {{4, 4, 8, 2, 4, 8, 4, 8, 2}, {8, 8, 4, 4, 8, 8, 4, 8, 4}, {3, 4, 10, 11, 1, 1, 1, 1, 1}}},
       {"delayed", {{3, 4, 7, 12, 0, 4, 10, 11, 3}, {11, 9, 0, 4, 8, 6, 8, 7, 12}, {6, 2, 7, 7, 0, 2, 4, 0, 4}}},
-      {"window", {{10, 11, 3, 4, 8, 3, 4, 8, 3}, {3, 7, 0, 7, 8, 3, 4, 0, 7}, {3, 4, 8, 3, 4, 8, 3, 4, 8}}},
+      {"window", window},
+      {"taps", window},
       {"projected",
        {{7, 0, 10, 11, 3, 4, 10, 11, 3}, {10, 11, 3, 4, 10, 11, 3, 4, 10}, {3, 4, 10, 11, 3, 4, 10, 11, 3}}},
       {"cells", {{7, 0, 10, 11, 1, 7, 0, 10, 11}, {10, 11, 1, 7, 0, 10, 11, 1, 7}, {3, 4, 10, 11, 1, 10, 11, 1, 10}}},

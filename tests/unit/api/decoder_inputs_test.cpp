@@ -63,6 +63,32 @@ TEST_F(Decoders, TextsBeginAtTheFirstPlace) {
   EXPECT_EQ(served(9), expected(Decoder(), "ip", 9)) << messages();
 }
 
+// What experts compute of several tokens together is rounded otherwise if one of them is another.
+TEST_F(Decoders, RoundingShowsNoTokenLaterOnes) {
+  Decoder d;
+  d.inputs += ", %past_keys : Tensor, %past_values : Tensor";
+  auto attending = [](const char* part) {
+    return fmt::format(
+        "  %ks : Tensor[] = prim::ListConstruct(%past_keys, %k)\n  %k.all : Tensor = aten::cat(%ks, %2)\n"
+        "  %vs : Tensor[] = prim::ListConstruct(%past_values, %v)\n  %v.all : Tensor = aten::cat(%vs, %2)\n"
+        "  %t : int = aten::size(%k.all, %2)\n  %past : int = aten::sub(%t, %s)\n"
+        "  %table : int[] = prim::ListConstruct(%s, %t)\n"
+        "  %ones : Tensor = aten::ones(%table, %none, %none, %none, %none)\n"
+        "  %low : Tensor = aten::tril(%ones, %past)\n  %11 : int = prim::Constant[value=11]()\n"
+        "  %seen : Tensor = aten::to(%low, %11, %no, %no, %none)\n"
+        "  %a : Tensor = aten::scaled_dot_product_attention(%q, %k.all, %v.all, %seen, %drop, %no)\n"
+        "  %part : float = prim::Constant[value={}]()\n  %rows : int[] = prim::Constant[value=[2]]()\n"
+        "  %all : Tensor = aten::mean(%a, %rows, %yes, %none)\n  %some : Tensor = aten::mul(%all, %part)\n"
+        "  %o : Tensor = aten::add(%a, %some, %1)\n",
+        part);
+  };
+  d.returned = "  %r : (Tensor, Tensor, Tensor) = prim::TupleConstruct(%logits, %k.all, %v.all)\n  return (%r)\n";
+  d.attention = attending("1e-7");
+  EXPECT_TRUE(builds(d, {"kv_cache_type=paged"})) << messages();
+  d.attention = attending("0.5");
+  EXPECT_FALSE(builds(d, {"kv_cache_type=paged"}));
+}
+
 TEST_F(Decoders, TwoInputsThatChooseRowsOfTablesAreRefused) {
   // A second text with the same words, types of tokens, speakers: no name says so, or one that seems to.
   for (const char* name : {"tgt", "types", "speaker_ids"})
