@@ -104,20 +104,41 @@ void inferRange(InferCall& call) {
   if (!known && integers && dtype == DType::Int64) call.inferred(0).tensor.sizes[0] = symbolicCount<kArguments>(call);
 }
 
-template <size_t kArguments>
+// PyTorch computes arange in pairs of vectors, each from its first number as the dtype has it, and the rest from the
+// start; range all from the start.
+template <bool kFused, class T, class Round>
+auto numbersFrom(T start, T step, int64_t paired, int64_t lanes, Round round) {
+  return [=](int64_t i) {
+    auto plus = [=](T from, int64_t steps) {
+      const auto count = static_cast<T>(steps);
+      return kFused ? std::fma(step, count, from) : from + step * count;
+    };
+    return i < paired ? plus(round(plus(start, i / lanes * lanes)), i % lanes) : plus(start, i);
+  };
+}
+
+template <size_t kArguments, bool kInclusive>
 void rangeKernel(KernelCall& call) {
   Tensor out = call.out();
   Range r = rangeOf<kArguments>(call.arguments());
   if (isIntegral(out.dtype(), false)) {
     int64_t start = asInteger(r.start), step = asInteger(r.step);
-    generate(out, [=](int64_t i) { return wrapAdd(start, wrapMul(step, i)); });
-  } else if (itemSize(out.dtype()) == 2) {
-    auto start = static_cast<float>(asDouble(r.start)), step = static_cast<float>(asDouble(r.step));
-    generate(out, [=](int64_t i) { return start + step * static_cast<float>(i); });
-  } else {
-    double start = asDouble(r.start), step = asDouble(r.step);
-    generate(out, [=](int64_t i) { return start + step * static_cast<double>(i); });
+    return generate(out, [=](int64_t i) { return wrapAdd(start, wrapMul(step, i)); });
   }
+  const double start = asDouble(r.start), step = asDouble(r.step);
+  const int64_t lanes = 32 / static_cast<int64_t>(itemSize(out.dtype()));
+  const int64_t paired = kInclusive ? 0 : out.numel() / (2 * lanes) * 2 * lanes;
+  auto from = [&]<class T>(T first, auto round) {
+    generate(out, numbersFrom<!kInclusive>(first, static_cast<T>(step), paired, lanes, round));
+  };
+  if (out.dtype() == DType::Float16)
+    from(static_cast<float>(start), [](float v) { return static_cast<float>(Half(v)); });
+  else if (out.dtype() == DType::BFloat16)
+    from(static_cast<float>(start), [](float v) { return static_cast<float>(BFloat16(v)); });
+  else if (out.dtype() == DType::Float64)
+    from(start, [](double v) { return v; });
+  else
+    from(start, [](double v) { return static_cast<double>(static_cast<float>(v)); });
 }
 
 // ---- linspace, logspace: start, end, steps, (base,) dtype ... ----
@@ -233,11 +254,11 @@ void registerSequencesOps(OpRegistry& ops) {
   auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel) {
     ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kAllTypes});
   };
-  add("aten::arange", inferRange<1, false>, rangeKernel<1>);
-  add("aten::arange.start", inferRange<2, false>, rangeKernel<2>);
-  add("aten::arange.start_step", inferRange<3, false>, rangeKernel<3>);
-  add("aten::range", inferRange<2, true>, rangeKernel<2>);
-  add("aten::range.step", inferRange<3, true>, rangeKernel<3>);
+  add("aten::arange", inferRange<1, false>, rangeKernel<1, false>);
+  add("aten::arange.start", inferRange<2, false>, rangeKernel<2, false>);
+  add("aten::arange.start_step", inferRange<3, false>, rangeKernel<3, false>);
+  add("aten::range", inferRange<2, true>, rangeKernel<2, true>);
+  add("aten::range.step", inferRange<3, true>, rangeKernel<3, true>);
   add("aten::linspace", inferSpace<3>, linspaceKernel);
   add("aten::logspace", inferSpace<4>, logspaceKernel);
 
