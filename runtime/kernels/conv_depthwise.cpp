@@ -35,16 +35,10 @@ void groupedWeights(const void* from, WeightStorage storage, const float* scales
   convertWeights(from, storage, scales, 0, rows, true, to);
 }
 
-// Of a kernel's frames those that lie inside, and how far apart they are in the input and the weights.
-struct SeenFrames {
-  int64_t count = 1, in = 0, weights = 0;
-};
-
 // Outputs `outStep` floats apart that see the same kernel positions, `inStep` floats apart in the input.
 struct GroupedRun {
   const float *in, *weights;  // at the first of these positions
-  SeenFrames frames;
-  int64_t rows, columns;  // of kernel positions
+  int64_t rows, columns;      // of kernel positions
   int64_t inRow, inColumn, weightsRow, inStep, outStep;
   const float *bias, *residual;  // or null
   float* out;
@@ -122,21 +116,20 @@ void groupedRun(const GroupedRun& r) {
   };
   V sum[kCount][kSums];
   beginSums(d, r.bias, r.residual, r.outStep, sum);
-  for (int64_t f = 0; f < r.frames.count; ++f)
-    for (int64_t j = 0; j < r.rows; ++j) {
-      const float* HWY_RESTRICT a = r.in + f * r.frames.in + j * r.inRow;
-      const float* HWY_RESTRICT w = r.weights + f * r.frames.weights + j * r.weightsRow;
-      for (int64_t k = 0; k < r.columns; ++k, a += r.inColumn, w += kGroup * kBlock)
-        forChannels<kGroup, kLoop>([&](auto channel) HWY_ATTR {
+  for (int64_t j = 0; j < r.rows; ++j) {
+    const float* HWY_RESTRICT a = r.in + j * r.inRow;
+    const float* HWY_RESTRICT w = r.weights + j * r.weightsRow;
+    for (int64_t k = 0; k < r.columns; ++k, a += r.inColumn, w += kGroup * kBlock)
+      forChannels<kGroup, kLoop>([&](auto channel) HWY_ATTR {
 #pragma GCC unroll 16
-          for (int v = 0; v < kSums; ++v) {
-            const V weight = hn::LoadU(d, w + channel * kBlock + v * kStep);
+        for (int v = 0; v < kSums; ++v) {
+          const V weight = hn::LoadU(d, w + channel * kBlock + v * kStep);
 #pragma GCC unroll 16
-            for (int i = 0; i < kCount; ++i)
-              sum[i][v] = hn::MulAdd(weight, ofChannel(channel, a + i * r.inStep, v), sum[i][v]);
-          }
-        });
-    }
+          for (int i = 0; i < kCount; ++i)
+            sum[i][v] = hn::MulAdd(weight, ofChannel(channel, a + i * r.inStep, v), sum[i][v]);
+        }
+      });
+  }
   endSums(d, r, r.outStep, sum);
 }
 
@@ -180,7 +173,6 @@ HWY_NOINLINE void runBlocks(GroupedRun r, int64_t count, const BlockDistances& a
 // one may lie outside only among the first and the last kWidth - 1.
 struct SharingRun {
   const float *in, *weights;  // at the first column, inside or not
-  SeenFrames frames;
   int64_t rows, inRow;
   uint32_t inside;               // bits of the columns
   const float *bias, *residual;  // or null
@@ -198,32 +190,31 @@ void sharingRun(const SharingRun& r) {
   constexpr int kColumns = (kCount - 1) * kStride + kWidth;
   V sum[kCount][kSums];
   beginSums(d, r.bias, r.residual, kBlock, sum);
-  for (int64_t f = 0; f < r.frames.count; ++f)
-    for (int64_t j = 0; j < r.rows; ++j) {
-      const float* HWY_RESTRICT a = r.in + f * r.frames.in + j * r.inRow;
-      const float* HWY_RESTRICT w = r.weights + f * r.frames.weights + j * kWidth * kBlock;
+  for (int64_t j = 0; j < r.rows; ++j) {
+    const float* HWY_RESTRICT a = r.in + j * r.inRow;
+    const float* HWY_RESTRICT w = r.weights + j * kWidth * kBlock;
 #pragma GCC unroll 16
-      for (int v = 0; v < kSums; ++v) {
-        V weights[kWidth];
+    for (int v = 0; v < kSums; ++v) {
+      V weights[kWidth];
 #pragma GCC unroll 8
-        for (int k = 0; k < kWidth; ++k) weights[k] = hn::LoadU(d, w + k * kBlock + v * kStep);
+      for (int k = 0; k < kWidth; ++k) weights[k] = hn::LoadU(d, w + k * kBlock + v * kStep);
 #pragma GCC unroll 32
-        for (int c = 0; c < kColumns; ++c) {
-          const float* at = a + c * kBlock + v * kStep;
-          const bool maybe = c < kWidth - 1 || c > kColumns - kWidth;
-          const auto isInside = hn::FirstN(d, !maybe || r.inside >> c & 1 ? kStep : 0);
-          const V column = maybe ? hn::MaskedLoad(isInside, d, at) : hn::LoadU(d, at);
+      for (int c = 0; c < kColumns; ++c) {
+        const float* at = a + c * kBlock + v * kStep;
+        const bool maybe = c < kWidth - 1 || c > kColumns - kWidth;
+        const auto isInside = hn::FirstN(d, !maybe || r.inside >> c & 1 ? kStep : 0);
+        const V column = maybe ? hn::MaskedLoad(isInside, d, at) : hn::LoadU(d, at);
 #pragma GCC unroll 8
-          for (int k = c % kStride; k < kWidth; k += kStride) {
-            const int i = (c - k) / kStride;
-            if (c < k || i >= kCount) continue;
-            const V more = hn::MulAdd(weights[k], column, sum[i][v]);
-            // What lies outside adds nothing, to infinite weights neither.
-            sum[i][v] = maybe ? hn::IfThenElse(isInside, more, sum[i][v]) : more;
-          }
+        for (int k = c % kStride; k < kWidth; k += kStride) {
+          const int i = (c - k) / kStride;
+          if (c < k || i >= kCount) continue;
+          const V more = hn::MulAdd(weights[k], column, sum[i][v]);
+          // What lies outside adds nothing, to infinite weights neither.
+          sum[i][v] = maybe ? hn::IfThenElse(isInside, more, sum[i][v]) : more;
         }
       }
     }
+  }
   endSums(d, r, kBlock, sum);
 }
 
@@ -246,12 +237,11 @@ HWY_INLINE void finishOutputs(const ConvShape& s, const Epilogue& e, float* row,
 }
 
 template <int kWidth, int kStride>
-HWY_INLINE void sharingRows(const ConvShape& s, const SeenFrames& frames, const float* in, const float* weights,
-                            const Epilogue& e, float* out, Piece rows) {
+HWY_INLINE void sharingRows(const ConvShape& s, const float* in, const float* weights, const Epilogue& e, float* out,
+                            Piece rows) {
   const int64_t width = s.outWidth(), pieces = (width + kSharingOutputs - 1) / kSharingOutputs,
                 inRow = s.inWidth * kBlock;
   SharingRun r{};
-  r.frames = frames;
   r.inRow = s.dilationHeight * inRow;
   r.bias = e.bias;
   r.clamp = isClamp(e.activation);
@@ -280,15 +270,14 @@ HWY_INLINE void sharingRows(const ConvShape& s, const SeenFrames& frames, const 
 // Rows of a frame of some blocks of channels. Where these lie side by side, a run goes through all of them before the
 // next.
 template <int kGroup>
-HWY_INLINE void groupedRows(const ConvShape& s, const SeenFrames& frames, const float* in, const float* weights,
-                            const Epilogue& e, float* out, Piece rows, int64_t blocks) {
+HWY_INLINE void groupedRows(const ConvShape& s, const float* in, const float* weights, const Epilogue& e, float* out,
+                            Piece rows, int64_t blocks) {
   const int64_t inPixel = pixelOf(s.inByPixels, s.inChannels), outPixel = pixelOf(s.outByPixels, s.outChannels);
   const int64_t width = s.outWidth(), inRow = s.inWidth * inPixel;
   const Piece wholeX = seeingAll(width, s.inWidth, s.kernelWidth, s.strideWidth, s.dilationWidth, s.padLeft);
   Piece wholeY = seeingAll(s.outHeight(), s.inHeight, s.kernelHeight, s.strideHeight, s.dilationHeight, s.padTop);
   wholeY = {std::clamp(wholeY.begin, rows.begin, rows.end), std::clamp(wholeY.end, rows.begin, rows.end)};
   GroupedRun r{};
-  r.frames = frames;
   r.inRow = s.dilationHeight * inRow;
   r.inColumn = s.dilationWidth * inPixel;
   r.weightsRow = s.kernelWidth * kGroup * kBlock;
@@ -340,41 +329,50 @@ HWY_INLINE void groupedRows(const ConvShape& s, const SeenFrames& frames, const 
   }
 }
 
-void rowsOfFrame(const ConvShape& s, const SeenFrames& frames, const float* in, const float* weights, const Epilogue& e,
-                 float* out, Piece rows, int64_t blocks) {
+void rowsOfFrame(const ConvShape& s, const float* in, const float* weights, const Epilogue& e, float* out, Piece rows,
+                 int64_t blocks) {
   switch (s.inGroup()) {
     case 2:
-      return groupedRows<2>(s, frames, in, weights, e, out, rows, blocks);
+      return groupedRows<2>(s, in, weights, e, out, rows, blocks);
     case 4:
-      return groupedRows<4>(s, frames, in, weights, e, out, rows, blocks);
+      return groupedRows<4>(s, in, weights, e, out, rows, blocks);
     case 8:
-      return groupedRows<8>(s, frames, in, weights, e, out, rows, blocks);
+      return groupedRows<8>(s, in, weights, e, out, rows, blocks);
     case 16:
-      return groupedRows<16>(s, frames, in, weights, e, out, rows, blocks);
+      return groupedRows<16>(s, in, weights, e, out, rows, blocks);
     default:
-      if (!sharesColumns(s)) return groupedRows<1>(s, frames, in, weights, e, out, rows, blocks);
+      if (!sharesColumns(s)) return groupedRows<1>(s, in, weights, e, out, rows, blocks);
       if (s.kernelWidth == 3)
-        return (s.strideWidth == 1 ? sharingRows<3, 1> : sharingRows<3, 2>)(s, frames, in, weights, e, out, rows);
-      return (s.strideWidth == 1 ? sharingRows<5, 1> : sharingRows<5, 2>)(s, frames, in, weights, e, out, rows);
+        return (s.strideWidth == 1 ? sharingRows<3, 1> : sharingRows<3, 2>)(s, in, weights, e, out, rows);
+      return (s.strideWidth == 1 ? sharingRows<5, 1> : sharingRows<5, 2>)(s, in, weights, e, out, rows);
   }
 }
 
-// Rows of all frames.
+// Rows of all frames. Each frame of the kernel adds to what those before it made.
 void rowsOfGroups(const ConvShape& s, const float* in, const float* weights, const Epilogue& e, float* out, Piece rows,
                   int64_t blocks) {
   const ConvFrames& f = s.frames;
   const int64_t height = s.outHeight(), inFrame = s.inHeight * s.inWidth * pixelOf(s.inByPixels, s.inChannels),
                 outFrame = height * s.outWidth() * pixelOf(s.outByPixels, s.outChannels),
                 weightsFrame = s.kernelHeight * s.kernelWidth * s.inGroup() * kBlock;
+  ConvShape nothing = s;
+  nothing.kernelHeight = 0;
   for (int64_t z = rows.begin / height; z * height < rows.end; ++z) {
     const int64_t front = z * f.stride - f.padFront;
     const Piece seen = windowInside(front, f.kernel, f.dilation, f.in);
-    const Piece inFrameRows{std::max<int64_t>(0, rows.begin - z * height), std::min(height, rows.end - z * height)};
-    Epilogue ofFrame = e;
-    if (e.residual) ofFrame.residual += z * outFrame;
-    rowsOfFrame(s, {seen.end - seen.begin, f.dilation * inFrame, weightsFrame},
-                in + (front + seen.begin * f.dilation) * inFrame, weights + seen.begin * weightsFrame, ofFrame,
-                out + z * outFrame, inFrameRows, blocks);
+    const Piece ofFrame{std::max<int64_t>(0, rows.begin - z * height), std::min(height, rows.end - z * height)};
+    float* to = out + z * outFrame;
+    Epilogue part = e;
+    if (e.residual) part.residual += z * outFrame;
+    if (seen.begin >= seen.end) rowsOfFrame(nothing, in, weights, part, to, ofFrame, blocks);
+    for (int64_t k = seen.begin; k < seen.end; ++k) {
+      const bool isLast = k + 1 == seen.end;
+      part.activation = isLast ? e.activation : Activation::None;
+      part.factors = isLast ? e.factors : nullptr;
+      rowsOfFrame(s, in + (front + k * f.dilation) * inFrame, weights + k * weightsFrame, part, to, ofFrame, blocks);
+      part.bias = nullptr;
+      part.residual = to;
+    }
   }
 }
 

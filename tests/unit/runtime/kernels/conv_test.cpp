@@ -444,10 +444,11 @@ TEST(EngineConv, VolumesInGroups) {
     ConvCase t{volumeOf(shapeOf(2, 32, 10, 11, 32, 3, 1, 1, 32), 6)};
     t.residual = true;
     t.epilogue.activation = Activation::Gelu;
-    for (int64_t kernel : {1, 3}) {
-      t.shape.frames = {7, kernel, 1, 2, 2, 0};
-      checkConv(t);
-    }
+    for (int64_t kernel : {1, 3})
+      for (int64_t front : {2, 5}) {
+        t.shape.frames = {7, kernel, 1, 2, front, 0};
+        checkConv(t);
+      }
     checkIntegers(volumeOf(shapeOf(1, 24, 6, 7, 24, 3, 1, 1, 24), 4));
   });
 }
