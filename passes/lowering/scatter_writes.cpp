@@ -263,7 +263,8 @@ class WriteScatterer {
     while (isSimpleView(n->kind()) && n->inputCount() && facts_.isPure(n)) {
       const Value* v = n->input(0);
       const Node* maker = v->node();
-      if (!maker || maker->hasBlocks() || maker->block() != n->block() || maker->outputCount() != 1) return false;
+      if (!maker || maker->hasBlocks() || maker->block() != n->block()) return false;
+      if (maker->outputCount() != 1 && facts_.isStructural(maker->kind())) return false;  // they may share memory
       for (const Use& u : v->uses()) {
         const Operator* op = u.user->hasBlocks() ? nullptr : facts_.resolve(u.user);
         if (u.user != n && !(op && op->has(Trait::ReadsSizes)) && !endsBefore(u.user, n, seen)) return false;
