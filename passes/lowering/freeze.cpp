@@ -373,8 +373,60 @@ class Freezer {
         n->output()->replaceAllUsesWith(dictFor(n, object, name, *v));
         n->destroy();
         changed_ = true;
+      } else if (v->isList() || v->isDict()) {
+        openObjects(n, *v, written);
       }
     }
+  }
+
+  // Of objects in a list or dict, each attribute becomes a list or dict of what they have there:
+  //   %o = aten::__getitem__(%objects, %key), %a = prim::GetAttr[name="a"](%o)   ->   %a = aten::__getitem__(%as, %key)
+  void openObjects(Node* read, const IValue& objects, const WrittenAttributes& written) {
+    std::vector<Node*> readers;
+    for (const Use& item : read->output()->uses())
+      if (item.user->kind() == aten::getitem_)
+        for (const Use& u : item.user->output()->uses())
+          if (u.user->kind() == sym::GetAttr) readers.push_back(u.user);
+    std::unordered_map<Symbol, Value*> made;
+    for (Node* n : readers) {
+      const Symbol name = ModuleObjects::attributeOf(n);
+      if (!made.contains(name)) made[name] = attributesOf(read, objects, name, n->output()->type(), written);
+      if (!made[name]) continue;
+      Value* key = n->input(0)->node()->inputs()[1].value;
+      n->removeAllInputs();
+      n->removeAttribute(sym::name);
+      n->setKind(aten::getitem_);
+      n->addInput(made[name]);
+      n->addInput(key);
+      changed_ = true;
+    }
+  }
+  // An attribute of all objects; null if it is not known.
+  Value* attributesOf(Node* read, const IValue& objects, Symbol name, TypePtr type, const WrittenAttributes& written) {
+    auto find = [&](const IValue& item) {
+      const IValue* v = item.isObject() ? item.toObject().find(name) : nullptr;
+      return v && !written.contains(&item.toObject(), name) && isInstance(*v, withoutRefinement(type)) ? v : nullptr;
+    };
+    IValue values;
+    TypePtr whole = listType(type);
+    bool isKnown = true;
+    if (objects.isList()) {
+      std::vector<IValue> items;
+      for (const IValue& item : objects.toList().items)
+        if (const IValue* v = isKnown ? find(item) : nullptr; (isKnown = v)) items.push_back(*v);
+      values = IValue(Ref<ListValue>::make(type, std::move(items)));
+    } else {
+      auto dict = Ref<DictValue>::make(objects.toDict().keyType, type);
+      objects.toDict().forEach([&](const IValue& key, const IValue& item) {
+        if (const IValue* v = isKnown ? find(item) : nullptr; (isKnown = v)) dict->set(key, *v);
+      });
+      whole = dictType(dict->keyType, type);
+      values = IValue(dict);
+    }
+    if (!isKnown || !canMakeConstants(values, /*fresh=*/false)) return nullptr;
+    Builder b(graph_, read);
+    b.setPlaceOf(read);
+    return makeConstants(b, values, whole, /*fresh=*/false);
   }
 
   static bool isSmallDict(const IValue& value) {

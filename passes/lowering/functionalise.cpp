@@ -687,7 +687,7 @@ class Round {
     if (!root->type()->is(TypeKind::List) || AliasAnalysis::canRefer(root->type()->element())) return std::nullopt;
     const Node* maker = root->node();
     if (maker->kind() == sym::ListConstruct) return static_cast<int64_t>(maker->inputCount());
-    if (maker->kind() != aten::copy || maker->inputCount() != 1) return std::nullopt;
+    if ((maker->kind() != aten::copy && maker->kind() != list_) || maker->inputCount() != 1) return std::nullopt;
     const IValue* copied = GraphFacts::constant(maker->input(0));
     if (!copied || !copied->isList()) return std::nullopt;
     return static_cast<int64_t>(copied->toList().items.size());
@@ -776,7 +776,7 @@ class Round {
   int64_t length_ = 0;         // of the list whose items are set
   bool keepsStrides_ = false;  // nobody asks how new values lie, or they lie in order
   const Symbol setItem_ = Symbol::of("aten::_set_item"), reverse_ = Symbol::of("aten::reverse"),
-               insert_ = Symbol::of("aten::insert"), pop_ = Symbol::of("aten::pop");
+               insert_ = Symbol::of("aten::insert"), pop_ = Symbol::of("aten::pop"), list_ = Symbol::of("aten::list");
   bool hasCandidates_ = false, indexed_ = false, changed_ = false;
 };
 

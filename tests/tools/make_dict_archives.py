@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes modules that hold dicts: tests/data/archives/dicts_2.pt, which reads them, and dicts_written_2.pt.
+"""Writes modules that hold dicts: tests/data/archives/dicts_2.pt, which reads them, dicts_written_2.pt, and
+rearrange_2.pt and picked_2.pt, whose dicts and lists hold objects.
 
     cd tests/tools; python3 make_dict_archives.py
 """
@@ -61,6 +62,44 @@ class Writes(nn.Module):
         return x * len(self.lists["a"]) + self.tensors["w"].sum(), n, self.lists["a"], 3 in self.numbers
 
 
+@torch.jit.script
+class Recipe:
+    def __init__(self, lengths: List[int], groups: List[List[int]], order: List[int]):
+        self.lengths = lengths
+        self.groups = groups
+        self.order = order
+
+
+class Rearrange(nn.Module):
+    """As einops.layers.torch.Rearrange has what to do for tensors of each rank, here b (c d) -> c b d of two."""
+
+    def __init__(self):
+        super().__init__()
+        self.recipes: Dict[int, Recipe] = {2: Recipe([-1, 2, -1], [[0], [1, 2]], [1, 0, 2])}
+        self.listed: List[Recipe] = [Recipe([], [], [2, 1, 0]), Recipe([], [], [0, 1, 2])]
+
+    def forward(self, x: Tensor) -> Tensor:
+        recipe = self.recipes[x.dim()]
+        lengths = list(recipe.lengths)
+        for i, group in enumerate(recipe.groups):
+            known = 1
+            for axis in group[:-1]:
+                known *= lengths[axis]
+            lengths[group[-1]] = x.size(i) // known
+        return x.reshape(lengths).permute(recipe.order).permute(self.listed[len(lengths) - 3].order)
+
+
+class Picks(Rearrange):
+    """An object of which nothing tells which one it is."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        recipe = self.listed[0]
+        if x.sum() > 0:
+            recipe = self.listed[1]
+        return x.permute(recipe.order)
+
+
 if __name__ == "__main__":
-    for kind, name in ((Layers, "dicts_2.pt"), (Writes, "dicts_written_2.pt")):
+    for kind, name in ((Layers, "dicts_2.pt"), (Writes, "dicts_written_2.pt"), (Rearrange, "rearrange_2.pt"),
+                       (Picks, "picked_2.pt")):
         save(torch.jit.script(kind().eval()), os.path.join(FOLDER, name))
