@@ -173,6 +173,8 @@ void addcKernel(Call& call) {
     auto scaled = times(value, a);
     if constexpr (kDivide)
       return plus(self, quotient(scaled, b));
+    else if constexpr (std::is_floating_point_v<decltype(self)>)
+      return std::fma(scaled, b, self);
     else
       return plus(self, times(scaled, b));
   };
@@ -204,8 +206,11 @@ void inferLerp(InferCall& call) {
 // From the nearer end, so that both ends are exact.
 template <class T>
 T interpolate(T start, T end, T weight) {
-  T difference = end - start;
-  return std::abs(weight) < 0.5 ? start + times(weight, difference) : end - times(difference, T(1) - weight);
+  const T difference = end - start, rest = weight - T(1);
+  if constexpr (std::is_floating_point_v<T>)
+    return std::abs(weight) < 0.5 ? std::fma(weight, difference, start) : std::fma(rest, difference, end);
+  else
+    return std::abs(weight) < 0.5 ? start + times(weight, difference) : end + times(rest, difference);
 }
 
 template <class Call>
@@ -353,8 +358,9 @@ int reversedSteps(StepBuilder& b) {
 }
 template <PointwiseOp kOp>
 int addcSteps(StepBuilder& b) {
-  int x = b.value(0), y = b.value(1), z = b.value(2);
-  return b.step(PointwiseOp::Add, x, b.step(kOp, b.scaled(y, 3), z));
+  const int x = b.value(0), y = b.scaled(b.value(1), 3), z = b.value(2);
+  if (kOp == PointwiseOp::Mul && isFloating(b.call().spec().dtype)) return b.step(PointwiseOp::MulAdd, y, z, x);
+  return b.step(PointwiseOp::Add, x, b.step(kOp, y, z));
 }
 
 // log(exp(a) + exp(b)) with the greater taken out.
@@ -378,17 +384,15 @@ int hypotSteps(StepBuilder& b) {
 int lerpSteps(StepBuilder& b) {
   const int start = b.value(0), end = b.value(1);
   const int difference = b.step(PointwiseOp::Sub, end, start);
-  auto fromStart = [&](int weight) {
-    return b.step(PointwiseOp::Add, start, b.step(PointwiseOp::Mul, weight, difference));
-  };
-  auto fromEnd = [&](int rest) { return b.step(PointwiseOp::Sub, end, b.step(PointwiseOp::Mul, difference, rest)); };
+  auto from = [&](int value, int weight) { return b.step(PointwiseOp::MulAdd, weight, difference, value); };
   if (b.call().argument(2).isNumber()) {
-    const double weight = b.number(2);
-    return std::abs(weight) < 0.5 ? fromStart(b.constant(weight)) : fromEnd(b.constant(1 - weight));
+    const bool isWide = b.call().spec().dtype == DType::Float64;
+    const double weight = isWide ? b.number(2) : static_cast<float>(b.number(2));
+    return std::abs(weight) < 0.5 ? from(start, b.constant(weight)) : from(end, b.constant(weight - 1));
   }
   const int weight = b.value(2), isSmall = b.step(PointwiseOp::Lt, b.step(PointwiseOp::Abs, weight), b.constant(0.5));
-  return b.step(PointwiseOp::Where, isSmall, fromStart(weight),
-                fromEnd(b.step(PointwiseOp::Sub, b.constant(1), weight)));
+  return b.step(PointwiseOp::Where, isSmall, from(start, weight),
+                from(end, b.step(PointwiseOp::Sub, weight, b.constant(1))));
 }
 
 int heavisideSteps(StepBuilder& b) {
