@@ -78,10 +78,8 @@ void addRow(const float* added, int64_t column, int64_t count, float* scores) {
   for (int64_t j = 0; j < count; ++j) scores[j] += added[j * column];
 }
 
-// Scores of one query on keys [first, first + seen) -> weights, with zeros from `seen` to `padded`. Returns what
-// weights of earlier keys are worth now.
-float weigh(const ScoreMask& mask, int64_t query, int64_t first, int64_t seen, int64_t padded, float* scores,
-            RunningSoftmax& running) {
+// What is added to scores and hidden of them in two passes or more, as masks may ask.
+void maskRow(const ScoreMask& mask, int64_t query, int64_t first, int64_t seen, float* scores) {
   auto at = [&](const MaskStrides& m) { return query * m.row + first * m.column; };
   auto hide = [&](bool now) {
     if (mask.flags && now)
@@ -91,14 +89,63 @@ float weigh(const ScoreMask& mask, int64_t query, int64_t first, int64_t seen, i
   for (int i = 0; i < ScoreMask::kMostAdded; ++i)
     if (mask.added[i]) addRow(mask.added[i] + at(mask.addedAt[i]), mask.addedAt[i].column, seen, scores);
   hide(mask.flagsLast);
-  const float largest = std::max(running.largest, maxOver(scores, seen));
+}
+
+// Adds rows, which may be null, to scores; those from `seen` to the end of a vector become -inf. Returns the largest.
+// Whole vectors are stored, as parts of them would hold up who reads them next.
+HWY_INLINE float addAndFindLargest(const float* first, const float* second, int64_t seen, float* scores) {
+  const hn::ScalableTag<float> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto low = hn::Set(d, -std::numeric_limits<float>::infinity());
+  auto a = low, b = low;
+  auto sumAt = [&](int64_t j) HWY_ATTR {
+    auto x = hn::LoadU(d, scores + j);
+    if (first) x = hn::Add(x, hn::LoadU(d, first + j));
+    if (second) x = hn::Add(x, hn::LoadU(d, second + j));
+    if (first || second) hn::StoreU(x, d, scores + j);
+    return x;
+  };
+  int64_t j = 0;
+  for (; j + 2 * lanes <= seen; j += 2 * lanes) {
+    a = hn::Max(a, sumAt(j));
+    b = hn::Max(b, sumAt(j + lanes));
+  }
+  if (j + lanes <= seen) a = hn::Max(a, sumAt(j)), j += lanes;
+  if (j < seen) {
+    const auto there = hn::FirstN(d, static_cast<size_t>(seen - j));
+    auto x = hn::LoadU(d, scores + j);
+    if (first) x = hn::Add(x, hn::MaskedLoad(there, d, first + j));
+    if (second) x = hn::Add(x, hn::MaskedLoad(there, d, second + j));
+    x = hn::IfThenElse(there, x, low);
+    hn::StoreU(x, d, scores + j);
+    b = hn::Max(b, x);
+  }
+  return hn::GetLane(hn::MaxOfLanes(d, hn::Max(a, b)));
+}
+
+// Scores of one query on keys [first, first + seen) -> weights, with zeros from `seen` to `padded`, a whole number of
+// blocks. Returns what weights of earlier keys are worth now.
+float weigh(const ScoreMask& mask, int64_t query, int64_t first, int64_t seen, int64_t padded, float* scores,
+            RunningSoftmax& running) {
+  bool isPlain = !mask.flags;
+  const float* rows[ScoreMask::kMostAdded] = {};
+  for (int i = 0; i < ScoreMask::kMostAdded; ++i) {
+    if (!mask.added[i]) continue;
+    const MaskStrides& m = mask.addedAt[i];
+    isPlain &= m.column == 1;
+    rows[i] = mask.added[i] + query * m.row + first;
+  }
+  if (!isPlain) maskRow(mask, query, first, seen, scores);
+  const float largest = std::max(
+      running.largest, addAndFindLargest(isPlain ? rows[0] : nullptr, isPlain ? rows[1] : nullptr, seen, scores));
   // Where no key is seen yet, all weights are zero, whatever they are relative to.
   const float base = std::isinf(largest) && largest < 0 ? 0.0f : largest;
   const hn::ScalableTag<float> d0;
   const auto shift = hn::Set(d0, base);
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d0)), whole = (seen + lanes - 1) / lanes * lanes;
   const float sum =
-      mapAndSum(scores, seen, [&](auto d, auto x) HWY_ATTR { return expOfNegative(d, hn::Sub(x, shift)); });
-  std::fill(scores + seen, scores + padded, 0.0f);
+      mapAndSum(scores, scores, whole, [&](auto d, auto x) HWY_ATTR { return expOfNegative(d, hn::Sub(x, shift)); });
+  std::fill(scores + whole, scores + std::max(whole, padded), 0.0f);
   const float factor = largest == running.largest ? 1.0f : first == 0 ? 0.0f : std::exp(running.largest - base);
   running = {largest, running.sum * factor + sum};
   return factor;
@@ -152,7 +199,7 @@ int64_t keysSeen(const AttentionShape& s, int64_t query) { return s.causal ? std
 
 // A few queries on keys and values with contiguous rows.
 void attendFew(const AttentionShape& s, const AttentionPair& p, int64_t begin, int64_t end) {
-  float* scores = threadScratch(s.keys);
+  float* scores = threadScratch(roundToBlock(s.keys));
   for (int64_t i = begin; i < end; ++i) {
     const int64_t seen = keysSeen(s, i);
     for (int64_t j = 0; j < seen; ++j) scores[j] = s.scale * dot(p.q + i * p.qRow, p.k + j * p.kRow, s.depth);

@@ -51,24 +51,24 @@ HWY_INLINE void mapRow(const float* in, float* out, int64_t count, F f) {
   }
 }
 
-// row = f(d, row), and the sum of that.
+// out = f(d, in) over a row, and the sum of that.
 template <class F>
-HWY_INLINE float mapAndSum(float* row, int64_t count, F f) {
+HWY_INLINE float mapAndSum(const float* in, float* out, int64_t count, F f) {
   const hn::ScalableTag<float> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   auto a = hn::Zero(d), b = a;
   int64_t i = 0;
   for (; i + 2 * lanes <= count; i += 2 * lanes) {
-    const auto x = f(d, hn::LoadU(d, row + i)), y = f(d, hn::LoadU(d, row + i + lanes));
-    hn::StoreU(x, d, row + i);
-    hn::StoreU(y, d, row + i + lanes);
+    const auto x = f(d, hn::LoadU(d, in + i)), y = f(d, hn::LoadU(d, in + i + lanes));
+    hn::StoreU(x, d, out + i);
+    hn::StoreU(y, d, out + i + lanes);
     a = hn::Add(a, x);
     b = hn::Add(b, y);
   }
   for (; i < count; i += lanes) {
     const auto mask = hn::FirstN(d, static_cast<size_t>(std::min(lanes, count - i)));
-    const auto x = f(d, hn::MaskedLoad(mask, d, row + i));
-    hn::BlendedStore(x, mask, d, row + i);
+    const auto x = f(d, hn::MaskedLoad(mask, d, in + i));
+    hn::BlendedStore(x, mask, d, out + i);
     a = hn::Add(a, hn::IfThenElseZero(mask, x));
   }
   return hn::GetLane(hn::SumOfLanes(d, hn::Add(a, b)));
@@ -97,8 +97,9 @@ HWY_INLINE void softmaxRow(const float* in, float* out, int64_t count) {
   const float largest = maxOver(in, count);
   const hn::ScalableTag<float> d0;
   const auto shift = hn::Set(d0, largest);
-  mapRow(in, out, count, [&](auto d, auto x, auto&&) HWY_ATTR { return expOfNegative(d, hn::Sub(x, shift)); });
-  const float sum = sumOver(out, count, [](auto, auto x) HWY_ATTR { return x; });
+  // What is stored is not read again for the sum: a part of a vector would have to reach memory first.
+  const float sum =
+      mapAndSum(in, out, count, [&](auto d, auto x) HWY_ATTR { return expOfNegative(d, hn::Sub(x, shift)); });
   const auto inverse = hn::Set(d0, 1.0f / sum);
   mapRow(out, out, count, [&](auto, auto x, auto&&) HWY_ATTR { return hn::Mul(x, inverse); });
 }
