@@ -92,8 +92,48 @@ HWY_INLINE float maxOver(const float* row, int64_t count) {
   return hn::GetLane(hn::MaxOfLanes(d, hn::Max(a, b)));
 }
 
+// softmax of a row of kVectors vectors, the last of which may be a part of one: it stays in registers.
+template <int kVectors>
+HWY_INLINE void softmaxShort(const float* in, float* out, int64_t count) {
+  const hn::ScalableTag<float> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), last = (kVectors - 1) * lanes;
+  const auto there = hn::FirstN(d, static_cast<size_t>(count - last));
+  const auto low = hn::Set(d, -std::numeric_limits<float>::infinity());
+  hn::Vec<decltype(d)> x[kVectors];
+#pragma GCC unroll 4
+  for (int v = 0; v + 1 < kVectors; ++v) x[v] = hn::LoadU(d, in + v * lanes);
+  x[kVectors - 1] = hn::IfThenElse(there, hn::MaskedLoad(there, d, in + last), low);
+  auto largest = x[0];
+#pragma GCC unroll 4
+  for (int v = 1; v < kVectors; ++v) largest = hn::Max(largest, x[v]);
+  const auto shift = hn::MaxOfLanes(d, largest);
+#pragma GCC unroll 4
+  for (int v = 0; v < kVectors; ++v) x[v] = expOfNegative(d, hn::Sub(x[v], shift));
+  x[kVectors - 1] = hn::IfThenElseZero(there, x[kVectors - 1]);
+  auto sum = x[0];
+#pragma GCC unroll 4
+  for (int v = 1; v < kVectors; ++v) sum = hn::Add(sum, x[v]);
+  const auto inverse = hn::Div(hn::Set(d, 1.0f), hn::SumOfLanes(d, sum));
+#pragma GCC unroll 4
+  for (int v = 0; v + 1 < kVectors; ++v) hn::StoreU(hn::Mul(x[v], inverse), d, out + v * lanes);
+  hn::BlendedStore(hn::Mul(x[kVectors - 1], inverse), there, d, out + last);
+}
+
 // softmax(row) in place or not; a row of -inf alone gives NaN, as PyTorch's.
 HWY_INLINE void softmaxRow(const float* in, float* out, int64_t count) {
+  switch (const int64_t lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>()));
+          (count + lanes - 1) / lanes) {
+    case 1:
+      return softmaxShort<1>(in, out, count);
+    case 2:
+      return softmaxShort<2>(in, out, count);
+    case 3:
+      return softmaxShort<3>(in, out, count);
+    case 4:
+      return softmaxShort<4>(in, out, count);
+    default:
+      break;
+  }
   const float largest = maxOver(in, count);
   const hn::ScalableTag<float> d0;
   const auto shift = hn::Set(d0, largest);
