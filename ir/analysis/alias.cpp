@@ -153,15 +153,15 @@ class AliasBuilder {
     }
   }
 
+  // Lists, dicts and tuples of nothing but numbers and strings, at any depth.
   static bool isPlainList(TypePtr t) {
     switch (t->kind()) {
       case TypeKind::Optional:
-        return isPlainList(t->element());
       case TypeKind::List:
-        return !AliasAnalysis::canRefer(t->element());
       case TypeKind::Dict:
-        return std::none_of(t->elements().begin(), t->elements().end(),
-                            [](TypePtr e) { return AliasAnalysis::canRefer(e); });
+      case TypeKind::Tuple:
+        return std::ranges::all_of(t->elements(),
+                                   [](TypePtr e) { return !AliasAnalysis::canRefer(e) || isPlainList(e); });
       default:
         return false;
     }
@@ -206,7 +206,10 @@ class AliasBuilder {
     std::vector<Element> out;
     LocationSet leaves = a_.leaves(elementOf(v));
     for (uint32_t leaf : leaves.list()) {
-      if (leaf == LocationSet::kPlainLists) continue;
+      if (leaf == LocationSet::kPlainLists) {  // it may hold others
+        out.push_back(leaf);
+        continue;
+      }
       if (a_.contents_[leaf] == kNone) {
         a_.contents_[leaf] = newElement(false);
         changed_ = true;
@@ -219,7 +222,7 @@ class AliasBuilder {
     if (!AliasAnalysis::canRefer(item->type())) return;
     Element e = elementOf(item);
     for (Element c : contentsOf(container)) {
-      if (c == kOutside)
+      if (c <= kOutside)
         escape(e);  // put into something that others hold
       else
         edge(c, e);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes modules that hold dicts: tests/data/archives/dicts_2.pt, which reads them, dicts_written_2.pt, and
-rearrange_2.pt and picked_2.pt, whose dicts and lists hold objects.
+rearrange_2.pt, mixed_axes_2.pt and picked_2.pt, whose dicts and lists hold objects.
 
     cd tests/tools; python3 make_dict_archives.py
 """
@@ -89,6 +89,24 @@ class Rearrange(nn.Module):
         return x.reshape(lengths).permute(recipe.order).permute(self.listed[len(lengths) - 3].order)
 
 
+class MixedAxes(Rearrange):
+    """As einops.layers.torch.EinMix: what is written in place may be the weight as long as nothing is known of it."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.arange(8.0).view(2, 4), requires_grad=False)
+        self.bias = nn.Parameter(torch.ones(4), requires_grad=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = torch.einsum("bi,ij->bj", x, self.weight)
+        y += self.bias
+        recipe = self.recipes[y.dim()]
+        lengths = [1]
+        for group in recipe.groups:
+            lengths.append(len(group))
+        return y.view(-1, lengths[2], 2).permute(recipe.order)
+
+
 class Picks(Rearrange):
     """An object of which nothing tells which one it is."""
 
@@ -101,5 +119,6 @@ class Picks(Rearrange):
 
 if __name__ == "__main__":
     for kind, name in ((Layers, "dicts_2.pt"), (Writes, "dicts_written_2.pt"), (Rearrange, "rearrange_2.pt"),
+                       (MixedAxes, "mixed_axes_2.pt"),
                        (Picks, "picked_2.pt")):
         save(torch.jit.script(kind().eval()), os.path.join(FOLDER, name))

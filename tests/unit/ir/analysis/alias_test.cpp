@@ -70,6 +70,31 @@ TEST_F(Aliases, PlainListsAreApartFromTensors) {
   EXPECT_TRUE(alias_->hasEffects(graph_->find("m")->node()));
 }
 
+// So are lists of such lists; one that is taken out is any that comes from elsewhere, and one that is put in, too.
+TEST_F(Aliases, NestedPlainListsAreApartFromTensors) {
+  analyse(R"(graph(%x : Tensor, %groups : (int[], int[])[], %lists : int[][], %sizes : int[], %n : int):
+  %w : Tensor = aten::relu_(%x)
+  %len : int = aten::len(%groups)
+  %both : (int[], int[]) = aten::__getitem__(%groups, %n)
+  %known : int[], %unknown : int[] = prim::TupleUnpack(%both)
+  %knownLen : int = aten::len(%known)
+  %m : int[] = aten::append(%sizes, %n)
+  %made : int[] = prim::ListConstruct(%n)
+  %other : int[] = prim::ListConstruct(%n)
+  %put : int[][] = aten::append(%lists, %made)
+  %got : int[] = aten::__getitem__(%lists, %n)
+  %q : int[] = aten::append(%got, %n)
+  return (%w, %other)
+)");
+  EXPECT_FALSE(conflict("w", "len"));
+  EXPECT_FALSE(conflict("w", "knownLen"));
+  EXPECT_TRUE(share("known", "sizes"));
+  EXPECT_TRUE(conflict("m", "knownLen"));
+  EXPECT_TRUE(share("got", "made"));
+  EXPECT_TRUE(written("made"));
+  EXPECT_FALSE(written("other"));
+}
+
 TEST_F(Aliases, EnginesGiveNewMemoryOrViews) {
   analyse(R"(graph(%x : Tensor, %y : Tensor):
   %w : Tensor = prim::Constant[value={1}]()
