@@ -51,21 +51,18 @@ class StateSearch {
     for (size_t rank = 0; rank < kRanks && !isRefused_; ++rank)
       if (tryRanks(std::vector<size_t>(states_.size(), rank))) return true;
     if (states_.size() == 1) return false;
+    // States of other layers may have the same numbers of dimensions, and have the same one.
+    constexpr size_t kFew = 8;
     const std::vector<std::vector<size_t>> fitting = fittingRanks();
-    constexpr size_t kMostTried = 343;
-    std::vector<size_t> at(states_.size(), 0);
-    for (size_t tried = 0; tried < kMostTried; ++tried) {
-      std::vector<size_t> ranks;
-      for (size_t i = 0; i < at.size() && at[i] < fitting[i].size(); ++i) ranks.push_back(fitting[i][at[i]]);
-      if (ranks.size() < states_.size()) return false;
-      const bool isMixed = std::ranges::any_of(ranks, [&](size_t rank) { return rank != ranks[0]; });
-      if (isMixed && tryRanks(ranks)) return true;
-      if (isMixed && isRefused_) return false;
-      size_t i = 0;
-      while (i < at.size() && ++at[i] == fitting[i].size()) at[i++] = 0;
-      if (i == at.size()) return false;
+    std::map<std::vector<size_t>, size_t> kinds;
+    std::vector<size_t> kind, each;
+    for (const std::vector<size_t>& ranks : fitting) {
+      if (ranks.empty()) return false;
+      each.push_back(each.size());
+      kind.push_back(kinds.emplace(ranks, kinds.size()).first->second);
     }
-    return false;
+    if (tryFitting(fitting, kind)) return true;
+    return kinds.size() < each.size() && each.size() <= kFew && !isRefused_ && tryFitting(fitting, each);
   }
 
   std::vector<GivenState>& states() { return states_; }
@@ -79,6 +76,26 @@ class StateSearch {
   struct Change {
     int64_t prime, size;
   };
+
+  // All combinations of those that fit, up to an end to trying; states of one kind have the same.
+  bool tryFitting(const std::vector<std::vector<size_t>>& fitting, const std::vector<size_t>& kind) {
+    constexpr size_t kMostTried = 343;
+    std::vector<size_t> at(states_.size(), 0);  // by kinds
+    for (size_t tried = 0; tried < kMostTried; ++tried) {
+      std::vector<size_t> ranks;
+      for (size_t i = 0; i < fitting.size(); ++i) ranks.push_back(fitting[i][at[kind[i]]]);
+      const bool isMixed = std::ranges::any_of(ranks, [&](size_t rank) { return rank != ranks[0]; });
+      if (isMixed && tryRanks(ranks)) return true;
+      if (isMixed && isRefused_) return false;
+      size_t k = 0;
+      for (; k < at.size(); at[k++] = 0) {
+        const auto first = static_cast<size_t>(std::ranges::find(kind, k) - kind.begin());
+        if (first < kind.size() && ++at[k] < fitting[first].size()) break;
+      }
+      if (k == at.size()) return false;
+    }
+    return false;
+  }
 
   bool tryRanks(const std::vector<size_t>& ranks) {
     open_.clear();
@@ -267,12 +284,13 @@ class StateSearch {
     return false;
   }
 
-  // The same of what a part of a state is made by copy_(part, fresh); it has no fewer dimensions.
+  // The same of what a part of a state is made by copy_(part, fresh), which has no fewer dimensions, and of a state
+  // that is put somewhere.
   bool isWider(const Node* copy, const ShapePropagation& shapes) const {
     const Dims *part = sizesOf(copy->input(0), shapes), *fresh = sizesOf(copy->input(1), shapes);
     return part && fresh && (fresh->size() > part->size() || !ofCopy(copy, shapes).empty());
   }
-  // What makes the part as wide.
+  // What makes both as wide.
   std::vector<Change> ofCopy(const Node* copy, const ShapePropagation& shapes) const {
     std::vector<Change> changes;
     if (!isOrWrites(copy->kind(), aten::copy)) return changes;
@@ -280,6 +298,7 @@ class StateSearch {
     for (size_t i = 1; part && fresh && i <= std::min(part->size(), fresh->size()); ++i) {
       const int64_t own = (*part)[part->size() - i], size = (*fresh)[fresh->size() - i];
       if (open_.contains(own) && isTold(size)) changes.push_back({own, size});
+      if (open_.contains(size) && isTold(own)) changes.push_back({size, own});
     }
     return changes;
   }
