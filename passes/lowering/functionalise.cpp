@@ -618,24 +618,22 @@ class Round {
 
   // ---- lists ----
 
-  // Changes of a list right where it is made, by append, insert, pop and reverse:
+  // Changes of a list right where it is made, by append, insert, pop, reverse and `l[i] = x`:
   //   %l = prim::ListConstruct(%a)
   //   %m = aten::append(%l, %b)        ->   %m = prim::ListConstruct(%a, %b)
   bool list(Value* root) {
     Node* maker = root->node();
     if (!maker || !known_[maker]) return false;
-    if (std::optional<int64_t> length = lengthOf(root)) {
-      if (items(root, *length)) return true;
-    }
-    if (maker->kind() != sym::ListConstruct) return false;
+    const std::optional<int64_t> length = lengthOf(root);
+    if (length && items(root, *length)) return true;
+    const size_t given = length ? static_cast<size_t>(*length) : maker->inputCount();
+    if (maker->kind() != sym::ListConstruct && (!length || given > kMostItems)) return false;
     Variable x;
     x.root = root;
     if (!gather(x) || !knowsAllWriters(x) || !capturesAfterWrites(x)) return false;
-    for (const Node* w : x.writers)
-      if (w->kind() == setItem_) return false;
-    if (!changesKnownPlaces(x, maker->inputCount())) return false;
+    if (!changesKnownPlaces(x, given)) return false;
     // Each reader between appends costs a list of its own.
-    size_t items = maker->inputCount(), made = 0;
+    size_t items = given, made = 0;
     bool isRead = true;
     for (const Node* n : x.users) {
       bool appends = x.writers.contains(n);
@@ -647,7 +645,7 @@ class Round {
       isRead = !appends;
     }
     if (made > 1024 + 16 * (items + x.users.size())) return false;
-    rebuild(x, maker);
+    rebuild(x, maker, given);
     return true;
   }
 
@@ -657,16 +655,16 @@ class Round {
     for (const Node* n : x.users) {
       if (!x.writers.contains(n) || n->kind() == reverse_) continue;
       if (n->kind() != aten::append && !placeIn(n, length)) return false;
-      length += n->kind() == pop_ ? -1 : 1;
+      length += n->kind() == setItem_ ? 0 : n->kind() == pop_ ? -1 : 1;
     }
     return true;
   }
-  // Where pop and insert find an item in a list of that length.
+  // Where an item is set, or pop and insert find one, in a list of that length.
   std::optional<int64_t> placeIn(const Node* n, int64_t length) {
     std::optional<int64_t> at = facts_.integer(n->input(1));
     if (!at) return std::nullopt;
     if (*at < 0) *at += length;
-    const int64_t end = n->kind() == pop_ ? length : length + 1;
+    const int64_t end = n->kind() == insert_ ? length + 1 : length;
     return *at >= 0 && *at < end ? at : std::nullopt;
   }
 
@@ -674,10 +672,8 @@ class Round {
     if (n->kind() == aten::append) return items.push_back(n->input(1));
     if (n->kind() == reverse_) return std::reverse(items.begin(), items.end());
     const auto at = items.begin() + static_cast<ptrdiff_t>(*placeIn(n, static_cast<int64_t>(items.size())));
-    if (n->kind() == insert_) {
-      items.insert(at, n->input(2));
-      return;
-    }
+    if (n->kind() == setItem_) return void(*at = n->input(2));
+    if (n->kind() == insert_) return void(items.insert(at, n->input(2)));
     n->output()->replaceAllUsesWith(*at);
     items.erase(at);
   }
@@ -696,7 +692,6 @@ class Round {
   // Items that are set at known places make new lists:
   //   aten::_set_item(%l, %i, %x)        ->   %m = %l[:i] + [%x] + %l[i + 1:]
   bool items(Value* root, int64_t length) {
-    constexpr int64_t kMostItems = 64;
     Variable x;
     x.root = root;
     if (length > kMostItems || !gather(x) || !knowsAllWriters(x) || !capturesAfterWrites(x)) return false;
@@ -727,9 +722,14 @@ class Round {
     return whole;
   }
 
-  void rebuild(Variable& x, Node* maker) {
+  void rebuild(Variable& x, Node* maker, size_t given) {
     std::vector<Value*> items;
-    for (const Use& u : maker->inputs()) items.push_back(u.value);
+    Builder b = context_.before(maker);
+    for (size_t i = 0; i < given; ++i)
+      items.push_back(maker->kind() == sym::ListConstruct
+                          ? maker->input(i)
+                          : b.call(aten::getitem_, {maker->input(0), b.constant(IValue(static_cast<int64_t>(i)))},
+                                   x.root->type()->element()));
     Value* current = x.root;
     Node* pending = nullptr;  // the last append, not read so far
     for (Node* n : x.users) {
@@ -773,6 +773,7 @@ class Round {
   std::vector<Frame> frames_;
   std::vector<Node*> garbage_;
   Value* current_ = nullptr;
+  static constexpr int64_t kMostItems = 64;
   int64_t length_ = 0;         // of the list whose items are set
   bool keepsStrides_ = false;  // nobody asks how new values lie, or they lie in order
   const Symbol setItem_ = Symbol::of("aten::_set_item"), reverse_ = Symbol::of("aten::reverse"),
