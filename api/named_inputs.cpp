@@ -21,6 +21,8 @@ std::vector<ValueInfo> inputsOf(const Graph& graph) {
 
 TypePtr sizedType(TypePtr type) {
   if (type->is(TypeKind::Optional)) type = type->element();
+  if (type->is(TypeKind::Union))
+    if (auto t = std::ranges::find_if(type->elements(), &Type::isTensor); t != type->elements().end()) return *t;
   return type->isTensor() ? type : nullptr;
 }
 

@@ -16,7 +16,8 @@ namespace tscompile {
 // What a graph takes; the module itself is not counted.
 std::vector<ValueInfo> inputsOf(const Graph& graph);
 
-// The type that sizes can be said of: that of a tensor, also of one that may be left out. Null for others.
+// The type that sizes can be said of: that of a tensor, also of one that may be left out or
+// something else. Null for others.
 TypePtr sizedType(TypePtr type);
 
 // The input that people mean by a name: its own, that of the source (`image` for %image.1), or a position, from 0,

@@ -167,6 +167,8 @@ class Peephole {
   // Properties that no tensor has there.
   Values never(Node* n) { return namesOther(n->input(0)) ? Values{} : constant(n, false); }
 
+  Values layout(Node* n) { return n->input(0)->type()->isTensor() ? constant(n, int64_t{0}) : Values{}; }
+
   // Runs start with gradients enabled, as PyTorch's do, though none are computed; nothing in the graph changes it.
   Values gradEnabled(Node* n) {
     static const Symbol kChangers[] = {aten::set_grad_enabled, sym::Enter, sym::CallMethod, sym::CallFunction,
@@ -257,7 +259,7 @@ class Peephole {
       if (!areTwoTensors(x, y)) return {};
       return constant(n, n->kind().name() != "__is__");
     }
-    bool is = x->type() == none;
+    bool is = x->type() == none || (x->type()->is(TypeKind::Optional) && GraphFacts::isNone(x));
     // Old texts type everything as a tensor, None included.
     if (!is && (maybeNone(x->type()) || GraphFacts::isNone(x) || x->type()->tensor().undefinedTensor)) return {};
     return constant(n, is == (n->kind().name() == "__is__"));
@@ -477,6 +479,7 @@ const std::vector<Rule>& rules() {
        &P::roundedFactor,
        "factors of which it is known how they are rounded"},
       {"known_device", {Symbol::of("prim::device")}, &P::device, "everything runs on the CPU"},
+      {"known_layout", {Symbol::of("prim::layout")}, &P::layout, "tensors are strided"},
       {"never_so",
        {Symbol::of("prim::is_cuda"), Symbol::of("prim::is_nested"), Symbol::of("prim::is_sparse"),
         Symbol::of("prim::is_mkldnn"), Symbol::of("prim::requires_grad")},

@@ -5,6 +5,7 @@
 #include "ir/analysis/verifier.h"
 #include "ir/support/text.h"
 #include "passes/catalog.h"
+#include "passes/lowering/bound_inputs.h"
 #include "runtime/engine/network/tactics.h"
 #include "tools/options/following_sizes.h"
 #include "tools/tasks/bound_inputs.h"
@@ -95,11 +96,17 @@ bool addSizesOfInputs(PartitionSpec& spec, const Options& options, const Module&
   if (!values) return false;
   std::vector<ValueInfo> infos;
   std::vector<IValue> given;
-  for (size_t i = 0; i < inputs.size(); ++i)
-    if (std::optional<IValue>& value = (*values)[i]; value && !value->isNone()) {
+  const std::map<std::string, IValue> defaults = module.defaults(spec.lowering.method);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    std::optional<IValue>& value = (*values)[i];
+    const auto known = defaults.find(inputs[i].name);
+    if (value && !value->isNone()) {
       infos.push_back(inputs[i]);
       given.push_back(std::move(*value));
+    } else if (inputs[i].type->is(TypeKind::Optional) && (value || known == defaults.end() || known->second.isNone())) {
+      spec.lowering.arguments.emplace(boundInput(inputs[i].name), IValue());  // as a run gives it
     }
+  }
   Diagnostics unfit;
   if (!checkInputRanges(spec.shapes, infos, given, unfit))
     throw UsageError{unfit.list().front().message, {"--shape says others than --input"}};
