@@ -23,12 +23,6 @@ if(TSCOMPILE_FUZZER)
   target_compile_options(tscompile_flags INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
-# What the tests reach is counted in these; the loops of runtime/ would take hours.
-set(ts_counted tscompile_ir tscompile_text tscompile_frontend tscompile_passes tscompile_partition)
-if(TSCOMPILE_COVERAGE)
-  target_link_options(tscompile_flags INTERFACE --coverage)
-endif()
-
 # Highway's headers alone: kernels/simd.h dispatches, so nothing of its library is needed. x86-64-v3 lacks only AES of
 # what Highway wants for AVX2 as the baseline.
 target_compile_definitions(tscompile_flags INTERFACE
@@ -149,9 +143,6 @@ function(ts_library name)
   else()
     ts_optimize(${name} 2)
     target_precompile_headers(${name} REUSE_FROM tscompile_precompiled)
-  endif()
-  if(TSCOMPILE_COVERAGE AND name IN_LIST ts_counted)
-    target_compile_options(${name} PRIVATE --coverage)
   endif()
   ts_unite(${name})
   set_property(GLOBAL APPEND PROPERTY TSCOMPILE_ROOMS ${name})

@@ -277,11 +277,7 @@ class Promises:
         return usage.ru_maxrss >> 10
 
     def p19(self):
-        build = self.beside("coverage")
-        if not os.path.exists(os.path.join(build, "tests", "unit_tests")):
-            return None
-        line_coverage.run_tests(build)
-        return line_coverage.figure(build)
+        return line_coverage.figure(line_coverage.reached_lines(line_coverage.run_tests(self.build)))
 
     def p20(self):
         measured = mutants.Mutants(self.build)
