@@ -594,7 +594,8 @@ class LayoutAssigner {
     for (TensorId id : layer.inputs) {
       any |= isBlockedItself(id);
       const NetTensor& t = n_[id];
-      all &= t.isFloat() && t.rank() == rank && t.sizes[1] % kBlock == 0 && (isBlockedItself(id) || !isBlocked(id));
+      all =
+          all && t.isFloat() && t.rank() == rank && t.sizes[1] % kBlock == 0 && (isBlockedItself(id) || !isBlocked(id));
     }
     if (!any || !all) return allPlain(layer);
     for (TensorId& id : layer.inputs) id = blocked(id);
