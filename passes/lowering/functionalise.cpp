@@ -59,34 +59,6 @@ Symbol viewFor(const Node* n, RewriteContext& context) {
   return isView ? withoutUnderscore(n->kind()) : Symbol();
 }
 
-// A conversion gives its tensor itself where there is nothing to convert. Where there is, and the result is written, it
-// is said as what always gives a new one:
-//   %h = aten::to(%x, %half, %no, %no, %none)   ->   %h = aten::_to_copy(%x, %half, %none, %none, %none, %no, %none)
-bool copyConversions(Graph& graph, RewriteContext& context) {
-  GraphFacts& facts = context.facts;
-  auto isWritten = [&](const Use& u) {
-    const Operator* op = u.user->hasBlocks() || u.user->isReturn() ? nullptr : facts.resolve(u.user);
-    return op && u.index() < op->schema().arguments.size() && op->schema().arguments[u.index()].isWritten();
-  };
-  bool changed = false;
-  forEachNode(graph, [&](Node* n) {
-    if (n->kind() != aten::to || n->inputCount() != 5) return;
-    bool isTarget = false;
-    for (const Use& u : n->output()->uses()) isTarget |= isWritten(u);
-    if (!isTarget) return;
-    const Operator* op = facts.resolve(n);
-    const DType from = facts.dtype(n->input(0)), to = facts.dtype(n->output());
-    if (!op || op->overload() != "dtype" || from == DType::Undefined || to == DType::Undefined || from == to) return;
-    const std::vector<Value*> given{n->input(0), n->input(1), n->input(2), n->input(4)};
-    Value* none = context.before(n).constant(IValue(), types().none);
-    n->removeAllInputs();
-    n->setKind(Symbol::of("aten::_to_copy"));
-    for (Value* v : {given[0], given[1], none, none, none, given[2], given[3]}) n->addInput(v);
-    changed = true;
-  });
-  return changed;
-}
-
 // One walk over the graph with one set of analyses; they hold for all nodes that were there before.
 class Round {
  public:
@@ -631,33 +603,50 @@ class Round {
     Variable x;
     x.root = root;
     if (!gather(x) || !knowsAllWriters(x) || !capturesAfterWrites(x)) return false;
-    if (!changesKnownPlaces(x, given)) return false;
+    const size_t known = usersAtKnownPlaces(x, given);
+    if (known < x.users.size() && !writesAmong(x, known)) return knowsLength(x, given);
     // Each reader between appends costs a list of its own.
     size_t items = given, made = 0;
     bool isRead = true;
-    for (const Node* n : x.users) {
-      bool appends = x.writers.contains(n);
-      if (appends && n->block() != root->block()) return false;
-      for (size_t k = 1; appends && k < n->inputCount(); ++k)
-        if (x.names.contains(n->input(k))) return false;  // it holds itself
+    for (size_t i = 0; i < known; ++i) {
+      const bool appends = x.writers.contains(x.users[i]);
       items += appends;
       if (!appends && !isRead) made += items;
       isRead = !appends;
     }
     if (made > 1024 + 16 * (items + x.users.size())) return false;
-    rebuild(x, maker, given);
+    rebuild(x, maker, given, known);
     return true;
   }
 
-  // Whether items go in and out at places that are known and there.
-  bool changesKnownPlaces(const Variable& x, size_t given) {
+  // How many users there are before items go in or out elsewhere than in its block and at places that are known.
+  size_t usersAtKnownPlaces(const Variable& x, size_t given) {
     auto length = static_cast<int64_t>(given);
-    for (const Node* n : x.users) {
-      if (!x.writers.contains(n) || n->kind() == reverse_) continue;
-      if (n->kind() != aten::append && !placeIn(n, length)) return false;
-      length += n->kind() == setItem_ ? 0 : n->kind() == pop_ ? -1 : 1;
+    for (size_t i = 0; i < x.users.size(); ++i) {
+      const Node* n = x.users[i];
+      if (!x.writers.contains(n)) continue;
+      bool isKnown = n->block() == x.root->block();
+      for (size_t k = 1; isKnown && k < n->inputCount(); ++k) isKnown = !x.names.contains(n->input(k));  // holds itself
+      if (!isKnown || (n->kind() != reverse_ && n->kind() != aten::append && !placeIn(n, length))) return i;
+      if (n->kind() != reverse_ && n->kind() != setItem_) length += n->kind() == pop_ ? -1 : 1;
     }
-    return true;
+    return x.users.size();
+  }
+  static bool writesAmong(const Variable& x, size_t users) {
+    return std::any_of(x.users.begin(), x.users.begin() + static_cast<ptrdiff_t>(users),
+                       [&](const Node* n) { return x.writers.contains(n); });
+  }
+  // A list of which items are only set has a length that is known wherever they are: loops over it may become known.
+  bool knowsLength(const Variable& x, size_t given) {
+    for (const Node* w : x.writers)
+      if (w->kind() != setItem_ && w->kind() != reverse_) return false;
+    size_t found = garbage_.size();
+    for (Node* n : x.users)
+      if (n->kind() == aten::len) {
+        n->output()->replaceAllUsesWith(context_.before(n).constant(IValue(static_cast<int64_t>(given))));
+        garbage_.push_back(n);
+      }
+    return garbage_.size() > found;
   }
   // Where an item is set, or pop and insert find one, in a list of that length.
   std::optional<int64_t> placeIn(const Node* n, int64_t length) {
@@ -722,7 +711,8 @@ class Round {
     return whole;
   }
 
-  void rebuild(Variable& x, Node* maker, size_t given) {
+  // The first users as they change what is made, and others behind them that take what it is then.
+  void rebuild(Variable& x, Node* maker, size_t given, size_t known) {
     std::vector<Value*> items;
     Builder b = context_.before(maker);
     for (size_t i = 0; i < given; ++i)
@@ -732,8 +722,9 @@ class Round {
                                    x.root->type()->element()));
     Value* current = x.root;
     Node* pending = nullptr;  // the last append, not read so far
-    for (Node* n : x.users) {
-      if (x.writers.contains(n)) {
+    for (size_t i = 0; i < x.users.size(); ++i) {
+      Node* n = x.users[i];
+      if (i < known && x.writers.contains(n)) {
         functional_[n] = {};
         change(items, n);
         if (pending) garbage_.push_back(pending);
@@ -784,8 +775,7 @@ class Round {
 }  // namespace
 
 bool functionalise(Graph& graph, RewriteContext& context) {
-  bool changed = copyConversions(graph, context);
-  if (changed) context.facts.refresh();
+  bool changed = false;
   // What one write gives up may be what kept another.
   while (Round(graph, context).run()) {
     changed = true;
