@@ -1,4 +1,5 @@
-// Loops with a known, small number of trips become their bodies, one after the other; loops without trips go.
+// Loops with a known, small number of trips become their bodies, one after the other; loops without trips go. What a
+// loop only hands on is taken from before it.
 #include "ir/graph/clone.h"
 #include "ir/values/loop_limits.h"
 #include "passes/rewrite/edits.h"
@@ -106,6 +107,20 @@ void unroll(Node* loop, int64_t trips, RewriteContext& context) {
   loop->destroy();
 }
 
+// A carried value that each trip hands on as it is, is the one from before the loop.
+bool usesWhatWasBefore(Node* loop) {
+  Block* body = loop->block(0);
+  bool changed = false;
+  for (size_t i = 0; i < loop->outputCount(); ++i) {
+    Value *before = loop->input(i + 2), *carried = body->parameter(i + 1), *next = body->result(i + 1);
+    if ((next != carried && next != before) || !(carried->hasUses() || loop->output(i)->hasUses())) continue;
+    replaceValue(carried, before);
+    replaceValue(loop->output(i), before);
+    changed = true;
+  }
+  return changed;
+}
+
 bool unrollOnce(Graph& graph, RewriteContext& context) {
   std::vector<Node*> loops;
   forEachNode(graph, [&](Node* n) {
@@ -114,6 +129,7 @@ bool unrollOnce(Graph& graph, RewriteContext& context) {
   bool changed = false;
   // Inner loops first; those in bodies are copied as they have become.
   for (size_t i = loops.size(); i-- > 0;) {
+    changed |= usesWhatWasBefore(loops[i]);
     std::optional<int64_t> trips = tripsOf(loops[i], context);
     if (!trips || !isSmall(loops[i], *trips)) continue;
     unroll(loops[i], *trips, context);
