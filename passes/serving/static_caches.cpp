@@ -271,8 +271,9 @@ class WholeTexts {
     for (Node* n : graph_.block()->nodes()) {
       if (n->kind() == sym::GetAttr && n->output()->type()->isTensor() && alias.isWritten(n->output()))
         attributes_.push_back(n);
-      // Programs of torch.export copy what they write.
-      const bool isCopy = n->kind() == aten::clone && isAttribute(n->input(0)) && alias.isWritten(n->output());
+      // Programs of torch.export copy what they write, and a model may write into a copy that it puts back itself.
+      const bool isCopy = n->kind() == aten::clone && isAttribute(n->input(0)) && alias.isWritten(n->output()) &&
+                          !alias.isWritten(n->input(0));
       if (isCopy && !replaced_.contains(n->input(0)->node())) kept_.push_back({n});
     }
     for (Value* v : inputs_) {

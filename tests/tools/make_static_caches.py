@@ -68,6 +68,19 @@ class From(Buffers):
         return self.logits(x, q, self.keys, self.values, self.seen[None, None, places])
 
 
+class PutBack(Buffers):
+    """Writes into copies, which become its buffers."""
+
+    def forward(self, ids: Tensor, input_pos: Tensor) -> Tensor:
+        x, q, k, v = self.heads(ids, input_pos)
+        keys, values = self.keys.clone(), self.values.clone()
+        keys[:, :, input_pos], values[:, :, input_pos] = k, v
+        y = self.logits(x, q, keys, values, self.seen[None, None, input_pos])
+        self.keys.copy_(keys)
+        self.values.copy_(values)
+        return y
+
+
 class Counting(Buffers):
     """Knows how many tokens there were."""
 
@@ -551,6 +564,7 @@ def main():
         tokens = Dim("tokens", max=LONGEST - 1)
         export("static_few.pt2", made(Few), (three, torch.arange(3)), ({1: tokens}, {0: tokens}))
         export("static_buffers.pt2", made(Buffers), (three, torch.arange(3)), ({1: tokens}, {0: tokens}))
+        export("static_put_back.pt2", made(PutBack), (three, torch.arange(3)), ({1: tokens}, {0: tokens}))
         export("static_one.pt2", made(Counting), (one,))
         export("static_given.pt2", made(Given), (one, torch.arange(1), *caches), decomposed=True)
         mask = torch.ones(1, LONGEST, dtype=torch.long)
