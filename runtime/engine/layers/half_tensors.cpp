@@ -57,6 +57,9 @@ bool computesInFloats(const Operator& op, std::span<const IValue* const> argumen
       return false;
     } else if (declared[i].name == "alpha" && isElementwise && v.isNumber() && v.toDouble() != 1) {
       return false;  // its product is rounded, too
+    } else if (declared[i].name == "exponent" && half == DType::BFloat16 && v.isNumber() &&
+               (v.toDouble() == 3 || v.toDouble() == -2)) {
+      return false;  // so is the square
     } else if ((v.isFloat() || (v.isInt() && declared[i].type->is(TypeKind::Number))) &&
                !isInRange(v.toDouble(), half)) {
       return false;  // kernels of halves know whether it is refused
