@@ -58,7 +58,7 @@ std::string formatBraces(const std::string& format, const IValue* const* argumen
   size_t used = 0, from = 0;
   for (size_t at; (at = format.find("{}", from)) != std::string::npos; from = at + 2) {
     out.append(format, from, at - from);
-    if (used == count) failRun("too few arguments for the format string " + abbreviate(format, 80));
+    if (used == count) failRun("Too few arguments for format string: " + abbreviate(format, 80));
     appendText(*arguments[used++], out);
   }
   out.append(format, from);
@@ -141,10 +141,10 @@ std::string formatPercent(const std::string& format, const IValue& arguments) {
       out += '%';
       continue;
     }
-    if (used == count) failRun("too few arguments for the format string");
+    if (used == count) failRun("Too few arguments for format string");
     appendFormatted(format[at + 1], items[used++], out);
   }
-  if (used != count) failRun("too many arguments for the format string");
+  if (used != count) failRun("Too many arguments for format string");
   out.append(format, from);
   checkTextSize(out.size());
   return out;

@@ -23,13 +23,13 @@ struct Slice {
 // From the arguments `int? start, int? end, int step`.
 inline Slice sliceOf(const IValue& start, const IValue& end, const IValue& stepValue, size_t size) {
   int64_t step = intOf(stepValue);
-  if (step == 0) failRun("the step of a slice must not be 0");
+  if (step == 0) failRun("List slice should have non-zero step");
   step = std::max(step, -INT64_MAX);
   auto n = static_cast<int64_t>(size);
   int64_t lowest = step < 0 ? -1 : 0, highest = step < 0 ? n - 1 : n;
   auto bound = [&](const IValue& v, int64_t absent) {
-    if (v.isNone()) return absent;
-    int64_t i = intOf(v);
+    int64_t i = v.isNone() ? INT64_MAX : intOf(v);
+    if (i == INT64_MAX) return absent;  // PyTorch takes it for none
     if (i < 0) i = i < -n ? lowest : i + n;
     return std::clamp(i, lowest, highest);
   };
