@@ -168,36 +168,6 @@ class Peephole {
   Values never(Node* n) { return namesOther(n->input(0)) ? Values{} : constant(n, false); }
 
   Values layout(Node* n) { return n->input(0)->type()->isTensor() ? constant(n, int64_t{0}) : Values{}; }
-<<<<<<< HEAD
-=======
-  // What a type tells of all its values, or nothing.
-  static std::optional<bool> isInstance(TypePtr of, std::span<const TypePtr> asked) {
-    if (std::ranges::any_of(asked, [&](TypePtr t) { return isSubtype(of, t); })) return true;
-    const auto among = [&](std::span<const TypePtr> members, std::optional<bool> all) {
-      return std::ranges::all_of(members, [&](TypePtr t) { return isInstance(t, asked) == all; }) ? all : std::nullopt;
-    };
-    if (of->is(TypeKind::Optional)) return among(of->elements(), isInstance(types().none, asked));
-    if (of->is(TypeKind::Union)) return among(of->elements(), isInstance(of->element(), asked));
-    const auto isOther = [of](TypePtr t) {
-      static constexpr TypeKind kPlain[] = {TypeKind::Tensor, TypeKind::Int,   TypeKind::Float, TypeKind::Bool,
-                                            TypeKind::String, TypeKind::Tuple, TypeKind::List,  TypeKind::Dict,
-                                            TypeKind::Class,  TypeKind::None};
-      const auto isPlain = [](TypeKind k) {
-        return std::find(std::begin(kPlain), std::end(kPlain), k) != std::end(kPlain);
-      };
-      // Classes have no subclasses.
-      const bool isAsked = isPlain(t->kind()) || t->is(TypeKind::AnyTuple) || t->is(TypeKind::AnyList);
-      return isPlain(of->kind()) && isAsked && (of->kind() != t->kind() || of->is(TypeKind::Class));
-    };
-    return std::ranges::all_of(asked, isOther) ? std::optional(false) : std::nullopt;
-  }
-  Values instance(Node* n) {
-    const Attribute* a = n->attribute(sym::types);
-    const auto* list = a ? std::get_if<std::vector<TypePtr>>(&a->payload) : nullptr;
-    const std::optional<bool> is = list ? isInstance(n->input(0)->type(), *list) : std::nullopt;
-    return is ? constant(n, *is) : Values{};
-  }
->>>>>>> f626ecc9 (What a loop only hands on is taken from before it, so that scripts whose carried values are of several types are unrolled)
 
   // Runs start with gradients enabled, as PyTorch's do, though none are computed; nothing in the graph changes it.
   Values gradEnabled(Node* n) {
