@@ -214,10 +214,12 @@ TEST(UnrollLoops, UnknownAndLargeLoopsStay) {
   %true : bool = prim::Constant[value=1]()
   %a : Tensor = prim::Loop(%n, %true, %x)
     block0(%i : int, %p : Tensor):
-      -> (%true, %p)
+      %o : Tensor = aten::neg(%p)
+      -> (%true, %o)
   %b : Tensor = prim::Loop(%3, %true, %a)
     block0(%j : int, %q : Tensor):
-      -> (%c, %q)
+      %u : Tensor = aten::neg(%q)
+      -> (%c, %u)
   %d : Tensor = prim::Loop(%many, %true, %b)
     block0(%k : int, %r : Tensor):
       %s : Tensor = aten::neg(%r)
