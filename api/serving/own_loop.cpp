@@ -173,11 +173,12 @@ class Calls {
     }
     if (outcome != LoopOutcome::Other) tryLong(outcome);
     if (outcome == LoopOutcome::Same) return true;
-    if (!loop_.mayLeaveOut)
+    const bool mayLeaveOut = loop_.mayLeaveOut && (outcome != LoopOutcome::Other || !knowsOneToken());
+    if (!mayLeaveOut)
       report(outcome);
     else if (outcome == LoopOutcome::Other && grows_)
       warn();
-    return loop_.mayLeaveOut;
+    return mayLeaveOut;
   }
 
  private:
@@ -234,9 +235,21 @@ class Calls {
     if (fails != 0) most_ = runs;
   }
 
+  // Whether the last token of a text that is given at once knows of no other: what is handed on is all that does.
+  bool knowsOneToken() const {
+    const std::vector<TokenId> ids = textOf(kFew);
+    std::vector<TokenId> others = ids;
+    std::rotate(others.begin(), others.begin() + 1, others.end() - 1);
+    const std::optional<std::vector<IValue>> usual = wholeOf(ids, kFew), other = wholeOf(others, kFew);
+    return ids != others && usual && other && !differ(*usual, *other);
+  }
+
+  std::vector<TokenId> textOf(int64_t tokens) const {
+    return tscompile::longText(tokens, loop_.entrance.words ? loop_.entrance.words : 3, loop_.entrance.marked).plain;
+  }
+
   LoopOutcome tryText(int64_t tokens, bool isOther) {
-    const int64_t words = loop_.entrance.words ? loop_.entrance.words : 3;
-    std::vector<TokenId> ids = tscompile::longText(tokens, words, loop_.entrance.marked).plain;
+    std::vector<TokenId> ids = textOf(tokens);
     if (isOther) std::ranges::reverse(ids);
     int64_t past = tokens - kLast * step_;
     isCallRefused_ = false;

@@ -7,7 +7,7 @@ import io
 import os
 import sys
 import zipfile
-from typing import List
+from typing import List, Optional
 
 import torch
 from torch import nn
@@ -140,6 +140,17 @@ class Listed(Decoder):
     def forward(self, ids):
         self.kept[0] = 0.5 * self.kept[0] + self.words(ids)
         return self.head(self.kept[0])
+
+
+class LeftOut(Sums):
+    """Its state may be left out, and a call without it knows of its last token alone."""
+
+    def forward(self, ids, s: Optional[torch.Tensor] = None):
+        x = self.words(ids[:, -1:])
+        q, k, v = self.qkv(x[:, 0]).chunk(3, -1)
+        own = k.unsqueeze(2) * v.unsqueeze(1)
+        s = own if s is None else 0.9 * s + own
+        return self.head(x + torch.bmm(q.unsqueeze(1), s)), s
 
 
 class Attention(Decoder):
@@ -362,7 +373,7 @@ def greedy(path, kind, states, prompt):
     while len(ids) < len(prompt) + 9:
         while at < len(ids):
             out = model(torch.tensor([[ids[at]]]), *beside(kind, 1, at), *given)
-            logits, given = (out[0], list(out[1 : 1 + len(given)])) if states else (out, [])
+            logits, given = (out[0], list(out[1 : 1 + len(given)])) if isinstance(out, tuple) else (out, [])
             at += 1
         ids.append(int(functional.log_softmax(logits, -1).reshape(-1, 13)[-1].argmax()))
     return ids[len(prompt) :]
@@ -519,6 +530,7 @@ if __name__ == "__main__":
             ("swapped", Swapped, [(1, 2, GROWS, 4), (1, 2, GROWS, 4), (1, 1, 8), (1, 1, 8)]),
             ("after", After, [(1, 2, GROWS, 4), (1, 2, GROWS, 4), (1, 8, 8), (1, 8, 3)]),
             ("listed", Listed, []),
+            ("left_out", LeftOut, []),
             ("counted", Counted, [(1, 8), ((1,), torch.long)]),
             ("marked", Marked, [((1, 13), torch.bool)]),
             ("rounded", Rounded, [((1, 8), torch.int8)]),

@@ -415,6 +415,13 @@ TEST_F(DecoderFiles, StatesThatMayBeOtherOutputsAreRefused) {
       << messages();
 }
 
+TEST_F(DecoderFiles, StatesThatAllBeforeTheLastTokenIsInAreNotLeftOut) {
+  EXPECT_FALSE(buildsFile("language/states_left_out.pt"));
+  EXPECT_NE(messages().find("calls that are given for %s what the one before returned say another text"),
+            std::string::npos)
+      << messages();
+}
+
 TEST_F(DecoderFiles, WindowsOfWhichNothingTellsTheLengthAreRefused) {
   for (const char* name : {"shifted", "rolled", "ring"}) {
     EXPECT_FALSE(buildsFile(std::string("language/states_") + name + ".pt")) << name;
