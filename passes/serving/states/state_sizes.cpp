@@ -62,7 +62,7 @@ class StateSearch {
       kind.push_back(kinds.emplace(ranks, kinds.size()).first->second);
     }
     if (tryFitting(fitting, kind)) return true;
-    return kinds.size() < each.size() && each.size() <= kFew && !isRefused_ && tryFitting(fitting, each);
+    return kinds.size() < each.size() && each.size() <= kFew && tryFitting(fitting, each);
   }
 
   std::vector<GivenState>& states() { return states_; }
