@@ -199,6 +199,7 @@ void convertRecurrent(ConvertCall& call) {
   Tensor x = call.tensor(0);
   if (!isF32(x)) return convertToKernel(call, kNotF32);
   if (x.numel() == 0) return convertToKernel(call, kEmpty);
+  if (x.rank() != 3) return convertToKernel(call, kMisfit);
   if (call.flag(6) && call.number(5) > 0) return convertToKernel(call, "values are dropped");
   auto layer = std::make_unique<RecurrentLayer>(call.node());
   layer->cell = kCell;
@@ -237,6 +238,7 @@ void convertRecurrentCell(ConvertCall& call) {
   Tensor x = call.tensor(0);
   if (!isF32(x)) return convertToKernel(call, kNotF32);
   if (x.numel() == 0) return convertToKernel(call, kEmpty);
+  if (x.rank() != 2) return convertToKernel(call, kMisfit);
   auto layer = std::make_unique<RecurrentLayer>(call.node());
   layer->cell = kCell;
   layer->givesSequence = false;
