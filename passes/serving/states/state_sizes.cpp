@@ -80,7 +80,6 @@ class StateSearch {
   // All combinations of those that fit, up to an end to trying; states of one kind have the same.
   bool tryFitting(const std::vector<std::vector<size_t>>& fitting, const std::vector<size_t>& kind) {
     constexpr size_t kMostTried = 343;
-    isRefused_ = false;                         // others may have been
     std::vector<size_t> at(states_.size(), 0);  // by kinds
     for (size_t tried = 0; tried < kMostTried; ++tried) {
       std::vector<size_t> ranks;
