@@ -247,6 +247,7 @@ class WriteScatterer {
     if (!seen.insert(n).second) return true;
     const Node* place = placeIn(end->block(), n);
     if (!place || n->isReturn() || n->hasBlocks() || !place->isBefore(end)) return false;
+    if (!facts_.isPure(n) && !writesFirst(n)) return false;  // what it writes may hold the memory: lists, attributes
     if (facts_.isFresh(n) && !facts_.isStructural(n->kind())) return true;
     for (const Value* v : n->outputs()) {
       if (!AliasAnalysis::canRefer(v->type())) continue;
