@@ -242,13 +242,17 @@ class WriteScatterer {
     return n && !n->hasBlocks() && (isSimpleView(n->kind()) || (makesMemory(n) && !facts_.isFresh(n)));
   }
 
+  // Whether what the node writes may hold what it is given: lists, dicts, attributes.
+  bool mayKeep(const Node* n) { return !facts_.isPure(n) && !writesFirst(n); }
+
   // Whether the node, and whatever is made from it that may hold the same memory, come before another one.
   bool endsBefore(const Node* n, const Node* end, std::unordered_set<const Node*>& seen) {
     if (!seen.insert(n).second) return true;
     const Node* place = placeIn(end->block(), n);
     if (!place || n->isReturn() || n->hasBlocks() || !place->isBefore(end)) return false;
-    if (!facts_.isPure(n) && !writesFirst(n)) return false;  // what it writes may hold the memory: lists, attributes
-    if (facts_.isFresh(n) && !facts_.isStructural(n->kind())) return true;
+    if (mayKeep(n)) return false;
+    const bool isTensor = n->outputCount() == 1 && n->output()->type()->isTensor();  // a new list has the old items
+    if (isTensor && facts_.isFresh(n) && !facts_.isStructural(n->kind())) return true;
     for (const Value* v : n->outputs()) {
       if (!AliasAnalysis::canRefer(v->type())) continue;
       for (const Use& u : v->uses())
@@ -421,7 +425,7 @@ class WriteScatterer {
           if (writes.insert(n).second) names.push_back(n->output());
         } else if (Node* writer = u.index() == 0 && isPart(n) ? writerBehind(n) : nullptr) {
           if (writes.insert(writer).second) scattered.push_back(writer);
-        } else if (n->isReturn() || n->hasBlocks() ||
+        } else if (n->isReturn() || n->hasBlocks() || mayKeep(n) ||
                    std::any_of(n->outputs().begin(), n->outputs().end(),
                                [&](const Value* v) { return refersTo(v, memory); })) {
           captures.push_back(n);
