@@ -17,6 +17,8 @@ if(TSCOMPILE_SANITIZE)
   target_compile_options(tscompile_flags INTERFACE
     -fsanitize=${TSCOMPILE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(tscompile_flags INTERFACE -fsanitize=${TSCOMPILE_SANITIZE})
+  # Elements beyond the size of a container, which its memory may have, are no faults to the sanitizers.
+  target_compile_definitions(tscompile_flags INTERFACE _GLIBCXX_ASSERTIONS)
 endif()
 
 if(TSCOMPILE_FUZZER)

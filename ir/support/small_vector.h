@@ -59,12 +59,13 @@ class SmallVector {
   const T* end() const { return data_ + size_; }
   auto rbegin() const { return std::make_reverse_iterator(end()); }
   auto rend() const { return std::make_reverse_iterator(begin()); }
-  T& operator[](size_t i) { return data_[i]; }
-  const T& operator[](size_t i) const { return data_[i]; }
-  T& front() { return data_[0]; }
-  const T& front() const { return data_[0]; }
-  T& back() { return data_[size_ - 1]; }
-  const T& back() const { return data_[size_ - 1]; }
+  // A span, as it is checked where the standard library's containers are.
+  T& operator[](size_t i) { return std::span(data_, size_)[i]; }
+  const T& operator[](size_t i) const { return std::span(data_, size_)[i]; }
+  T& front() { return (*this)[0]; }
+  const T& front() const { return (*this)[0]; }
+  T& back() { return (*this)[size_ - size_t{1}]; }
+  const T& back() const { return (*this)[size_ - size_t{1}]; }
   operator std::span<const T>() const { return {data_, size_}; }  // NOLINT: implicit by design
 
   void push_back(T value) {
