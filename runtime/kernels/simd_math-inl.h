@@ -367,6 +367,17 @@ HWY_INLINE V softplus(D d, V x) {
   return hn::IfThenElse(hn::Gt(x, hn::Set(d, 20.0f)), x, log1p(d, exp(d, x)));
 }
 
+// x tanh(log(1 + exp(x))) with one exponential e of -|x|: of x >= 0 it is x (1 + 2 e) / (1 + 2 e + 2 e^2), of others
+// x e (e + 2) / (e (e + 2) + 2).
+template <class D, class V>
+HWY_INLINE V mish(D d, V x) {
+  const V one = hn::Set(d, 1.0f), two = hn::Set(d, 2.0f), e = exp(d, hn::Neg(hn::Abs(x)));
+  const auto isNegative = hn::Lt(x, hn::Zero(d));
+  const V above = hn::IfThenElse(isNegative, hn::Mul(e, hn::Add(e, two)), hn::MulAdd(two, e, one));
+  const V more = hn::IfThenElse(isNegative, two, hn::Mul(hn::Mul(e, e), two));
+  return hn::Mul(x, hn::Div(above, hn::Add(above, more)));
+}
+
 // Comparisons as numbers, and back.
 template <class D, class M>
 HWY_INLINE auto truth(D d, M mask) {

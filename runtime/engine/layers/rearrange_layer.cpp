@@ -29,6 +29,8 @@ void RearrangeLayer::findRuns() {
   rowFrom_ = inSizes_[last];
   rowTo_ = static_cast<int64_t>(line.size());
   isScattered_ = runs_.size() > line.size() / 4 && std::find(line.begin(), line.end(), kFilling) == line.end();
+  isDoubled_ = rowTo_ == 2 * rowFrom_;
+  for (size_t i = 0; i < line.size(); ++i) isDoubled_ &= line[i] == static_cast<int64_t>(i / 2);
   last_ = last;
   keepsRows_ = true;
   for (size_t d = 0; d < last; ++d) keepsRows_ &= keeps(d);
@@ -118,6 +120,12 @@ void swapPairs(const std::byte* from, std::byte* to, int64_t pairs) {
 }  // namespace
 
 void RearrangeLayer::copyRow(const std::byte* from, std::byte* to, size_t unitBytes) const {
+  if (from && unitBytes == sizeof(float) && isDoubled_) {
+    const auto* source = reinterpret_cast<const uint32_t*>(from);
+    auto* target = reinterpret_cast<uint32_t*>(to);
+    for (int64_t i = 0; i < rowFrom_; ++i) target[2 * i] = target[2 * i + 1] = source[i];
+    return;
+  }
   if (from && unitBytes == sizeof(float) && isScattered_) {
     const std::vector<int64_t>& line = sources_[last_];
     for (size_t i = 0; i < line.size(); ++i)

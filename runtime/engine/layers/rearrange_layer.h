@@ -52,6 +52,7 @@ class RearrangeLayer : public Layer, public LineLayer {
   size_t last_ = 0;  // that dimension
   std::vector<Run> runs_;
   bool isScattered_ = false;         // hardly any are neighbours
+  bool isDoubled_ = false;           // each is there twice
   bool keepsRows_ = true;            // the dimensions in front of it are as they were
   int64_t unit_ = 1;                 // elements behind that dimension
   int64_t rowFrom_ = 0, rowTo_ = 0;  // units of a row
