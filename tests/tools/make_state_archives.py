@@ -262,6 +262,19 @@ class Taps(Window):
         return self.head(x + y.transpose(1, 2)), all[:, :, -last.shape[2] :]
 
 
+class Padded(Decoder):
+    """Takes the place of its convolution that is right for a window of 3 alone, of which nothing tells."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.kinds = nn.Conv1d(8, 8, 4, groups=8, padding=3), nn.Embedding(2, 8)
+
+    def forward(self, ids, inputs):
+        x = (self.words(ids) + self.kinds((ids > 6).long())).transpose(1, 2)
+        y = self.conv(torch.cat([inputs, x], 2))[:, :, 3:4]
+        return self.head((x + y).transpose(1, 2)), torch.cat([inputs[:, :, 1:], x], 2)
+
+
 class Rolled(Decoder):
     """The same as Shifted, the newest one first."""
 
@@ -520,6 +533,7 @@ if __name__ == "__main__":
             ("masked_one", MaskedOne, [(1, 2, GROWS, 4), (1, 2, GROWS, 4), (1, 1, 8)]),
             ("extra", Extra, [(1, 8)]),
             ("shifted", Shifted, [(1, 8, 3)]),
+            ("padded", Padded, [(1, 8, 3)]),
             ("taps", Taps, [(1, 8, 5)]),
             ("delayed", Delayed, [(1, 1, 8), (1, 1, 8)]),
             ("rolled", Rolled, [(1, 3, 8)]),

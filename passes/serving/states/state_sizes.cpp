@@ -621,9 +621,7 @@ class StateSearch {
       if (!growing.contains(prime) && !texts.contains(prime)) replace({prime, parts});
     const std::vector<GivenState> open = states_;
     const std::set<int64_t> primes = open_;
-    bool isHopeless = false;
     for (int64_t places : places_) {
-      if (isHopeless && places >= kLeastPlaces) continue;
       states_ = open;
       auto isPlace = [&](int64_t size) {
         return primes.contains(size) && !growing.contains(size) && !texts.contains(size);
@@ -642,7 +640,7 @@ class StateSearch {
       const bool fits = !attemptOf(propagate()).node;
       const StateVerdict verdict = fits ? accepts_(states_) : StateVerdict::Wrong;
       if (verdict == StateVerdict::Right) return true;
-      isHopeless = isHopeless || verdict == StateVerdict::WrongAtAnyLength;
+      if (verdict == StateVerdict::WrongAtAnyLength) return false;
       // Sizes that the model tells are right: it is for another number of tokens.
       isRefused_ = fits && !hasPlaces;
       if (!hasPlaces) return false;

@@ -423,7 +423,7 @@ TEST_F(DecoderFiles, StatesThatAllBeforeTheLastTokenIsInAreNotLeftOut) {
 }
 
 TEST_F(DecoderFiles, WindowsOfWhichNothingTellsTheLengthAreRefused) {
-  for (const char* name : {"shifted", "rolled", "ring"}) {
+  for (const char* name : {"shifted", "rolled", "ring", "padded"}) {
     EXPECT_FALSE(buildsFile(std::string("language/states_") + name + ".pt")) << name;
     EXPECT_NE(messages().find("what %inputs stands for is not known"), std::string::npos) << messages();
     EXPECT_NE(messages().find("need sizes: this file has none"), std::string::npos) << messages();
