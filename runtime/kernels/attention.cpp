@@ -123,8 +123,8 @@ HWY_INLINE float addAndFindLargest(const float* first, const float* second, int6
   return hn::GetLane(hn::MaxOfLanes(d, hn::Max(a, b)));
 }
 
-// Scores of one query on keys [first, first + seen) -> weights, with zeros from `seen` to `padded`, a whole number of
-// blocks. Returns what weights of earlier keys are worth now.
+// Scores of one query on keys [first, first + seen) -> weights, with zeros from `seen` to `padded` and to the end of a
+// vector at least. Returns what weights of earlier keys are worth now.
 float weigh(const ScoreMask& mask, int64_t query, int64_t first, int64_t seen, int64_t padded, float* scores,
             RunningSoftmax& running) {
   bool isPlain = !mask.flags;
