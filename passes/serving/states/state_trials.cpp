@@ -318,12 +318,10 @@ class Trials {
 }  // namespace
 
 bool areNear(const std::vector<double>& a, const std::vector<double>& b, double tolerance) {
-  double most = 0, off = 0;
-  for (size_t i = 0; i < a.size() && i < b.size(); ++i) {
-    most = std::max(most, std::abs(a[i]));
-    off = std::max(off, std::abs(a[i] - b[i]));
-  }
-  return a.size() == b.size() && off <= tolerance * most;
+  double most = 0;
+  for (double x : a)
+    if (std::isfinite(x)) most = std::max(most, std::abs(x));
+  return std::ranges::equal(a, b, [&](double x, double y) { return x == y || std::abs(x - y) <= tolerance * most; });
 }
 
 std::optional<std::vector<double>> logitsOfCalls(const StateTrial& trial, const std::vector<GivenState>& states) {

@@ -26,7 +26,7 @@ StateVerdict acceptStates(const StateTrial& trial, std::vector<GivenState>& stat
 // returns a state of another dtype.
 std::optional<std::vector<double>> logitsOfCalls(const StateTrial& trial, const std::vector<GivenState>& states);
 // Whether logits differ by no more than rounding makes them: that of another order of sums, or of texts in other
-// pieces.
+// pieces. Infinite ones are near themselves, NaN is near nothing.
 inline constexpr double kRounding = 1e-5;
 bool areNear(const std::vector<double>& a, const std::vector<double>& b, double tolerance = 1e-3);
 
