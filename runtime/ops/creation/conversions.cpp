@@ -37,7 +37,7 @@ constexpr ToArguments kToPrimDevice{2, 1, 0, 4, 0};
 constexpr ToArguments kToPrimDType{1, 0, 0, 3, 0};
 constexpr ToArguments kToPrimOther{0, 0, 0, 2, 0};
 constexpr ToArguments kToCopy{1, 3, 2, 0, 6};
-constexpr ToArguments kToElement{1, 0, 0, 0, 0}, kToDense{1, 0, 0, 0, 0};
+constexpr ToArguments kToElement{1, 0, 0, 0, 0};
 
 template <const ToArguments& kAt>
 void inferTo(InferCall& call) {
@@ -171,8 +171,8 @@ void registerConversionsOps(OpRegistry& ops) {
            .traits = {Trait::KeepsElements, Trait::OwnStrides}});
   add("aten::type_as", inferToOther, typeAsKernel, kMaySelf | TraitSet{Trait::LendsSecondForm});
   // Of tensors that are dense: calls with sparse ones are spelled out.
-  add("aten::to_dense", inferTo<kToDense>, typeAsKernel, kMaySelf);
-  add("aten::to_dense.later", inferTo<kToDense>, typeAsKernel, kMaySelf);
+  add("aten::to_dense", inferTo<kToElement>, typeAsKernel, kMaySelf);
+  add("aten::to_dense.later", inferTo<kToElement>, typeAsKernel, kMaySelf);
   add("aten::cpu", inferTo<kToPrimOther>, selfKernel);
   add("aten::cuda", inferTo<kToPrimOther>, selfKernel);
   add("aten::_cast_Byte", inferCast<DType::UInt8>, typeAsKernel, kMaySelf);
