@@ -25,8 +25,10 @@
 namespace tscompile {
 namespace {
 
-// Rows of so few elements are reduced so many at a time.
-constexpr int64_t kShortRow = 16, kRowsAtOnce = 64;
+// So many elements of a row are summed in f32.
+constexpr int64_t kChunk = 1024;
+// Rows of so few elements are reduced so many at a time; of exponentials a call for each pays later.
+constexpr int64_t kShortRow = 16, kShortRowOfExps = 64, kRowsAtOnce = 64;
 
 }  // namespace
 }  // namespace tscompile
@@ -46,7 +48,6 @@ HWY_INLINE V extreme(D d, V a, V b) {
 
 float sumRow(const float* row, int64_t count) {
   double sum = 0;
-  constexpr int64_t kChunk = 1024;
   for (int64_t i = 0; i < count; i += kChunk)
     sum += static_cast<double>(sumOver(row + i, std::min(kChunk, count - i), [](auto, auto x) HWY_ATTR { return x; }));
   return static_cast<float>(sum);
@@ -102,6 +103,18 @@ float extremeOfRow(const float* row, int64_t count) {
 }
 float maxOfRow(const float* row, int64_t count) { return extremeOfRow<true>(row, count); }
 float minOfRow(const float* row, int64_t count) { return extremeOfRow<false>(row, count); }
+
+// log(sum(exp(x - largest))) + largest, or the largest itself where that is not finite.
+float logSumExpOfRow(const float* row, int64_t count) {
+  const float largest = maxOfRow(row, count);
+  if (!std::isfinite(largest)) return largest;
+  double sum = 0;
+  for (int64_t i = 0; i < count; i += kChunk)
+    sum += static_cast<double>(sumOver(row + i, std::min(kChunk, count - i), [&](auto d, auto x) HWY_ATTR {
+      return expOfNegative(d, hn::Sub(x, hn::Set(d, largest)));
+    }));
+  return largest + static_cast<float>(std::log(sum));
+}
 
 // Where `value`, which is there, stands first; NaN equals NaN.
 int64_t placeInRow(const float* row, int64_t count, float value) {
@@ -182,15 +195,29 @@ void maxRows(const float* rows, int64_t stride, int64_t count, int64_t width, fl
 void minRows(const float* rows, int64_t stride, int64_t count, int64_t width, float* out) {
   joinRows(rows, stride, count, width, out, Extreme<false>());
 }
+void logSumExpRows(const float* rows, int64_t stride, int64_t count, int64_t width, float* out) {
+  maxRows(rows, stride, count, width, out);
+  const hn::ScalableTag<float> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t i = 0; i < width; i += lanes) {
+    const auto some = hn::FirstN(d, static_cast<size_t>(std::min(lanes, width - i)));
+    const auto largest = hn::MaskedLoad(some, d, out + i);
+    auto sum = hn::Zero(d);
+    for (int64_t r = 0; r < count; ++r)
+      sum = hn::Add(sum, expOfNegative(d, hn::Sub(hn::MaskedLoad(some, d, rows + r * stride + i), largest)));
+    hn::BlendedStore(hn::Add(largest, log(d, sum)), hn::And(some, hn::IsFinite(largest)), d, out + i);
+  }
+}
 
 // Rows too short for a call each, side by side.
 void reduceShortRows(RowReduction kind, const float* rows, int64_t count, int64_t length, float* out) {
-  alignas(64) float turned[kShortRow * kRowsAtOnce];
+  alignas(64) float turned[kShortRowOfExps * kRowsAtOnce];
   transpose(rows, length, length, count, turned, kRowsAtOnce);
   const auto reduce = kind == RowReduction::Sum       ? sumRows
                       : kind == RowReduction::Product ? productRows
                       : kind == RowReduction::Max     ? maxRows
-                                                      : minRows;
+                      : kind == RowReduction::Min     ? minRows
+                                                      : logSumExpRows;
   reduce(turned, kRowsAtOnce, length, count, out);
 }
 
@@ -342,19 +369,23 @@ RowFunction rowFunction(RowReduction kind) {
     case RowReduction::Max:
       return TS_SIMD(maxOfRow);
     case RowReduction::Min:
+      return TS_SIMD(minOfRow);
+    case RowReduction::LogSumExp:
       break;
   }
-  return TS_SIMD(minOfRow);
+  return TS_SIMD(logSumExpOfRow);
 }
 
 }  // namespace
 
 void reduceMiddle(RowReduction kind, int64_t outer, int64_t count, int64_t inner, float divisor, const float* input,
                   float* output, int threads) {
-  const double cost = 1e-4 * static_cast<double>(outer * count) * static_cast<double>(inner);  // microseconds
+  const bool isOfExps = kind == RowReduction::LogSumExp;
+  const double each = isOfExps ? 3e-4 : 1e-4;  // microseconds
+  const double cost = each * static_cast<double>(outer * count) * static_cast<double>(inner);
   threads = threadsWorth(cost, threads);
   const bool sums = kind == RowReduction::Sum;
-  if (inner == 1 && count <= kShortRow && outer >= kRowsAtOnce) {
+  if (inner == 1 && count <= (isOfExps ? kShortRowOfExps : kShortRow) && outer >= kRowsAtOnce) {
     const auto rows = TS_SIMD(reduceShortRows);
     return parallelFor((outer + kRowsAtOnce - 1) / kRowsAtOnce, threads, [&](int64_t i) {
       const int64_t first = i * kRowsAtOnce, some = std::min(kRowsAtOnce, outer - first);
@@ -374,7 +405,8 @@ void reduceMiddle(RowReduction kind, int64_t outer, int64_t count, int64_t inner
   auto rows = sums                            ? TS_SIMD(sumRows)
               : kind == RowReduction::Product ? TS_SIMD(productRows)
               : kind == RowReduction::Max     ? TS_SIMD(maxRows)
-                                              : TS_SIMD(minRows);
+              : kind == RowReduction::Min     ? TS_SIMD(minRows)
+                                              : TS_SIMD(logSumExpRows);
   const int64_t pieces = std::clamp<int64_t>(inner / 64, 1, 16);
   parallelFor(outer * pieces, threads, [&](int64_t i) {
     const int64_t o = i / pieces;
@@ -387,7 +419,7 @@ void reduceMiddle(RowReduction kind, int64_t outer, int64_t count, int64_t inner
 
 void reduceChannels(RowReduction kind, int64_t batch, int64_t channels, int64_t area, float divisor,
                     const float* blocked, float* output, int threads) {
-  TS_CHECK(kind != RowReduction::Product);
+  TS_CHECK(kind == RowReduction::Sum || kind == RowReduction::Max || kind == RowReduction::Min);
   constexpr int64_t kPixels = 256;
   const auto reduce = kind == RowReduction::Sum   ? TS_SIMD(sumChannels)
                       : kind == RowReduction::Max ? TS_SIMD(maxChannels)

@@ -1,17 +1,18 @@
-// Sums, products, extremes and variances over one dimension of f32. Results do not depend on the number of threads.
+// Sums, products, extremes, logarithms of sums of exponentials, and variances over one dimension of f32. Results do not
+// depend on the number of threads.
 #pragma once
 
 #include <cstdint>
 
 namespace tscompile {
 
-enum class RowReduction : uint8_t { Sum, Max, Min, Product };
+enum class RowReduction : uint8_t { Sum, Max, Min, Product, LogSumExp };
 
 // [outer][count][inner] -> [outer][inner]. A sum is divided by `divisor`; NaN wins over all other values.
 void reduceMiddle(RowReduction kind, int64_t outer, int64_t count, int64_t inner, float divisor, const float* input,
                   float* output, int threads);
 
-// Over the channels of each pixel of blocked activations (layout.h): [batch][area]. Not of products.
+// Over the channels of each pixel of blocked activations (layout.h): [batch][area]. Of sums and extremes.
 void reduceChannels(RowReduction kind, int64_t batch, int64_t channels, int64_t area, float divisor,
                     const float* blocked, float* output, int threads);
 

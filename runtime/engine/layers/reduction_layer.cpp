@@ -15,12 +15,14 @@ std::string ReductionLayer::name() const {
                            : kind == RowReduction::Sum     ? "sum"
                            : kind == RowReduction::Product ? "product"
                            : kind == RowReduction::Max     ? "max"
-                                                           : "min";
+                           : kind == RowReduction::Min     ? "min"
+                                                           : "logsumexp";
   return steps.empty() ? name : loopName(program) + "+" + name;
 }
 
 bool ReductionLayer::takeBlocks(const NetTensor& blocked) {
-  if (!steps.empty() || kind == RowReduction::Product || blocked.rank() < 3 || blocked.numel == 0) return false;
+  const bool isAmongChannels = kind != RowReduction::Product && kind != RowReduction::LogSumExp;
+  if (!steps.empty() || !isAmongChannels || blocked.rank() < 3 || blocked.numel == 0) return false;
   const int64_t batch = blocked.sizes[0], channels = blocked.sizes[1], area = blocked.numel / (batch * channels);
   if (outer * count * inner != blocked.numel) return false;
   if (outer == batch && count == channels && channels > 1)
@@ -95,6 +97,8 @@ constexpr std::string_view nameOf(WideReduction of) {
       return "aten::amax";
     case WideReduction::Product:
       return "aten::prod.dim_int";
+    case WideReduction::LogSumExp:
+      return "aten::logsumexp";
     default:
       return "aten::amin";
   }
@@ -168,10 +172,11 @@ void convertReduction(ConvertCall& call) {
   if (x.numel() / reduced != checkedNumel(call.spec().sizes)) return convertToKernel(call, "no dimensions are named");
   if (wide) return addWide(call, kOf, x, dims);
   auto layer = std::make_unique<ReductionLayer>(call.node());
-  layer->kind = kOf == WideReduction::Max       ? RowReduction::Max
-                : kOf == WideReduction::Min     ? RowReduction::Min
-                : kOf == WideReduction::Product ? RowReduction::Product
-                                                : RowReduction::Sum;
+  layer->kind = kOf == WideReduction::Max         ? RowReduction::Max
+                : kOf == WideReduction::Min       ? RowReduction::Min
+                : kOf == WideReduction::Product   ? RowReduction::Product
+                : kOf == WideReduction::LogSumExp ? RowReduction::LogSumExp
+                                                  : RowReduction::Sum;
   layer->isMean = kOf == WideReduction::Mean;
   const int first = dims.empty() ? 0 : static_cast<int>(dims.front()),
             end = dims.empty() ? 0 : static_cast<int>(dims.back()) + 1;
@@ -201,5 +206,6 @@ template void convertReduction<WideReduction::Product>(ConvertCall& call);
 template void convertReduction<WideReduction::Any>(ConvertCall& call);
 template void convertReduction<WideReduction::All>(ConvertCall& call);
 template void convertReduction<WideReduction::Count>(ConvertCall& call);
+template void convertReduction<WideReduction::LogSumExp>(ConvertCall& call);
 
 }  // namespace tscompile

@@ -1,4 +1,5 @@
-// Sums, means, products, extremes and truth over dimensions that lie next to each other.
+// Sums, means, products, extremes, logarithms of sums of exponentials, and truth over dimensions that lie next to each
+// other.
 #pragma once
 
 #include "runtime/engine/network/convert_call.h"

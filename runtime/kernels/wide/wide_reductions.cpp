@@ -105,6 +105,8 @@ WideReducer reducerOf(WideReduction kind, DType input, DType output) {
       return output == DType::Bool ? reduce<WideReduction::All, In, bool> : nullptr;
     case WideReduction::Count:
       return output == DType::Int64 ? reduce<WideReduction::Count, In, int64_t> : nullptr;
+    case WideReduction::LogSumExp:
+      return nullptr;
     default:
       break;
   }

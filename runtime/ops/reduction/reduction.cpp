@@ -362,27 +362,6 @@ void logSumExpKernel(KernelCall& call) {
     logSumExp<float>(r.in, r.dims, r.out);
 }
 
-// log(sum(exp(x - most))) + most, of what is finite.
-void convertLogSumExp(ConvertCall& call) {
-  const Tensor x = call.tensor(0);
-  if (x.dtype() != DType::Float32) return convertToKernel(call, "the elements are not float32");
-  if (x.numel() == 0 || x.rank() == 0) return convertToKernel(call, "a tensor has no elements, or no dimensions");
-  const IValue dims = call.argument(1);
-  if (call.integers(1).empty()) return convertToKernel(call, "no dimensions are named");
-  constexpr int64_t kFew = 256;
-  if (x.numel() < kFew) return convertToKernel(call, "there are so few elements that one call is faster");
-  auto made = [&](std::string_view op, std::vector<IValue> arguments) {
-    return call.compute(op, std::move(arguments));
-  };
-  const IValue most = made("aten::amax", {x, dims, true});
-  const IValue isInfinite = made("aten::eq.Scalar", {made("aten::abs", {most}), HUGE_VAL});
-  const IValue base = made("aten::masked_fill.Scalar", {most, isInfinite, 0.0});
-  const IValue sums = made("aten::sum.dim_IntList",
-                           {made("aten::exp", {made("aten::sub.Tensor", {x, base, 1})}), dims, true, IValue()});
-  const IValue result = made("aten::add.Tensor", {made("aten::log", {sums}), base, 1});
-  call.setResult(made("aten::reshape", {result, intList(call.spec().sizes)}));
-}
-
 }  // namespace
 
 void registerReductionOps(OpRegistry& ops) {
@@ -447,7 +426,7 @@ void registerReductionOps(OpRegistry& ops) {
     ops.add({.schema = schema,
              .infer = inferLogSumExp,
              .kernel = logSumExpKernel,
-             .convert = convertLogSumExp,
+             .convert = convertReduction<WideReduction::LogSumExp>,
              .dtypes = kAllTypes,
              .traits = {Trait::RoundsOnce},
              .cost = Cost::Reduction});

@@ -13,17 +13,18 @@ void check(RowReduction kind, int64_t outer, int64_t count, int64_t inner, bool 
   std::vector<double> want;
   for (int64_t o = 0; o < outer; ++o)
     for (int64_t i = 0; i < inner; ++i) {
-      double sum = 0, product = 1, most = -INFINITY, least = INFINITY;
+      double sum = 0, product = 1, most = -INFINITY, least = INFINITY, exponentials = 0;
       bool unknown = false;
       for (int64_t c = 0; c < count; ++c) {
         const double v = x[static_cast<size_t>((o * count + c) * inner + i)];
         unknown |= std::isnan(v);
         sum += v;
         product *= v;
+        exponentials += std::exp(v);
         most = std::max(most, v);
         least = std::min(least, v);
       }
-      const double values[] = {sum / 3, most, least, product};
+      const double values[] = {sum / 3, most, least, product, std::log(exponentials)};
       want.push_back(unknown ? NAN : values[static_cast<size_t>(kind)]);
     }
   std::vector<float> first;
@@ -39,15 +40,17 @@ void check(RowReduction kind, int64_t outer, int64_t count, int64_t inner, bool 
 
 TEST(EngineReductions, SizesAndNan) {
   atEachSimdLevel([] {
-    for (RowReduction kind : {RowReduction::Sum, RowReduction::Max, RowReduction::Min, RowReduction::Product})
+    for (RowReduction kind :
+         {RowReduction::Sum, RowReduction::Max, RowReduction::Min, RowReduction::Product, RowReduction::LogSumExp})
       for (bool nan : {false, true})
         for (int64_t count : {1, 3, 16, 45, 2500})
           for (int64_t inner : {1, 2, 17, 70}) check(kind, 3, count, inner, nan);
   });
   atEachSimdLevel([] {
-    for (RowReduction kind : {RowReduction::Sum, RowReduction::Max, RowReduction::Min, RowReduction::Product})
+    for (RowReduction kind :
+         {RowReduction::Sum, RowReduction::Max, RowReduction::Min, RowReduction::Product, RowReduction::LogSumExp})
       for (bool nan : {false, true})
-        for (int64_t count : {1, 2, 4, 15, 16, 17})
+        for (int64_t count : {1, 2, 4, 15, 16, 17, 64, 65})
           for (int64_t outer : {64, 65, 301}) check(kind, outer, count, 1, nan);
   });
   check(RowReduction::Sum, 1, 200000, 1, false);
