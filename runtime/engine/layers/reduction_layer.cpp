@@ -87,28 +87,13 @@ void WideReductionLayer::run(Frame& frame) const {
 
 namespace {
 
-constexpr std::string_view nameOf(WideReduction of) {
-  switch (of) {
-    case WideReduction::Sum:
-      return "aten::sum.dim_IntList";
-    case WideReduction::Mean:
-      return "aten::mean.dim";
-    case WideReduction::Max:
-      return "aten::amax";
-    case WideReduction::Product:
-      return "aten::prod.dim_int";
-    case WideReduction::LogSumExp:
-      return "aten::logsumexp";
-    default:
-      return "aten::amin";
-  }
-}
-
 // Over these dimensions, counted from the front, none of which stays.
 IValue reduced(const ConvertCall& call, WideReduction of, const IValue& x, const Dims& dims) {
   std::vector<IValue> arguments{x, intList(dims), false};
-  if (of == WideReduction::Sum || of == WideReduction::Mean) arguments.push_back(IValue());
-  return call.compute(nameOf(of), std::move(arguments));
+  const bool isSum = of == WideReduction::Sum;
+  if (!isSum && of != WideReduction::Mean) return call.compute(call.op().fullName(), std::move(arguments));
+  arguments.push_back(IValue());
+  return call.compute(isSum ? "aten::sum.dim_IntList" : "aten::mean.dim", std::move(arguments));
 }
 IValue shaped(const ConvertCall& call, const IValue& x) { return reshaped(call, x, Dims(call.spec().sizes)); }
 
