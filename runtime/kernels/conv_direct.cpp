@@ -343,12 +343,17 @@ int64_t blockOf(const ConvShape& s, WeightStorage storage) {
 }
 
 // Whether weights go by kernel rows first, so that outputs of which many lie in the margins are sums over the others:
-// of transposed convolutions. Says nothing of the input's size: plans for several share their weights.
+// of transposed convolutions, and where dilation sets rows far apart. Says nothing of the input's size: plans for
+// several share their weights.
 bool goByRows(const ConvShape& s, WeightStorage storage) {
   constexpr int64_t kFewestRows = 4;  // of fewer, the order of blocks gains as much as what is left out
+  constexpr int64_t kFarApart = 6;
   const bool floats = storage == WeightStorage::F32 || storage == WeightStorage::F16 || storage == WeightStorage::BF16;
-  return floats && !areLines(s, storage) && groupsAreBlocks(s) && s.inGroup() % kBlock == 0 && !s.isVolume() &&
-         s.kernelHeight >= kFewestRows && s.padTop + s.padBottom > s.dilationHeight * (s.kernelHeight - 1);
+  const int64_t padding = s.padTop + s.padBottom, reach = s.dilationHeight * (s.kernelHeight - 1);
+  const bool hasMargins =
+      s.dilationHeight >= kFarApart ? reach > 0 && padding >= reach : s.kernelHeight >= kFewestRows && padding > reach;
+  return hasMargins && floats && !areLines(s, storage) && groupsAreBlocks(s) && s.inGroup() % kBlock == 0 &&
+         !s.isVolume();
 }
 
 PackedWeights directWeights(const ConvShape& s, WeightStorage storage) {

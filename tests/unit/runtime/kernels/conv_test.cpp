@@ -270,6 +270,9 @@ TEST(EngineConv, DilationAndOneSidedPadding) {
     checkConv({shapeOf(2, 32, 6, 7, 36, 5, 1, 4)});
     checkConv({shapeOf(1, 16, 5, 4, 20, 7, 2, 6)});
     checkConv({shapeOf(1, 16, 3, 3, 16, 4, 1, 6, 1, 2)});
+    checkConv({shapeOf(1, 32, 14, 9, 36, 3, 1, 12, 1, 12)});
+    checkConv({shapeOf(2, 16, 19, 20, 40, 3, 2, 6, 1, 6)});
+    checkConv({shapeOf(1, 32, 11, 8, 16, 2, 1, 4, 1, 7)});
     checkConv({shapeOf(1, 4, 15, 15, 18, 3, 2, 3, 1, 3)});
     ConvCase t{shapeOf(1, 20, 9, 8, 16, 3, 2)};
     t.shape.padRight = 1;
