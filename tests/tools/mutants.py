@@ -183,7 +183,8 @@ class Mutants:
         asked = subprocess.run(["ninja", "-C", self.build, "-t", "commands", "tests/" + binary], capture_output=True, text=True, check=True)
         command = asked.stdout.strip().splitlines()[-1]
         out = os.path.join(folder, binary)
-        command = re.sub(r" -o \S+ ", " " + " ".join(objects) + f" -o {out} ", command, count=1)
+        # The standard library before the archives: templates of it that they hold would bring in what these objects replace.
+        command = re.sub(r" -o \S+ ", " " + " ".join([*objects, "-lstdc++"]) + f" -o {out} ", command, count=1)
         subprocess.run(command, shell=True, cwd=self.build, check=True)
         return out
 
