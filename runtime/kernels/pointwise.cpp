@@ -200,6 +200,31 @@ void loadFourRows(const float* from, int64_t step, int64_t length, float* to) {
     for (int64_t r = 0; r < 4; ++r) to[r * length + x] = from[x * step + r];
 }
 
+// Where element `at` of the whole is.
+int64_t offsetOf(const View& view, int64_t at) {
+  int64_t offset = 0;
+  for (size_t d = view.dims.size(); d-- > 0; at /= view.dims[d]) offset += at % view.dims[d] * view.strides[d];
+  return offset;
+}
+
+// A part of rows that are `apart` elements long, from element `begin` on.
+struct Block {
+  int64_t begin, rows, columns, apart;
+};
+// Of transposed rows that are as long.
+bool loadTransposed(const View& view, const Block& b, float* to) {
+  const size_t rank = view.dims.size();
+  if (!isTransposed(view) || view.dims[rank - 1] != b.apart) return false;
+  if (b.begin / b.apart % view.dims[rank - 2] + b.rows > view.dims[rank - 2]) return false;
+  const float* from = reinterpret_cast<const float*>(view.data) + offsetOf(view, b.begin);
+  const int64_t step = view.strides[rank - 1];
+  int64_t r = 0;
+  for (; r + 4 <= b.rows; r += 4) loadFourRows(from + r, step, b.columns, to + r * b.columns);
+  for (; r < b.rows; ++r)
+    for (int64_t x = 0; x < b.columns; ++x) to[r * b.columns + x] = from[x * step + r];
+  return true;
+}
+
 // One element for each row, of another type, side by side: such as masks of edges, which features do not have.
 bool isRepeatedMask(const View& view) {
   const size_t rank = view.dims.size();
@@ -269,12 +294,8 @@ void gather(const View& view, int64_t begin, int64_t count, T* to) {
   if (rank == 0) return loadRun(view.type, view.data, 0, count, to);
   SmallVector<int64_t, 8> index;
   index.resize(rank);
-  int64_t offset = 0, rest = begin;
-  for (size_t d = rank; d-- > 0;) {
-    index[d] = rest % view.dims[d];
-    rest /= view.dims[d];
-    offset += index[d] * view.strides[d];
-  }
+  int64_t offset = offsetOf(view, begin), rest = begin;
+  for (size_t d = rank; d-- > 0; rest /= view.dims[d]) index[d] = rest % view.dims[d];
   const int64_t bytes = static_cast<int64_t>(itemSize(view.type));
   // Of a dimension before `end` that has reached its end.
   auto carry = [&](size_t end) {
@@ -378,9 +399,7 @@ class TileRunner {
           out = static_cast<T*>(run_.outputs[static_cast<size_t>(direct_)]) + begin;
           at_[v] = out;
         }
-        using Parameter = std::conditional_t<kWide, double, float>;
-        functions_[v](operand(value.a), operand(value.b), operand(value.c), out, count,
-                      static_cast<Parameter>(value.alpha), static_cast<Parameter>(value.beta));
+        call(v, out, count);
       }
     }
     const auto& outputs = run_.program.outputs();
@@ -389,7 +408,30 @@ class TileRunner {
         store(outputs[o].type, at_[static_cast<size_t>(outputs[o].value)], count,
               static_cast<char*>(run_.outputs[o]) + begin * static_cast<int64_t>(itemSize(outputs[o].type)));
   }
-  // Of the last tile.
+
+  // The same of a part of some rows.
+  void block(const Block& b) {
+    const auto& values = run_.program.values();
+    for (size_t v = 0; v < values.size(); ++v) {
+      const auto& value = values[v];
+      T* to = buffer(value.slot);
+      if (value.kind == Kind::Input) {
+        const View& view = run_.inputs[static_cast<size_t>(value.index)];
+        if (view.isConstant()) continue;
+        if constexpr (std::is_same_v<T, float>)
+          if (loadTransposed(view, b, to)) continue;
+        for (int64_t r = 0; r < b.rows; ++r) gather(view, b.begin + r * b.apart, b.columns, to + r * b.columns);
+      } else if (value.kind == Kind::Step) {
+        call(v, to, b.rows * b.columns);
+      }
+    }
+    const auto& outputs = run_.program.outputs();
+    for (size_t o = 0; o < run_.outputs.size(); ++o)
+      for (int64_t r = 0; r < b.rows; ++r)
+        store(outputs[o].type, at_[static_cast<size_t>(outputs[o].value)] + r * b.columns, b.columns,
+              static_cast<char*>(run_.outputs[o]) +
+                  (b.begin + r * b.apart) * static_cast<int64_t>(itemSize(outputs[o].type)));
+  }
 
  private:
   using Kind = PointwiseProgram::Value::Kind;
@@ -423,6 +465,12 @@ class TileRunner {
       storePointwise(type, from, count, to);
     else
       std::memcpy(to, from, static_cast<size_t>(count));
+  }
+  void call(size_t v, T* out, int64_t count) const {
+    using Parameter = std::conditional_t<kWide, double, float>;
+    const auto& value = run_.program.values()[v];
+    functions_[v](operand(value.a), operand(value.b), operand(value.c), out, count, static_cast<Parameter>(value.alpha),
+                  static_cast<Parameter>(value.beta));
   }
   T* buffer(int slot) { return buffers_ + slot * kTile<T>; }
   const T* operand(int value) const { return value < 0 ? nullptr : at_[static_cast<size_t>(value)]; }
@@ -529,6 +577,31 @@ T* tileBuffers(const PointwiseProgram& program) {
   return reinterpret_cast<T*>(threadScratch(program.slots() * kTileBytes / static_cast<int64_t>(sizeof(float))));
 }
 
+// Long rows of transposed operands, some rows at a time: what is in a line of the cache is read together.
+constexpr int64_t kBlockRows = 16, kBlockColumns = kTile<float> / kBlockRows;
+const View* longTransposed(const Run& run) {
+  auto isLong = [](const View& v) {
+    return isTransposed(v) && v.dims.back() > 2 * kBlockColumns && v.dims[v.dims.size() - 2] >= 8;
+  };
+  const auto found = std::ranges::find_if(run.inputs, isLong);
+  return found == run.inputs.end() ? nullptr : &*found;
+}
+void runBlocks(const Run& run, const View& longest, int threads) {
+  const size_t rank = longest.dims.size();
+  const int64_t columns = longest.dims[rank - 1], rows = longest.dims[rank - 2], outer = run.count / (rows * columns);
+  const int64_t across = (columns + kBlockColumns - 1) / kBlockColumns, down = (rows + kBlockRows - 1) / kBlockRows;
+  const int64_t blocks = outer * down * across, chunks = (blocks + kChunkTiles - 1) / kChunkTiles;
+  parallelFor(chunks, chunks > 2 ? threads : 1, [&](int64_t i) {
+    TileRunner<float> runner(run, tileBuffers<float>(run.program));
+    const Piece piece = pieceOf(blocks, chunks, i);
+    for (int64_t at = piece.begin; at < piece.end; ++at) {
+      const int64_t x = at % across * kBlockColumns, y = at / across % down * kBlockRows;
+      runner.block({(at / across / down * rows + y) * columns + x, std::min(kBlockRows, rows - y),
+                    std::min(kBlockColumns, columns - x), columns});
+    }
+  });
+}
+
 template <class T>
 void runTiles(const Run& run, int threads) {
   const int64_t tiles = (run.count + kTile<T> - 1) / kTile<T>, chunks = (tiles + kChunkTiles - 1) / kChunkTiles;
@@ -548,7 +621,9 @@ void runPointwise(const PointwiseProgram& program, std::span<const int64_t> dims
   if (run.count == 0) return;
   if (program.computedIn() == DType::Int64) return runTiles<int64_t>(run, threads);
   if (program.computedIn() == DType::Float64) return runTiles<double>(run, threads);
-  isLogic(program) ? runTiles<Byte>(run, threads) : runTiles<float>(run, threads);
+  if (isLogic(program)) return runTiles<Byte>(run, threads);
+  if (const View* longest = longTransposed(run)) return runBlocks(run, *longest, threads);
+  runTiles<float>(run, threads);
 }
 
 }  // namespace tscompile

@@ -4,6 +4,7 @@
 #include "runtime/kernels/pointwise_ops.h"
 #include "tests/support/engine_reference.h"
 
+#include <array>
 #include <bit>
 #include <cstring>
 
@@ -331,6 +332,45 @@ TEST(EnginePointwise, BroadcastsAndStrides) {
     expectNear(got, want, 1e-6, 1e-6);
     if (first.empty()) first = got;
     EXPECT_TRUE(sameBytes(first, got));
+  }
+}
+
+// Long rows of transposed operands are taken in blocks, beside operands that lie otherwise.
+TEST(EnginePointwise, TransposedRowsInBlocks) {
+  for (auto [outer, rows, columns] : {std::array<int64_t, 3>{2, 21, 150}, {1, 8, 129}, {3, 40, 193}, {1, 100, 1000}}) {
+    const int64_t area = rows * columns, count = outer * area;
+    const std::vector<float> turned = randomFloats(count, 1), plain = randomFloats(count, 2),
+                             row = randomFloats(columns, 3), other = randomFloats(count, 4);
+    std::vector<uint8_t> flags;
+    for (float v : randomFloats(count, 5)) flags.push_back(v > 0);
+    PointwiseProgram p;
+    const int t = p.input(), x = p.input(), r = p.input(), f = p.input(DType::Bool), o = p.input();
+    const int sum = p.step(PointwiseOp::Add, p.step(PointwiseOp::Mul, t, r), x);
+    p.output(p.step(PointwiseOp::Gt, sum, o), DType::Bool);
+    p.output(p.step(PointwiseOp::Where, f, sum, o));
+    const std::vector<int64_t> transposed = {area, 1, rows}, contiguous = {area, columns, 1}, broadcast = {0, 0, 1},
+                               swapped = {columns, outer * columns, 1};
+    std::vector<float> chosen(plain.size());
+    std::vector<uint8_t> larger(plain.size());
+    for (int threads : {1, 3}) {
+      run(p, {outer, rows, columns},
+          {{turned.data(), transposed},
+           {plain.data(), contiguous},
+           {row.data(), broadcast},
+           {flags.data(), transposed},
+           {other.data(), swapped}},
+          {larger.data(), chosen.data()}, threads);
+      for (int64_t n = 0; n < outer; ++n)
+        for (int64_t y = 0; y < rows; ++y)
+          for (int64_t c = 0; c < columns; ++c) {
+            const auto at = static_cast<size_t>(n * area + y * columns + c),
+                       from = static_cast<size_t>(n * area + c * rows + y),
+                       beside = static_cast<size_t>((y * outer + n) * columns + c);
+            const float want = turned[from] * row[static_cast<size_t>(c)] + plain[at];
+            ASSERT_EQ(larger[at], want > other[beside]) << at;
+            ASSERT_EQ(chosen[at], flags[from] ? want : other[beside]) << at;
+          }
+    }
   }
 }
 
