@@ -263,7 +263,7 @@ class LanguageModelBuild {
   bool withWholeTexts() {
     const Module& flat = withoutCalls();
     const std::unique_ptr<Graph> sized = withSizes(flat);
-    if (!tellDoubt()) return false;
+    if (!tellDoubt() || (isExported() && !checkGrowth(*sized, diagnostics_))) return false;
     takeFirstNames(*sized, given_.registry());
     selectUnbound(*sized);
     std::unique_ptr<Graph> graph = cloneGraph(*sized);

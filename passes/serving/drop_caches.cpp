@@ -37,7 +37,7 @@ class Caches {
   Caches(Graph& graph, RewriteContext& context) : graph_(graph), c_(context) {}
 
   bool drop() {
-    Value* ids = withIds();
+    Value* ids = idsOf(graph_);
     for (Value* input : graph_.inputs()) {
       const TypePtr type = input->type();
       const bool isMany = type->is(TypeKind::List) || type->is(TypeKind::Tuple) || type->is(TypeKind::Dict);
@@ -58,15 +58,6 @@ class Caches {
   }
 
  private:
-  // The first input, unless another one is called so.
-  Value* withIds() const {
-    for (Value* v : graph_.inputs())
-      if (roleByName(v) == ServingInput::Ids) return v;
-    for (Value* v : graph_.inputs())
-      if (v->type()->isTensor() && !roleByName(v)) return v;
-    return nullptr;
-  }
-
   bool isJoined(const Value* v) {
     for (const Use& u : v->uses()) {
       if (joinBehind(v, u.user)) return true;
@@ -235,7 +226,7 @@ class Caches {
           return false;
       if (at == one.dim)
         sizes_.push_back(n);
-      else if (at == one.texts && withIds())
+      else if (at == one.texts && idsOf(graph_))
         batches_.push_back(n);
       else
         return false;

@@ -154,7 +154,7 @@ std::string helpFor(const Value* input) {
         "texts are served without padding, so that lengths follow from ids: a module around the model can give %{} as "
         "torch.full((ids.shape[0],), ids.shape[1])",
         input->name());
-  if (has("encoder") || has("memory"))
+  if (has("encoder") || has("decoder") || has("memory"))
     return "a decoder that is given what an encoder returns is called in a session: 'Encoders and decoders' in "
            "docs/language_models.md";
   return "";
@@ -521,6 +521,14 @@ bool haveOneForm(const Value* a, const Value* b) {
   const TensorFacts &f = a->type()->tensor(), &g = b->type()->tensor();
   return f.hasRank && g.hasRank && f.dtype == g.dtype &&
          std::ranges::equal(f.sizes, g.sizes, [](int64_t x, int64_t y) { return x == y || (x < 0 && y < 0); });
+}
+
+Value* idsOf(const Graph& graph) {
+  for (Value* v : graph.inputs())
+    if (roleByName(v) == ServingInput::Ids) return v;
+  for (Value* v : graph.inputs())
+    if (v->type()->isTensor() && !roleByName(v)) return v;
+  return nullptr;
 }
 
 std::vector<ReturnedTensor> returnedTensors(const Graph& graph) {

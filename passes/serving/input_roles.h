@@ -17,6 +17,9 @@ namespace tscompile {
 std::optional<ServingInput> roleByName(const Value* input);
 std::optional<ServingInput> roleOfName(std::string_view name);
 
+// The input of ids: that with such a name, else the first tensor whose name says nothing; null if there is none.
+Value* idsOf(const Graph& graph);
+
 // Whether it gives the number that a tensor of one holds.
 bool makesNumber(Symbol kind);
 // Whether it is the place of the first token of a call: a number, an int or a tensor of one, that is called so, or that

@@ -415,6 +415,49 @@ class Fresh(Decoder):
         return self.head(x + self.o(y.transpose(1, 2).flatten(2))), k, v
 
 
+class Newest(Decoder):
+    """Returns of each cache that has the token the last place alone."""
+
+    def forward(self, ids: Tensor, position_ids: Tensor, keys: Tensor, values: Tensor):
+        x, q, k, v = self.heads(ids, position_ids)
+        keys, values = torch.cat((keys, k), 2), torch.cat((values, v), 2)
+        y = F.scaled_dot_product_attention(q, keys, values)
+        return self.head(x + self.o(y.transpose(1, 2).flatten(2))), keys[:, :, -1:], values[:, :, -1:]
+
+
+class Rowed(Decoder):
+    """Takes positions as a row beside caches that grow."""
+
+    def forward(self, ids: Tensor, position_ids: Tensor, keys: Tensor, values: Tensor):
+        x, q, k, v = self.heads(ids, position_ids)
+        keys, values = torch.cat((keys, k), 2), torch.cat((values, v), 2)
+        return self.logits(x, q, keys, values, self.seen[position_ids][:, : keys.size(2)]), keys, values
+
+
+class Half(Decoder):
+    """Its attention wants keys and values of half precision."""
+
+    def forward(self, ids: Tensor, position_ids: Tensor, keys: Tensor, values: Tensor):
+        x, q, k, v = (t.bfloat16() for t in self.heads(ids, position_ids))
+        keys, values = torch.cat((keys, k), 2), torch.cat((values, v), 2)
+        y = F.scaled_dot_product_attention(q, keys, values).float()
+        return self.head(x + self.o(y.transpose(1, 2).flatten(2))), keys, values
+
+
+class Prompted(Decoder):
+    """Has logits of learned rows before its tokens, too."""
+
+    def __init__(self):
+        super().__init__()
+        self.prompt = nn.Parameter(torch.arange(24.0).view(1, 3, 8).sin())
+
+    def forward(self, ids: Tensor):
+        x = torch.cat((self.prompt.expand(ids.size(0), -1, -1), self.words(ids)), 1)
+        q, k, v = (t.view(*x.shape[:2], 2, 4).transpose(1, 2) for t in self.qkv(x).chunk(3, -1))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.head(x + self.o(y.transpose(1, 2).flatten(2)))
+
+
 class Scattered(Decoder):
     def forward(self, ids: Tensor, input_pos: Tensor, keys: Tensor, values: Tensor):
         x, q, k, v = self.heads(ids, input_pos)
@@ -597,6 +640,11 @@ def main():
         export("grown_told_decomposed.pt2", made(Told), told, shapes, decomposed=True)
         grows, cache = {2: Dim.AUTO}, cache[:1].clone()
         export("grown_fresh.pt2", made(Fresh), (one, place, cache, cache.clone()), ({}, {}, grows, grows))
+        export("grown_newest_one.pt2", made(Newest), (one, place, cache, cache.clone()), ({}, {}, grows, grows))
+        export("grown_fixed.pt2", made(Rowed), (one, torch.tensor([4]), cache, cache.clone()))
+        trace("grown_rowed.pt", made(Rowed), (three, torch.arange(4, 7), cache, cache.clone()))
+        trace("grown_half.pt", made(Half), (one, place, cache.bfloat16(), cache.bfloat16()))
+        export("prompted.pt2", made(Prompted), (three.repeat(2, 1),), ({0: Dim.AUTO, 1: Dim.AUTO},))
         trace("grown_unsaid.pt", made(Grown), (one, place, past))
         torch.jit.save(torch.jit.script(made(Replaced)), os.path.join(folder, "replaced.pt"))
         export("forgetful_one.pt2", made(Replaced), (one,))
@@ -657,6 +705,20 @@ def main():
             return call
 
         greedy(hybrid)
+        print("caches of half precision")
+
+        def half():
+            model, past = made(Half), [torch.zeros(1, 2, 0, 4).bfloat16(), torch.zeros(1, 2, 0, 4).bfloat16()]
+
+            def call(ids):
+                logits, *past[:] = model(torch.tensor([ids[-1:]]), torch.tensor([[len(ids) - 1]]), *past)
+                return logits
+
+            return call
+
+        greedy(half)
+        print("learned rows")
+        greedy(lambda: lambda ids: made(Prompted)(torch.tensor([ids])))
         print("rings")
 
         def few():

@@ -74,22 +74,30 @@ class Returned {
     Value* first = logitsOf(graph_);
     if (first) isMoved |= passOthers(first);
     Node* n = first ? chooserOf(first) : nullptr;
-    if (!n) return (first && turnWords(first)) || isMoved;
+    if (!n) return (first && takeRows(first)) || isMoved;
     choice = n->kind().text();
     replaceReturned(graph_, first, n->input(0));
     return true;
   }
 
  private:
-  // Logits [batch, words, tokens], as losses want them, become [batch, tokens, words].
-  bool turnWords(Value* logits) {
+  // Logits [batch, words, tokens], as losses want them, become [batch, tokens, words]; of those with learned rows
+  // before the tokens (soft prompts) those of the tokens are left.
+  bool takeRows(Value* logits) {
     constexpr int64_t kTexts = 2, kFew = 5, kMore = 7;
     const std::optional<Dims> few = sizesOf(logits, kTexts, kFew), more = sizesOf(logits, kTexts, kMore);
-    const bool isOther = few && more && few->size() == 3 && more->size() == 3 && (*few)[2] == kFew &&
-                         (*more)[2] == kMore && (*few)[1] == (*more)[1] && (*few)[0] == kTexts;
-    if (!isOther || !logits->node()) return false;
+    if (!few || !more || few->size() != 3 || more->size() != 3 || (*few)[0] != kTexts || !logits->node()) return false;
     Builder b = builderAfter(logits);
-    replaceReturned(graph_, logits, b.call(aten::transpose, {logits, b.constant(IValue(1)), b.constant(IValue(2))}));
+    auto number = [&](int64_t n) { return b.constant(IValue(n)); };
+    const int64_t learned = (*few)[1] - kFew;
+    if ((*few)[2] == kFew && (*more)[2] == kMore && (*few)[1] == (*more)[1])
+      replaceReturned(graph_, logits, b.call(aten::transpose, {logits, number(1), number(2)}));
+    else if (learned > 0 && (*more)[1] - kMore == learned && (*few)[2] == (*more)[2])
+      replaceReturned(
+          graph_, logits,
+          b.call(aten::slice, {logits, number(1), number(learned), b.constant(IValue()), number(1)}, types().tensor));
+    else
+      return false;
     return true;
   }
 

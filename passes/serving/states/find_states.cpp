@@ -78,14 +78,15 @@ class States {
     if (!ids_) takeInputs();
     constexpr int64_t kMany = 11;
     const bool areCaches = areDropped();
-    if (areCaches && !showsLater_) return false;
+    if (areCaches && !showsLater_ && !isRow_) return false;
     apart_ = cloneGraph(graph_);
     // Inputs that take the place of a dict have no keys.
     if (hasKeys_)
       if (const auto own = givenStates(*apart_, sameInput(*apart_, *ids_))) returnStates(*apart_, *own, 0);
     takeInputsApart(*apart_, [](const Value*) { return types().tensor; });
     const CallForm row{CallPart::Token}, text{CallPart::Text, CallPart::Token};
-    if (!areCaches && tryForm(text, kMany)) return true;
+    if ((!areCaches || isRow_) && tryForm(text, kMany)) return true;
+    if (areCaches && !showsLater_) return false;
     if (tryForm(text, 1)) return true;
     // Of a row of tokens a model for texts takes numbers of one token for tokens, and runs.
     if (!fits_ && tryForm(row, 1)) return true;
@@ -149,9 +150,12 @@ class States {
       }
       return true;
     };
-    for (const CallForm& positions : {row, text, CallForm{}})
+    for (const CallForm& positions : {text, row, CallForm{}})
       for (const CallForm& mask : {text, row})
-        if (fits({positions, mask, 0})) return true;
+        if (fits({positions, mask, 0})) {
+          isRow_ = hasPositions_ && positions == row;
+          return true;
+        }
     return false;
   }
 
@@ -237,6 +241,7 @@ class States {
   std::unique_ptr<Graph> apart_;  // its containers of states are inputs
   bool hasPositions_ = false, hasMask_ = false, hasKeys_ = false;
   bool showsLater_ = false;  // without its caches the first token of a text sees later ones
+  bool isRow_ = false;       // and it takes positions as a row alone, which sizes have to tell
   bool fits_ = false;        // sizes of states were found
   bool handsOn_ = true;      // calls are to say what one call with all tokens says
 };

@@ -62,6 +62,32 @@ bool checkReturned(const Graph& graph, const OpRegistry& registry, Diagnostics& 
   return true;
 }
 
+bool checkGrowth(const Graph& graph, Diagnostics& diagnostics) {
+  const std::vector<ReturnedTensor> returned = returnedBesideLogits(graph);
+  const std::vector<GivenState> given = givenStates(graph, idsOf(graph)).value_or(std::vector<GivenState>());
+  for (size_t i = 0; i < given.size(); ++i) {
+    const ReturnedTensor* r = returnedOf(returned, given, i);
+    const Value* v = given[i].taken.front();
+    if (!r || !r->value->type()->isTensor()) continue;
+    const Dims &own = v->type()->tensor().sizes, &back = r->value->type()->tensor().sizes;
+    size_t d = 0;
+    while (d < own.size() && own.size() == back.size() && (own[d] < 0 || back[d] <= own[d])) ++d;
+    if (own.size() != back.size() || d == own.size()) continue;
+    diagnostics
+        .error(graph.range,
+               fmt::format("the program was exported for {} in dimension {} of %{} alone, and gives {} back, which the "
+                           "next call cannot be given",
+                           own[d], d, v->name(), back[d]),
+               ErrorKind::Unsupported)
+        .note(
+            "torch.export takes dynamic_shapes= for dimensions that are to vary; a model with windows asks how long "
+            "its "
+            "caches are: its example is to have longer ones than these");
+    return false;
+  }
+  return true;
+}
+
 void typeReturned(const Graph& graph, const OpRegistry& registry, const std::vector<ShapeOptions>& calls,
                   const std::vector<GivenState>& states) {
   std::vector<ShapePropagation> shapes;

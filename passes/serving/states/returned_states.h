@@ -25,6 +25,9 @@ bool returnStates(Graph& graph, const std::vector<GivenState>& states, size_t fi
 // given: nothing tells which of them is for the next call. False if there is one.
 bool checkReturned(const Graph& graph, const OpRegistry& registry, Diagnostics& diagnostics);
 
+// Reports a cache of a program that is for so many tokens alone, and gives back more of them. False if there is one.
+bool checkGrowth(const Graph& graph, Diagnostics& diagnostics);
+
 // Writes the sizes of states into the types of what is returned for them, where these calls all return such: for a
 // number of tokens that is not known (`x[:, -1:]`) the propagation cannot tell.
 void typeReturned(const Graph& graph, const OpRegistry& registry, const std::vector<ShapeOptions>& calls,

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <span>
 #include <unordered_map>
 
 namespace tscompile {
@@ -193,25 +194,26 @@ class StateSearch {
     constexpr DType kOthers[] = {DType::Int64, DType::Bool,  DType::Int32,   DType::Int8,
                                  DType::UInt8, DType::Int16, DType::Float16, DType::BFloat16};
     for (Attempt now = attemptUnsized(); now.node;) {
-      auto helps = [&](GivenState& s) {
-        const DType before = s.dtype;
+      auto helps = [&](std::span<const size_t> changed) {
+        const std::vector<GivenState> before = states_;
         for (DType dtype : kOthers) {
-          s.dtype = dtype;
+          for (size_t i : changed) states_[i].dtype = dtype;
           if (const Attempt next = attemptUnsized(); next.order > now.order) {
             now = next;
             return true;
           }
         }
-        s.dtype = before;
+        states_ = before;
         return false;
       };
+      // Keys and values that one node takes are of one dtype.
       const std::vector<size_t> near = statesNear(now.node);
-      if (!std::ranges::any_of(near, [&](size_t i) { return helps(states_[i]); })) return false;
+      if (!std::ranges::any_of(near, [&](const size_t& i) { return helps({&i, 1}); }) && !helps(near)) return false;
     }
     return true;
   }
 
-  // The few states that a node follows from in the fewest steps.
+  // The few states that a node follows from in the fewest steps; sizes tell no dtypes.
   std::vector<size_t> statesNear(const Node* n) const {
     constexpr size_t kMostNodes = 40, kMostNear = 4;
     std::vector<const Node*> nodes{n};
@@ -223,7 +225,9 @@ class StateSearch {
               std::ranges::find(near, i) == near.end())
             near.push_back(i);
         const Node* from = u.value->node();
-        if (from && nodes.size() < kMostNodes && std::ranges::find(nodes, from) == nodes.end()) nodes.push_back(from);
+        const bool isOfTensors = u.value->type()->isTensor() || u.value->type()->isListOf(TypeKind::Tensor);
+        if (from && isOfTensors && nodes.size() < kMostNodes && std::ranges::find(nodes, from) == nodes.end())
+          nodes.push_back(from);
       }
     return near;
   }

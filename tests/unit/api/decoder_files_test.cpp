@@ -215,14 +215,32 @@ TEST_F(DecoderFiles, CachesThatGrowAreThoseOfTexts) {
        {std::pair("grown_one.pt2", KvCacheType::Paged), std::pair("replaced.pt", KvCacheType::Paged),
         std::pair("held_one.pt2", KvCacheType::Paged), std::pair("grown_told.pt2", KvCacheType::Paged),
         std::pair("grown_fresh.pt2", KvCacheType::Paged), std::pair("grown_texts.pt2", KvCacheType::Paged),
-        std::pair("grown_cut.pt", KvCacheType::Paged), std::pair("grown_cut.pt2", KvCacheType::Paged),
-        std::pair("grown_halves_one.pt2", KvCacheType::Paged), std::pair("grown_paired.pt", KvCacheType::Paged),
-        std::pair("grown_paired.pt2", KvCacheType::Paged), std::pair("grown_one_decomposed.pt2", KvCacheType::Paged),
+        std::pair("grown_newest_one.pt2", KvCacheType::Paged), std::pair("grown_rowed.pt", KvCacheType::Paged),
+        std::pair("grown_half.pt", KvCacheType::State), std::pair("grown_cut.pt", KvCacheType::Paged),
+        std::pair("grown_cut.pt2", KvCacheType::Paged), std::pair("grown_halves_one.pt2", KvCacheType::Paged),
+        std::pair("grown_paired.pt", KvCacheType::Paged), std::pair("grown_paired.pt2", KvCacheType::Paged),
+        std::pair("grown_one_decomposed.pt2", KvCacheType::Paged),
         std::pair("grown_told_decomposed.pt2", KvCacheType::Paged)}) {
     ASSERT_TRUE(buildsFile(std::string("language/") + name)) << name << "\n" << messages();
     EXPECT_EQ(readBuiltModel(folder_, diagnostics_)->config.kvCacheType, kept) << name << messages();
     EXPECT_EQ(served(9), tokens) << name;
   }
+}
+
+TEST_F(DecoderFiles, CachesThatGrowOutOfTheirProgramAreRefused) {
+  EXPECT_FALSE(buildsFile("language/grown_fixed.pt2"));
+  EXPECT_NE(messages().find("the program was exported for 4 in dimension 2 of %keys alone, and gives 5 back, which the "
+                            "next call cannot be given"),
+            std::string::npos)
+      << messages();
+}
+
+// Of logits of learned rows before the tokens those of the tokens are built.
+TEST_F(DecoderFiles, LearnedRowsBeforeTokensAreNoTokens) {
+  ASSERT_TRUE(buildsFile("language/prompted.pt2")) << messages();
+  EXPECT_EQ(served(9),
+            (std::vector<std::vector<TokenId>>{
+                {6, 0, 10, 11, 0, 10, 11, 0, 10}, {5, 6, 12, 6, 3, 6, 3, 6, 3}, {3, 6, 0, 2, 7, 0, 2, 7, 0}}));
 }
 
 // A text that begins with zeros there would be another one.
