@@ -74,11 +74,11 @@ class ZipReader {
   Diagnostics& diagnostics_;
 };
 
-// The end record is followed by a comment of up to 64 KiB, which must reach to the end of the file.
+// The end record is followed by a comment and, as PyTorch has it, by whatever was added to the file: up to 64 KiB.
 bool ZipReader::findEnd(size_t& at) {
-  for (size_t comment = 0; comment <= 0xffff && kEndBytes + comment <= b_.size(); ++comment) {
-    at = b_.size() - kEndBytes - comment;
-    if (b_.substr(at, 4) == kEnd && number(b_, at + 20, 2) == comment) return true;
+  for (size_t behind = 0; behind <= 0xffff && kEndBytes + behind <= b_.size(); ++behind) {
+    at = b_.size() - kEndBytes - behind;
+    if (b_.substr(at, 4) == kEnd && number(b_, at + 20, 2) <= behind) return true;
   }
   return fail(b_.size(), "the archive has no directory at its end: it is truncated");
 }

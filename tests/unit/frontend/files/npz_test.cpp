@@ -63,6 +63,11 @@ TEST(Npz, ReadsZip64) {
   EXPECT_EQ(npzMessage(a.text(), "a"), "uint8 [3]: 0 1 2");
 }
 
+TEST(Npz, MayHaveBytesBehindItsEnd) {
+  EXPECT_EQ(npzMessage(Archive().text() + "x", "a"), "uint8 [3]: 0 1 2");
+  EXPECT_EQ(npzMessage(Archive().text() + std::string(512, '\0'), "a"), "uint8 [3]: 0 1 2");
+}
+
 TEST(Npz, RejectsWhatIsWrong) {
   auto with = [](auto change) {
     Archive a;
@@ -78,7 +83,6 @@ TEST(Npz, RejectsWhatIsWrong) {
       {"", "f: error: expected an .npz archive, found an empty file\n"},
       {"\x93NUMPY", "f: error: expected an .npz archive, found an .npy file\n"},
       {good.substr(0, good.size() - 1), "f:@238: error: the archive has no directory at its end: it is truncated\n"},
-      {good + "x", "f:@240: error: the archive has no directory at its end: it is truncated\n"},
       {with([](Archive& a) { a.flags = 1; }), "f:@0: error: member 'a.npy' is encrypted\n"},
       {with([](Archive& a) { a.method = 8; }),
        "f:@0: error: member 'a.npy' is damaged: it does not unpack to its size\n"},
