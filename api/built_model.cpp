@@ -113,8 +113,8 @@ class ConfigReader {
   }
 
   void refuseOtherFolder() {
-    Diagnostic& d = diagnostics_.fileError(folder_, {}, "this folder has no config.json: build has not made it");
-    if (isDistributedCheckpoint(folder_)) d.note(std::string(kDistributedCheckpoint));
+    noteWeightsInside(folder_,
+                      diagnostics_.fileError(folder_, {}, "this folder has no config.json: build has not made it"));
   }
 
   void refuseFile() {

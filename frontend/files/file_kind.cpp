@@ -25,6 +25,8 @@ constexpr Magic kMagics[] = {
     {"TFL3"sv, FileKind::TfLite, 4},
     {"PTMF"sv, FileKind::TorchFlatbuffer, 4},
     {"ET12"sv, FileKind::ExecuTorch, 4},
+    {"ftrt"sv, FileKind::TensorRt},
+    {"ptrt"sv, FileKind::TensorRt},
     // A pickle of the number that such files begin with.
     {"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."sv, FileKind::LegacyCheckpoint},
     {"ustar"sv, FileKind::Tar, 257},
@@ -66,11 +68,17 @@ FileKind zipKind(std::string_view b) {
   return FileKind::Zip;
 }
 
-// Protocol buffers: the field ir_version with a small number, then the producer's name, the graph or the operator set.
-bool isOnnx(std::string_view b) {
+// Protocol buffers that begin with a small number, their version, have fields of their own behind it: ONNX the
+// producer's name, the graph or the operator set, TensorFlow and Core ML a message, whose first byte is that of no
+// name.
+FileKind bufferKind(std::string_view b) {
   unsigned version = byteAt(b, 1), next = byteAt(b, 2);
-  return b.size() > 3 && b[0] == '\x08' && version >= 1 && version <= 30 &&
-         (next == 0x12 || next == 0x3a || next == 0x42);
+  if (b.size() <= 3 || b[0] != '\x08' || version < 1 || version > 30) return FileKind::Binary;
+  if (next == 0x3a || next == 0x42) return FileKind::Onnx;
+  if (next != 0x12) return FileKind::Binary;
+  size_t content = 4;
+  while (byteAt(b, content - 1) & 0x80) ++content;  // of the length
+  return byteAt(b, content) == 0x0a ? FileKind::TensorFlow : FileKind::Onnx;
 }
 
 bool startsWithIgnoringCase(std::string_view text, std::string_view lowerCase) {
@@ -126,6 +134,9 @@ bool isText(std::string_view bytes) {
   return true;
 }
 
+constexpr const char* kAsTheyAre =
+    "PyTorch models are read as they are: save the one that it was made of by torch.export.save or torch.jit.save";
+
 std::string_view advice(FileKind kind) {
   switch (kind) {
     case FileKind::LegacyTorchScript:
@@ -140,11 +151,11 @@ std::string_view advice(FileKind kind) {
     case FileKind::LegacyCheckpoint:
       return "a checkpoint holds weights, and no model: save the model by torch.export.save or torch.jit.save";
     case FileKind::Pickle:
-    case FileKind::TorchPackage:
       return "export_torchscript.py makes graph text and safetensors of PyTorch models";
+    case FileKind::TorchPackage:
+      return "it holds Python source; save the model that it makes by torch.export.save or torch.jit.save";
     case FileKind::Onnx:
-      return "PyTorch models are read as they are: save the one that it was made of by torch.export.save or "
-             "torch.jit.save";
+      return kAsTheyAre;
     case FileKind::PythonSource:
       return "save the model that it makes by torch.export.save or torch.jit.save";
     case FileKind::Tar:
@@ -172,7 +183,7 @@ FileKind detectFileKind(std::string_view b) {
   if (startsWith(b, "PK\x03\x04")) return zipKind(b);
   if (startsWith(b, "PK\x05\x06")) return FileKind::Zip;  // without members
   if (b[0] == '\x80' && byteAt(b, 1) >= 2 && byteAt(b, 1) <= 5) return FileKind::Pickle;
-  if (isOnnx(b)) return FileKind::Onnx;
+  if (FileKind kind = bufferKind(b); kind != FileKind::Binary) return kind;
   return isText(b) ? textKind(b) : FileKind::Binary;
 }
 
@@ -189,8 +200,10 @@ Diagnostic& reportFileKind(const std::string& path, std::string_view expected, F
                            bool wantsModel) {
   Diagnostic& d = diagnostics.fileError(path, {}, fmt::format("expected {}, found {}", expected, describe(found)));
   if (std::string_view a = advice(found); !a.empty()) d.note(std::string(a));
-  if (wantsModel && found == FileKind::Safetensors)
+  if (wantsModel && (found == FileKind::Safetensors || found == FileKind::Npz))
     d.note("it holds weights, and no model: save the model by torch.export.save or torch.jit.save");
+  for (FileKind other : {FileKind::Gguf, FileKind::TfLite, FileKind::TensorFlow, FileKind::TensorRt, FileKind::Hdf5})
+    if (wantsModel && found == other) d.note(kAsTheyAre);
   if (wantsModel && found == FileKind::Text)
     d.note("models are files of torch.export.save and torch.jit.save, graph text, module dumps and engine files");
   return d;
@@ -208,7 +221,7 @@ static bool isOfComments(std::string_view text) {
 
 bool checkGraphText(const std::string& path, std::string_view text, Diagnostics& diagnostics,
                     std::string_view expected) {
-  const FileKind kind = detectFileKind(text.substr(0, kFileKindBytes));
+  const FileKind kind = detectWholeFileKind(text);
   auto has = [&](std::string_view part) { return text.find(part) != std::string_view::npos; };
   // Values are the one thing that every graph has.
   const bool mayBe = kind == FileKind::GraphText || kind == FileKind::ModuleDump ||

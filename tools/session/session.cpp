@@ -99,8 +99,7 @@ Result<SourcePtr> Session::readGraphText(const std::string& path, UnknownOperato
           "a model is one file, as torch.export.save, torch.jit.save and 'tscompile convert' write it; a folder "
           "may be what 'tscompile build' has made, for generate, bench, profile, report, inspect and refit"};
   const std::string model = path + "/model.ir";
-  const std::string converted =
-      "'tscompile convert' made it: its model is " + model + ", with --weights " + path + "/model.safetensors";
+  const std::string converted = "'tscompile convert' made it: its model is " + model;
   if (std::error_code ignored; std::filesystem::exists(model, ignored)) advice.other = converted.c_str();
   if (refuseFolder(path, diagnostics, advice)) return Failed{};
   Result<std::string> text = read(path);
