@@ -290,9 +290,12 @@ bool TensorWalk::openDict(const Step& step, PickleRef dict) {
 // Modules of Python keep what has a name in three dicts, those of TorchScript in their attributes. Of other objects
 // nothing is known.
 bool TensorWalk::openObject(const Step& step) {
-  PickleRef state = step.value->object().state;
+  const PickleObject& object = step.value->object();
+  // Those of torch.fx are made of the dict that others are given afterwards.
+  const bool isMade = !object.state && object.arguments && object.arguments->is(Kind::Tuple);
+  PickleRef state = isMade && !object.arguments->items().empty() ? object.arguments->items()[0] : object.state;
   if (state && state->is(Kind::Dict)) {
-    if (startsWith(step.value->object().name, "__torch__.")) return openDict(step, state);
+    if (startsWith(object.name, "__torch__.")) return openDict(step, state);
     if (state->find("_parameters") && state->find("_modules")) {
       for (std::string_view part : {"_parameters", "_buffers", "_modules"}) {
         PickleRef dict = state->find(part);

@@ -253,6 +253,18 @@ def pack_anew(source, target):
             new.writestr(name, old.read(name))
 
 
+class Graphed(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.l = torch.nn.Linear(2, 1)
+        self.l.weight.data = torch.tensor([[1.0, 2.0]])
+        self.l.bias.data.fill_(0.5)
+        self.register_buffer("b", torch.ones(1))
+
+    def forward(self, x):
+        return self.l(x) + self.b
+
+
 class Evil:
     def __reduce__(self):
         return os.system, ("echo this must never run",)
@@ -300,6 +312,7 @@ def main():
     torch.save({"weight": torch.ones(1), "evil": Evil()}, path("evil.pth"))
     torch.save(mixed(), path("mixed_1.pth"))
     torch.save(torch.nn.Sequential(torch.nn.Linear(1, 2), torch.nn.BatchNorm1d(2)), path("module_1.pth"))
+    torch.save(torch.fx.symbolic_trace(Graphed()), path("fx_1.pth"))
     mobile = io.BytesIO(scripted._save_to_buffer_for_lite_interpreter())
     repack(mobile, path("bytecode.ptl"), lambda name, data: None if "/code/" in name else data)
     return None
