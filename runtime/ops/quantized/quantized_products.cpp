@@ -156,12 +156,13 @@ void convertHalf(ConvertCall& call) {
 
 // ---- packing ----
 
-// Numbers for each dimension; of 1d convolutions after one for the height.
+// Numbers for each dimension; of 1d convolutions one for the height, then the last, as QNNPACK
+// takes it of several.
 Dims dimsFor(const KernelCall& call, size_t i, bool is1d, int64_t height) {
-  Dims dims;
-  if (is1d) dims.push_back(height);
-  for (int64_t v : call.integers(i)) dims.push_back(v);
-  return dims;
+  Dims dims = call.integers(i);
+  if (!is1d) return dims;
+  call.require(!dims.empty(), "Argument must have elements.");
+  return {height, dims.back()};
 }
 
 // (weight, bias, stride, padding[, output padding], dilation, groups)
