@@ -139,7 +139,7 @@ class ArchiveLoader {
   }
 
   static IValue tensorOf(const PickleTensor& t) {
-    if (t.tensor.defined()) return t.quantization ? quantizedTensor(t) : t.tensor;
+    if (t.tensor.defined()) return isQuantized(t.dtype) ? quantizedTensor(t) : t.tensor;
     // Reported where it is needed.
     return IValue(Ref<LiteralValue>::make(std::string(t.storage), LiteralValue::Kind::MissingTensor));
   }

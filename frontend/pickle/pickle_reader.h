@@ -153,6 +153,7 @@ class PickleReader {
   bool readSignBits(const std::vector<PickleRef>& arguments, size_t index, DType dtype, SignBits& out);
   Ref<Storage> withSigns(const Ref<Storage>& memory, DType dtype, SignBits signs);
   bool readQuantization(PickleRef value, const PickleTensor& tensor, Quantization& out);
+  static Tensor tableOfHalfBytes(const PickleStorage& from, const PickleTensor& tensor);
   bool readChannelValues(PickleRef value, std::string_view what, DType listDType, int64_t count, Tensor& out);
 
   // ---- arrays (pickle_arrays.cpp) ----

@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cstring>
 
 namespace tscompile {
 namespace {
@@ -64,7 +65,8 @@ PickleValue* PickleReader::storageOf(const std::vector<PickleRef>& id) {
   out->dtype = *dtype;
   out->key = id[2]->text();
   out->count = static_cast<uint64_t>(id[4]->toInt());
-  DType stored = *dtype == DType::Undefined ? DType::UInt8 : storedAs(*dtype);
+  const bool isBytes = *dtype == DType::Undefined || *dtype == DType::QUInt4x2;
+  DType stored = isBytes ? DType::UInt8 : storedAs(*dtype);
   if (isSupported(stored)) {
     out->storage = options_.storages->find(out->key, stored, out->count);
     if (!out->storage) return nullptr;
@@ -204,7 +206,32 @@ PickleValue* PickleReader::quantizedTensor(const std::vector<PickleRef>& argumen
   if (std::find(std::begin(kQuantized), std::end(kQuantized), out.dtype) == std::end(kQuantized))
     return failed(fmt::format("a quantised tensor cannot have the dtype {}", pythonName(out.dtype)));
   out.quantization = Ref<Quantization>::make();
-  return readQuantization(arguments[4], out, *out.quantization) ? value : nullptr;
+  if (!readQuantization(arguments[4], out, *out.quantization)) return nullptr;
+  if (out.dtype == DType::QUInt4x2) out.tensor = tableOfHalfBytes(arguments[0]->storage(), out);
+  return value;
+}
+
+// Bytes as embedding_bag_4bit_rowwise_offsets takes them: behind the elements of a row, two in a byte, stand its scale
+// and its bias. Undefined for what is no such table.
+Tensor PickleReader::tableOfHalfBytes(const PickleStorage& from, const PickleTensor& t) {
+  const Quantization& q = *t.quantization;
+  const Ref<Storage>& memory = from.storage;
+  const bool isTable = q.scheme == Quantization::Scheme::PerChannelAffineFloatParams && q.axis == 0 &&
+                       t.sizes.size() == 2 && q.scales.dtype() == DType::Float32 &&
+                       q.zeroPoints.dtype() == DType::Float32;
+  if (!isTable || !memory || memory->isSymbolic()) return {};
+  const int64_t rows = t.sizes[0], bytes = (t.sizes[1] + 1) / 2;
+  if (memory->bytes() != static_cast<uint64_t>(rows * bytes)) return {};
+  Tensor out = Tensor::empty(DType::UInt8, Dims{rows, bytes + int64_t{2 * sizeof(Half)}});
+  for (int64_t row = 0; row < rows; ++row) {
+    const float scale = q.scales.data<float>()[row * q.scales.strides()[0]];
+    const float zero = q.zeroPoints.data<float>()[row * q.zeroPoints.strides()[0]];
+    const Half numbers[] = {Half(scale), Half(-scale * zero)};
+    uint8_t* to = out.data<uint8_t>() + row * out.sizes()[1];
+    std::memcpy(to, memory->data() + row * bytes, static_cast<size_t>(bytes));
+    std::memcpy(to + bytes, numbers, sizeof numbers);
+  }
+  return out;
 }
 
 // (scheme, scale, zero point) or (scheme, scales, zero points, axis)

@@ -92,6 +92,15 @@ def eager(model, fuse, x):
     return quantization.convert(model)
 
 
+class Bags(nn.Module):
+    def __init__(self, bags):
+        super().__init__()
+        self.bags = bags
+
+    def forward(self, tokens):
+        return self.bags(tokens)
+
+
 def cases():
     torch.manual_seed(0)
     image, line = torch.rand(2, 2, 6, 6) * 2 - 1, torch.rand(2, 3, 8) * 2 - 1
@@ -112,6 +121,13 @@ def cases():
     yield "prepacked", "script", optimize_for_mobile(torch.jit.script(settle(mobile))), (image,)
     embedding = {nn.Embedding: quantization.float_qparams_weight_only_qconfig}
     yield "quantized_embedding", "script", quantization.quantize_dynamic(Sequence().eval(), embedding), (tokens,)
+    bags = nn.quantized.EmbeddingBag(10, 6, mode="sum", dtype=torch.quint4x2)
+    table = torch.ao.quantization.float_qparams_weight_only_qconfig_4bit.weight()
+    weight = torch.rand(10, 6) * 2 - 1
+    table(weight)
+    scales, zeros = (t.float() for t in table.calculate_qparams())
+    bags.set_weight(torch.quantize_per_channel(weight, scales, zeros, 0, torch.quint4x2))
+    yield "quantized_bags", "trace", Bags(bags), (tokens,)
     halves = {nn.LSTM, nn.Linear}
     try:
         made = quantization.quantize_dynamic(Sequence().eval(), halves, dtype=torch.float16)

@@ -46,12 +46,14 @@ class PackedTable {
   const uint8_t* steps_;
 };
 
-// Bytes: behind the steps of a row stand its scale and its bias, as floats, or as halves if a step is part of a byte.
+// Bytes, packed or not: behind the steps of a row stand its scale and its bias, as floats, or as halves if a step is
+// part of a byte.
 template <int kStepBits>
 class FusedTable {
  public:
   static constexpr int kBits = kStepBits;
-  explicit FusedTable(const KernelCall& call) : bytes_(contiguous(call.tensor(0))) {
+  explicit FusedTable(const KernelCall& call)
+      : bytes_(contiguous(call.argument(0).isTensor() ? call.tensor(0) : unpacked(call.argument(0)).weight)) {
     call.require(bytes_.rank() == 2 && bytes_.dtype() == DType::UInt8 && steps() >= 0,
                  "expected a table of uint8 whose rows end in a scale and a bias");
   }
@@ -186,6 +188,8 @@ void registerQuantizedEmbeddingsOps(OpRegistry& ops) {
   };
   add("quantized::embedding_byte", embed<PackedTable>);
   add("quantized::embedding_bag_byte", embedBags<PackedTable>);
+  add("quantized::embedding_4bit", embed<FusedTable<4>>);
+  add("quantized::embedding_bag_4bit", embedBags<FusedTable<4>>);
   add("quantized::embedding_bag_byte_rowwise_offsets", embedBags<FusedTable<8>>);
   add("quantized::embedding_bag_4bit_rowwise_offsets", embedBags<FusedTable<4>>);
   add("quantized::embedding_bag_2bit_rowwise_offsets", embedBags<FusedTable<2>>);
