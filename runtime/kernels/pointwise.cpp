@@ -180,7 +180,7 @@ void loadShortRows(const float* from, int64_t rows, int64_t step, int64_t length
 // Rows whose elements lie `step` apart, each row's beside those of the row before: four rows at a time.
 bool isTransposed(const View& view) {
   const size_t rank = view.dims.size();
-  return rank > 1 && view.type == DType::Float32 && view.strides[rank - 2] == 1 && view.strides[rank - 1] > 1;
+  return rank > 1 && view.strides[rank - 2] == 1 && view.strides[rank - 1] > 1;
 }
 
 void loadFourRows(const float* from, int64_t step, int64_t length, float* to) {
@@ -211,17 +211,33 @@ int64_t offsetOf(const View& view, int64_t at) {
 struct Block {
   int64_t begin, rows, columns, apart;
 };
-// Of transposed rows that are as long.
+// Long rows of transposed operands, some rows at a time: what is in a line of the cache is read together.
+constexpr int64_t kBlockRows = 16, kBlockColumns = kTile<float> / kBlockRows;
+
+template <class Item>
+void copyTransposed(const Item* from, int64_t step, const Block& b, Item* to) {
+  for (int64_t r = 0; r < b.rows; ++r)
+    for (int64_t x = 0; x < b.columns; ++x) *to++ = from[x * step + r];
+}
+// A block of a view whose rows are transposed and as long, if its elements have 16 or 32 bits.
 bool loadTransposed(const View& view, const Block& b, float* to) {
   const size_t rank = view.dims.size();
-  if (!isTransposed(view) || view.dims[rank - 1] != b.apart) return false;
+  const auto item = static_cast<int64_t>(itemSize(view.type));
+  const bool isHalf = item == 2 && view.type != DType::Int16;
+  if (!isTransposed(view) || view.dims[rank - 1] != b.apart || !(isHalf || view.type == DType::Float32)) return false;
   if (b.begin / b.apart % view.dims[rank - 2] + b.rows > view.dims[rank - 2]) return false;
-  const float* from = reinterpret_cast<const float*>(view.data) + offsetOf(view, b.begin);
+  const char* data = view.data + offsetOf(view, b.begin) * item;
   const int64_t step = view.strides[rank - 1];
-  int64_t r = 0;
-  for (; r + 4 <= b.rows; r += 4) loadFourRows(from + r, step, b.columns, to + r * b.columns);
-  for (; r < b.rows; ++r)
-    for (int64_t x = 0; x < b.columns; ++x) to[r * b.columns + x] = from[x * step + r];
+  if (isHalf) {
+    uint16_t halves[kBlockRows * kBlockColumns];
+    copyTransposed(reinterpret_cast<const uint16_t*>(data), step, b, halves);
+    loadPointwise(view.type, halves, b.rows * b.columns, to);
+    return true;
+  }
+  const auto* from = reinterpret_cast<const float*>(data);
+  const int64_t whole = b.rows / 4 * 4;
+  for (int64_t r = 0; r < whole; r += 4) loadFourRows(from + r, step, b.columns, to + r * b.columns);
+  copyTransposed(from + whole, step, {b.begin, b.rows - whole, b.columns, b.apart}, to + whole * b.columns);
   return true;
 }
 
@@ -237,7 +253,7 @@ int64_t loadRowsAtOnce(const View& view, const char* data, int64_t rows, float* 
   const auto* from = reinterpret_cast<const float*>(data);
   const size_t last = view.dims.size() - 1;
   const int64_t length = view.dims[last], step = view.strides[last];
-  if (isTransposed(view)) {
+  if (view.type == DType::Float32 && isTransposed(view)) {
     const int64_t whole = rows / 4 * 4;
     for (int64_t r = 0; r < whole; r += 4) loadFourRows(from + r, step, length, to + r * length);
     return whole;
@@ -577,8 +593,7 @@ T* tileBuffers(const PointwiseProgram& program) {
   return reinterpret_cast<T*>(threadScratch(program.slots() * kTileBytes / static_cast<int64_t>(sizeof(float))));
 }
 
-// Long rows of transposed operands, some rows at a time: what is in a line of the cache is read together.
-constexpr int64_t kBlockRows = 16, kBlockColumns = kTile<float> / kBlockRows;
+// An operand with such rows, or null.
 const View* longTransposed(const Run& run) {
   auto isLong = [](const View& v) {
     return isTransposed(v) && v.dims.back() > 2 * kBlockColumns && v.dims[v.dims.size() - 2] >= 8;

@@ -9,6 +9,8 @@
 namespace tscompile {
 namespace {
 
+constexpr int64_t kColumns = 64;  // of lines that are copied together, at a time
+
 template <class Item>
 void copySpaced(const std::byte* from, int64_t fromStep, std::byte* to, int64_t toStep, int64_t count) {
   const auto* source = reinterpret_cast<const Item*>(from);
@@ -33,40 +35,55 @@ StridedCopy::StridedCopy(const NetTensor& from, const NetTensor& to)
   outer_.pop_back();
 }
 
-void StridedCopy::copyLine(const std::byte* from, std::byte* to) const {
+void StridedCopy::copyLine(const std::byte* from, std::byte* to, int64_t count) const {
   if (inner_.from == 1 && inner_.to == 1) {
-    std::memcpy(to, from, static_cast<size_t>(inner_.size * bytes_));
+    std::memcpy(to, from, static_cast<size_t>(count * bytes_));
     return;
   }
   switch (bytes_) {
     case 1:
-      return copySpaced<uint8_t>(from, inner_.from, to, inner_.to, inner_.size);
+      return copySpaced<uint8_t>(from, inner_.from, to, inner_.to, count);
     case 2:
-      return copySpaced<uint16_t>(from, inner_.from, to, inner_.to, inner_.size);
+      return copySpaced<uint16_t>(from, inner_.from, to, inner_.to, count);
     case 4:
-      return copySpaced<uint32_t>(from, inner_.from, to, inner_.to, inner_.size);
+      return copySpaced<uint32_t>(from, inner_.from, to, inner_.to, count);
     case 8:
-      return copySpaced<uint64_t>(from, inner_.from, to, inner_.to, inner_.size);
+      return copySpaced<uint64_t>(from, inner_.from, to, inner_.to, count);
     default:
-      for (int64_t i = 0; i < inner_.size; ++i)
+      for (int64_t i = 0; i < count; ++i)
         std::memcpy(to + i * inner_.to * bytes_, from + i * inner_.from * bytes_, static_cast<size_t>(bytes_));
   }
+}
+
+// As many as share lines of the cache.
+int64_t StridedCopy::linesAtOnce() const {
+  constexpr int64_t kCacheLine = 64;
+  const bool isTransposed = !outer_.empty() && outer_.back().from == 1 && inner_.from * bytes_ >= kCacheLine;
+  if (!isTransposed || inner_.size <= 2 * kColumns) return 1;
+  return std::min(std::max<int64_t>(kCacheLine / bytes_, 4), outer_.back().size);
 }
 
 void StridedCopy::run(const std::byte* from, std::byte* to, int threads) const {
   int64_t lines = 1;
   for (const Line& l : outer_) lines *= l.size;
+  const Line beside = outer_.empty() ? Line{1, 0, 0} : outer_.back();
+  const int64_t atOnce = linesAtOnce(), groups = (beside.size + atOnce - 1) / atOnce;
+  const int64_t all = lines / beside.size * groups, columns = atOnce > 1 ? kColumns : inner_.size;
   const bool isLarge = lines * inner_.size * bytes_ >= kShared;
-  const int64_t pieces = isLarge ? std::min<int64_t>(lines, 64) : 1;
+  const int64_t pieces = isLarge ? std::min<int64_t>(all, 64) : 1;
   parallelFor(pieces, isLarge ? threads : 1, [&](int64_t p) {
-    const Piece piece = pieceOf(lines, pieces, p);
-    for (int64_t line = piece.begin; line < piece.end; ++line) {
-      int64_t fromAt = 0, toAt = 0, rest = line;
-      for (size_t d = outer_.size(); d-- > 0; rest /= outer_[d].size) {
+    const Piece piece = pieceOf(all, pieces, p);
+    for (int64_t group = piece.begin; group < piece.end; ++group) {
+      const int64_t first = group % groups * atOnce, end = std::min(first + atOnce, beside.size);
+      int64_t fromAt = 0, toAt = 0, rest = group / groups;
+      for (size_t d = outer_.empty() ? 0 : outer_.size() - 1; d-- > 0; rest /= outer_[d].size) {
         fromAt += rest % outer_[d].size * outer_[d].from;
         toAt += rest % outer_[d].size * outer_[d].to;
       }
-      copyLine(from + fromAt * bytes_, to + toAt * bytes_);
+      for (int64_t x = 0; x < inner_.size; x += columns)
+        for (int64_t line = first; line < end; ++line)
+          copyLine(from + (fromAt + line * beside.from + x * inner_.from) * bytes_,
+                   to + (toAt + line * beside.to + x * inner_.to) * bytes_, std::min(columns, inner_.size - x));
     }
   });
 }

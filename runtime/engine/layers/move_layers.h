@@ -20,7 +20,9 @@ class StridedCopy {
   struct Line {
     int64_t size, from, to;  // strides in elements
   };
-  void copyLine(const std::byte* from, std::byte* to) const;
+  void copyLine(const std::byte* from, std::byte* to, int64_t count) const;
+  // Lines that lie beside each other in the source, which are copied together.
+  int64_t linesAtOnce() const;
 
   std::vector<Line> outer_;  // dimensions that cannot be walked through as one, the outermost first
   Line inner_{1, 1, 1};

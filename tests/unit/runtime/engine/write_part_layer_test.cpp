@@ -1,5 +1,8 @@
 // Tensors with parts replaced: what is written, and where there is no copy of the rest.
+#include "runtime/engine/layers/move_layers.h"
 #include "tests/support/engine_case.h"
+
+#include <cstring>
 
 namespace tscompile::test {
 namespace {
@@ -142,6 +145,31 @@ TEST(WritePartLayer, PartsOfTheSameTensorDoNotOverlapWithWhatTheyReplace) {
                                   "  %z : Tensor = aten::slice_scatter(%r, %v, %zero, %one, %none, %one)\n",
                                   "%z"));
   c.expectClose({randn({40, 7}, 1)}, 0);
+}
+
+// Rows that lie beside each other in the source are copied together, whatever the size of their elements.
+TEST(StridedCopy, LongTransposedRows) {
+  for (DType dtype : {DType::Bool, DType::Float16, DType::Int32, DType::Float64, DType::Complex128})
+    for (int64_t rows : {3, 64, 101})
+      for (int64_t columns : {127, 300}) {
+        const auto item = static_cast<int64_t>(itemSize(dtype));
+        NetTensor from, to;
+        from.dtype = to.dtype = dtype;
+        from.sizes = to.sizes = Dims{2, rows, columns};
+        from.strides = Dims{rows * columns, 1, rows};
+        to.strides = Dims{rows * columns, columns, 1};
+        std::vector<std::byte> source(static_cast<size_t>(2 * rows * columns * item)), target(source.size());
+        for (size_t i = 0; i < source.size(); ++i) source[i] = static_cast<std::byte>(i * 31 + i / 251);
+        for (int threads : {1, 3}) {
+          StridedCopy(from, to).run(source.data(), target.data(), threads);
+          for (int64_t n = 0; n < 2; ++n)
+            for (int64_t r = 0; r < rows; ++r)
+              for (int64_t c = 0; c < columns; ++c)
+                ASSERT_EQ(std::memcmp(target.data() + ((n * rows + r) * columns + c) * item,
+                                      source.data() + ((n * columns + c) * rows + r) * item, static_cast<size_t>(item)),
+                          0);
+        }
+      }
 }
 
 }  // namespace tscompile::test

@@ -343,9 +343,12 @@ TEST(EnginePointwise, TransposedRowsInBlocks) {
                              row = randomFloats(columns, 3), other = randomFloats(count, 4);
     std::vector<uint8_t> flags;
     for (float v : randomFloats(count, 5)) flags.push_back(v > 0);
+    std::vector<Half> halves;
+    for (float v : randomFloats(count, 6)) halves.emplace_back(v);
     PointwiseProgram p;
-    const int t = p.input(), x = p.input(), r = p.input(), f = p.input(DType::Bool), o = p.input();
-    const int sum = p.step(PointwiseOp::Add, p.step(PointwiseOp::Mul, t, r), x);
+    const int t = p.input(), x = p.input(), r = p.input(), f = p.input(DType::Bool), o = p.input(),
+              h = p.input(DType::Float16);
+    const int sum = p.step(PointwiseOp::Add, p.step(PointwiseOp::Add, p.step(PointwiseOp::Mul, t, r), x), h);
     p.output(p.step(PointwiseOp::Gt, sum, o), DType::Bool);
     p.output(p.step(PointwiseOp::Where, f, sum, o));
     const std::vector<int64_t> transposed = {area, 1, rows}, contiguous = {area, columns, 1}, broadcast = {0, 0, 1},
@@ -358,7 +361,8 @@ TEST(EnginePointwise, TransposedRowsInBlocks) {
            {plain.data(), contiguous},
            {row.data(), broadcast},
            {flags.data(), transposed},
-           {other.data(), swapped}},
+           {other.data(), swapped},
+           {halves.data(), transposed}},
           {larger.data(), chosen.data()}, threads);
       for (int64_t n = 0; n < outer; ++n)
         for (int64_t y = 0; y < rows; ++y)
@@ -366,7 +370,8 @@ TEST(EnginePointwise, TransposedRowsInBlocks) {
             const auto at = static_cast<size_t>(n * area + y * columns + c),
                        from = static_cast<size_t>(n * area + c * rows + y),
                        beside = static_cast<size_t>((y * outer + n) * columns + c);
-            const float want = turned[from] * row[static_cast<size_t>(c)] + plain[at];
+            const float want =
+                turned[from] * row[static_cast<size_t>(c)] + plain[at] + static_cast<float>(halves[from]);
             ASSERT_EQ(larger[at], want > other[beside]) << at;
             ASSERT_EQ(chosen[at], flags[from] ? want : other[beside]) << at;
           }
