@@ -213,7 +213,7 @@ std::optional<TextResult> TextServer::take(size_t request, Diagnostics& wrong) {
     }
     out.rest = t.decoder ? t.decoder->finish() : "";
     if (t.stop) out.rest = t.stop->push(out.rest), out.rest += t.stop->finish();
-    if (tokenizer_) out.text = t.stop ? t.text + out.rest : tokenizer_->decode(made.tokens);
+    if (tokenizer_) out.text = t.stop ? t.text + out.rest : tokenizer_->continuation(made.tokens);
     if (t.request.sampling.logProbs && t.request.sampling.beamWidth == 1) out.logProbs = std::move(made.logProbs);
     if (t.first) out.firstTokenMs = between(t.added, *t.first);
     out.ms = between(t.added, t.last.value_or(Clock::now()));

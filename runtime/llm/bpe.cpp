@@ -1,5 +1,5 @@
-// Byte-pair encoding (Sennrich, Haddow, Birch 2016): merging bytes into tokens, the pair of the lowest rank first, with
-// a priority queue of the pairs and a linked list of the symbols, in O(n log n).
+// Byte-pair encoding (Sennrich, Haddow, Birch 2016): merging bytes, or characters, into tokens, the pair of the lowest
+// rank first, with a priority queue of the pairs and a linked list of the symbols, in O(n log n).
 #include "runtime/llm/bpe.h"
 
 #include "ir/support/text.h"
@@ -12,6 +12,12 @@
 
 namespace tscompile {
 namespace {
+
+std::string withMarks(std::string_view text) {
+  std::string out;
+  for (char c : text) c == ' ' ? out += kSpaceMark : out += c;
+  return out;
+}
 
 bool printsAsItself(unsigned byte) { return (byte >= 33 && byte <= 126) || (byte >= 161 && byte != 173); }
 
@@ -101,18 +107,26 @@ BpeTokenizer::BpeTokenizer(BpeModel model, std::string_view kind) : model_(std::
     const std::string& token = model_.tokens[id];
     if (token.empty()) continue;
     ids_.emplace(token, static_cast<TokenId>(id));
-    if (token.size() == 1) {
+    if (token.size() == 1 && !model_.characters) {
       TokenId& byte = byteIds_[static_cast<unsigned char>(token[0])];
       if (byte < 0) byte = static_cast<TokenId>(id);
     }
   }
+  for (size_t b = 0; b < byteIds_.size() && model_.characters && model_.characters->fallsBack; ++b)
+    if (auto found = model_.characters->ids.find(fmt::format("<0x{:02X}>", b)); found != model_.characters->ids.end())
+      byteIds_[b] = found->second;
   for (uint32_t i = 0; i < model_.added.size(); ++i) {
     AddedToken& token = model_.added[i];
-    if (token.normalized && model_.nfc) token.text = toNfc(token.text);
+    if (token.normalized) token.text = normalForm(token.text);
     added_[token.normalized].add(token.text, i);
     if (token.special) special_.insert(token.id);
     if (!token.inVocabulary) outside_.insert(token.id);
   }
+}
+
+size_t TextCut::pieceEnd(std::string_view text, size_t at) const {
+  if (pattern) return pattern->pieceEnd(text, at);
+  return digits != DigitRule::None ? tscompile::pieceEnd(digits, text, at) : tscompile::pieceEnd(rule, text, at);
 }
 
 void PrefixTree::add(std::string_view text, uint32_t index) {
@@ -174,7 +188,63 @@ bool BpeTokenizer::encodePiece(std::string_view piece, std::vector<TokenId>& out
   return true;
 }
 
-bool BpeTokenizer::encodePlain(std::string_view text, std::vector<TokenId>& out, Diagnostics& diagnostics) const {
+std::string BpeTokenizer::normalForm(std::string_view text) const {
+  std::string out = model_.nfc ? toNfc(text) : std::string(text);
+  if (!model_.characters || out.empty()) return out;
+  if (model_.characters->normal == CharacterRules::Prefix::Always) out.insert(0, kSpaceMark);
+  return model_.characters->marksSpaces ? withMarks(out) : out;
+}
+
+// Characters that are tokens, bytes of others, or one token for all that are unknown; these are merged.
+bool BpeTokenizer::encodeCharacters(std::string_view piece, std::vector<TokenId>& out, Diagnostics& diagnostics) const {
+  const CharacterRules& rules = *model_.characters;
+  auto idOf = [&](std::string_view text) {
+    auto found = rules.ids.find(std::string(text));
+    return found == rules.ids.end() || outside_.contains(found->second) ? TokenId{-1} : found->second;
+  };
+  if (const TokenId whole = model_.wholeWords ? idOf(piece) : -1; whole >= 0) {
+    out.push_back(whole);
+    return true;
+  }
+  std::vector<TokenId> symbols;
+  bool wasUnknown = false;
+  for (size_t at = 0; at < piece.size();) {
+    const std::string_view c = piece.substr(at, characterAt(piece, at).bytes);
+    at += c.size();
+    const TokenId own = idOf(c);
+    const bool hasBytes =
+        own < 0 && std::ranges::all_of(c, [&](char b) { return byteIds_[static_cast<unsigned char>(b)] >= 0; });
+    const bool isUnknown = own < 0 && !hasBytes;
+    if (own >= 0) symbols.push_back(own);
+    for (size_t i = 0; hasBytes && i < c.size(); ++i) symbols.push_back(byteIds_[static_cast<unsigned char>(c[i])]);
+    if (isUnknown && rules.unknown < 0) {
+      diagnostics.error(fmt::format("the vocabulary has no token for the character {}", jsonQuote(c)),
+                        ErrorKind::Input);
+      return false;
+    }
+    if (isUnknown && !(wasUnknown && rules.fusesUnknown)) symbols.push_back(rules.unknown);
+    wasUnknown = isUnknown;
+  }
+  Merger(model_, std::move(symbols)).run(out);
+  return true;
+}
+
+bool BpeTokenizer::encodePlain(std::string_view text, bool isFirst, std::vector<TokenId>& out,
+                               Diagnostics& diagnostics) const {
+  if (const CharacterRules* rules = model_.characters ? &*model_.characters : nullptr) {
+    std::string marked(text);
+    if (rules->prefix != CharacterRules::Prefix::None) {
+      marked = withMarks(marked);
+      const bool isAsked = rules->prefix == CharacterRules::Prefix::Missing ||
+                           (rules->prefix == CharacterRules::Prefix::MissingAtFirst && isFirst);
+      if (!marked.empty() && isAsked && !marked.starts_with(kSpaceMark)) marked.insert(0, kSpaceMark);
+    }
+    for (size_t at = 0, end; at < marked.size(); at = end) {
+      end = rules->cutsWords ? std::min(marked.find(kSpaceMark, at + 1), marked.size()) : marked.size();
+      if (!encodeCharacters(std::string_view(marked).substr(at, end - at), out, diagnostics)) return false;
+    }
+    return true;
+  }
   std::string spaced;
   if (model_.addPrefixSpace && !text.empty() && text[0] != ' ') {
     spaced = " ";
@@ -183,8 +253,12 @@ bool BpeTokenizer::encodePlain(std::string_view text, std::vector<TokenId>& out,
   }
   // Where the tokens of a piece already are: words come again and again.
   std::unordered_map<std::string_view, std::pair<size_t, size_t>> done;
+  std::vector<size_t> parts(model_.cuts.size(), 0);  // where the pieces of each cut end
   for (size_t at = 0, end; at < text.size(); at = end) {
-    end = pieceEnd(model_.split, text, at);
+    end = text.size();
+    for (size_t i = 0; i < parts.size(); end = parts[i++])
+      if (at == parts[i]) parts[i] = model_.cuts[i].pieceEnd(text.substr(0, end), at);
+    end = pieceEnd(model_.split, text.substr(0, end), at);
     std::string_view piece = text.substr(at, end - at);
     auto [known, isNew] = done.try_emplace(piece, out.size(), out.size());
     auto& [first, last] = known->second;
@@ -219,11 +293,11 @@ Result<std::vector<TokenId>> BpeTokenizer::encode(std::string_view text, Diagnos
                                                   EncodeOptions options) const {
   std::vector<TokenId> out;
   if (options.frame) out = model_.before;
-  auto plain = [&](std::string_view rest) { return encodePlain(rest, out, diagnostics); };
+  const size_t framed = out.size();
+  auto plain = [&](std::string_view rest) { return encodePlain(rest, out.size() == framed, out, diagnostics); };
   auto normalized = [&](std::string_view rest) {
-    std::string nfc;
-    if (model_.nfc) rest = nfc = toNfc(rest);
-    return options.addedTokens ? encodeAround(rest, true, out, plain) : plain(rest);
+    const std::string form = normalForm(rest);
+    return options.addedTokens ? encodeAround(form, true, out, plain) : plain(form);
   };
   if (!(options.addedTokens ? encodeAround(text, false, out, normalized) : normalized(text))) return Failed{};
   if (options.frame) out.insert(out.end(), model_.after.begin(), model_.after.end());

@@ -1,7 +1,8 @@
-// Byte-level byte-pair encoding (Sennrich et al. 2016; Radford et al. 2019): the tokenizer, and the alphabet in which
-// its files write bytes.
+// Byte-pair encoding of bytes (Sennrich et al. 2016; Radford et al. 2019) or of characters, as SentencePiece has it:
+// the tokenizer, and the alphabet in which files write bytes.
 #pragma once
 
+#include "runtime/llm/split_pattern.h"
 #include "runtime/llm/text_split.h"
 #include "runtime/llm/tokenizer.h"
 
@@ -25,7 +26,34 @@ struct AddedToken {
   bool normalized = false;   // its normal form is looked for in the text's
 };
 
+// Cuts text before a SplitRule does.
+struct TextCut {
+  DigitRule digits = DigitRule::None;
+  std::optional<SplitPattern> pattern = {};
+  SplitRule rule = SplitRule::Whole;
+
+  size_t pieceEnd(std::string_view text, size_t at) const;
+};
+
+// What SentencePiece's vocabularies are of: characters, with a mark in place of spaces; one that is no token becomes
+// its bytes, or what stands for all such.
+struct CharacterRules {
+  std::unordered_map<std::string, TokenId> ids;  // by the text in the file
+  enum class Prefix : uint8_t { None, Never, Always, Missing, MissingAtFirst };
+  Prefix normal = Prefix::None;  // a mark that a text gets where it is normalized, before added tokens are looked for
+  Prefix prefix = Prefix::None;  // and after that: if it has none, or only at the beginning of all
+  bool marksSpaces = false;      // in the normal form
+  bool cutsWords = false;        // words are encoded one by one
+  bool fallsBack = false;        // to bytes
+  bool fusesUnknown = false;
+  bool dropsFirstSpace = false;  // of what is decoded
+  TokenId unknown = -1;
+};
+inline constexpr std::string_view kSpaceMark = "\u2581";
+
 struct BpeModel {
+  std::optional<CharacterRules> characters;  // none: it is of bytes
+  std::vector<TextCut> cuts;                 // one after the other, each in the pieces of the one before
   SplitRule split = SplitRule::Gpt2;
   bool addPrefixSpace = false;      // put a space before text that begins without
   bool nfc = false;                 // text is brought to NFC, but for added tokens that are not `normalized`
@@ -71,13 +99,16 @@ class BpeTokenizer : public Tokenizer {
   std::optional<std::string_view> bytes(TokenId token) const override;
   bool isSpecial(TokenId token) const override;
   std::optional<TokenId> find(std::string_view bytes) const override;
+  bool dropsFirstSpace() const override { return model_.characters && model_.characters->dropsFirstSpace; }
 
  private:
   const AddedToken* addedAt(std::string_view text, size_t at, bool normalized) const;
   // Cuts text at the added tokens of one form and encodes what stands between them by `rest`.
   template <class Rest>
   bool encodeAround(std::string_view text, bool normalized, std::vector<TokenId>& out, const Rest& rest) const;
-  bool encodePlain(std::string_view text, std::vector<TokenId>& out, Diagnostics& diagnostics) const;
+  std::string normalForm(std::string_view text) const;
+  bool encodePlain(std::string_view text, bool isFirst, std::vector<TokenId>& out, Diagnostics& diagnostics) const;
+  bool encodeCharacters(std::string_view text, std::vector<TokenId>& out, Diagnostics& diagnostics) const;
   bool encodePiece(std::string_view piece, std::vector<TokenId>& out, Diagnostics& diagnostics) const;
 
   BpeModel model_;

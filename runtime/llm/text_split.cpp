@@ -142,4 +142,16 @@ size_t pieceEnd(SplitRule rule, std::string_view text, size_t at) {
   return text.size();
 }
 
+size_t pieceEnd(DigitRule rule, std::string_view text, size_t at) {
+  if (rule == DigitRule::None) return text.size();
+  const Character first = characterAt(text, at);
+  const bool isNumber = first.kind == CharClass::Number;
+  for (at += first.bytes; at < text.size() && !(isNumber && rule == DigitRule::Each);) {
+    const Character c = characterAt(text, at);
+    if ((c.kind == CharClass::Number) != isNumber) break;
+    at += c.bytes;
+  }
+  return at;
+}
+
 }  // namespace tscompile

@@ -25,10 +25,15 @@ enum class SplitRule : uint8_t {
   WordDigit,    // Qwen2: words take one character before them, digits one by one, newlines end punctuation
   WordDigits3,  // Llama 3, cl100k: the same with up to three digits
 };
+// Digits (\p{N}) that are cut from other text first: none, all that stand together, each.
+enum class DigitRule : uint8_t { None, Together, Each };
+
 // The rule of a regular expression as tokenizer.json files write it; none for others.
 std::optional<SplitRule> splitRuleOf(std::string_view expression);
 
 // The end of the piece that begins at `at`, which must be inside the text.
 size_t pieceEnd(SplitRule rule, std::string_view text, size_t at);
+// The same of what a rule for digits cuts.
+size_t pieceEnd(DigitRule rule, std::string_view text, size_t at);
 
 }  // namespace tscompile

@@ -93,6 +93,12 @@ std::string Tokenizer::decodeBytes(TokenSpan tokens) const {
 }
 
 std::string Tokenizer::decode(TokenSpan tokens) const {
+  std::string out = continuation(tokens);
+  if (dropsFirstSpace() && out.starts_with(' ')) out.erase(0, 1);
+  return out;
+}
+
+std::string Tokenizer::continuation(TokenSpan tokens) const {
   std::string bytes = decodeBytes(tokens), out;
   appendUtf8(bytes, false, out);
   return out;
@@ -120,7 +126,10 @@ std::unique_ptr<Tokenizer> openTokenizer(const std::string& path, Diagnostics& d
     bool whole = std::filesystem::exists(file / "tokenizer.json", unknown);
     if (!whole && !std::filesystem::exists(file / "vocab.json", unknown)) {
       diagnostics.fileError(path, {}, "the folder has neither tokenizer.json nor vocab.json", ErrorKind::Io)
-          .note("a model that reads bytes needs none: its tokens are the bytes of a text");
+          .note(std::filesystem::exists(file / "tokenizer.model", unknown)
+                    ? "AutoTokenizer.from_pretrained(folder).save_pretrained(folder) of transformers makes a "
+                      "tokenizer.json of tokenizer.model"
+                    : "a model that reads bytes needs none: its tokens are the bytes of a text");
       return nullptr;
     }
     file /= whole ? "tokenizer.json" : "vocab.json";

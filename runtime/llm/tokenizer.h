@@ -1,8 +1,9 @@
 // Text to tokens and back.
 //
-// What can be read: tokenizer.json of the `tokenizers` library (byte-level BPE), vocab.json with merges.txt beside it
-// (GPT-2's public files), and a plain vocabulary: one token a line, the line's number from 0 is the token. In a plain
-// vocabulary \n, \r, \t, \\ and \xHH stand for bytes, and text is cut into the longest tokens from its beginning on.
+// What can be read: tokenizer.json of the `tokenizers` library (BPE of bytes, or of characters as SentencePiece has
+// it), vocab.json with merges.txt beside it (GPT-2's public files), and a plain vocabulary: one token a line, the
+// line's number from 0 is the token. In a plain vocabulary \n, \r, \t, \\ and \xHH stand for bytes, and text is cut
+// into the longest tokens from its beginning on.
 #pragma once
 
 #include "ir/support/diagnostics.h"
@@ -40,14 +41,19 @@ class Tokenizer {
   // The token that stands for just these bytes.
   virtual std::optional<TokenId> find(std::string_view bytes) const = 0;
 
+  // Whether texts are encoded with a space before them, which is none of theirs.
+  virtual bool dropsFirstSpace() const { return false; }
+
   // The bytes of all tokens; those of numbers that are no token are U+FFFD.
   std::string decodeBytes(TokenSpan tokens) const;
   // The same as text: what is not UTF-8 becomes U+FFFD, once for each maximal part (as Python's errors="replace").
   std::string decode(TokenSpan tokens) const;
+  // Of tokens that go on with a text: nothing at their beginning is dropped.
+  std::string continuation(TokenSpan tokens) const;
 };
 
-// Text while it comes: holds back bytes that may be the beginning of a character. All pieces together are what decode()
-// gives for all tokens.
+// Text while it comes: holds back bytes that may be the beginning of a character. All pieces together are what
+// continuation() gives for all tokens.
 class StreamDecoder {
  public:
   explicit StreamDecoder(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}

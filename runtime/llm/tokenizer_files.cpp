@@ -48,11 +48,18 @@ class BpeReader {
   bool merge(std::string_view left, std::string_view right, SourceRange at);
   bool piecesOf(std::string_view text, SourceRange at, TokenId& id);
   bool modelOf(const Value& model);
+  bool isOfBytes(const Value& preTokenizer);
+  std::optional<std::string> bytesOf(std::string_view text) const;
+  bool characterModel(const Value& model);
+  bool replacesSpaces(const Value& v, bool isBack);
+  bool metaspace(const Value& v);
+  bool stepOfDecoder(const Value& v);
   bool refuseIfSet(const Value& object, std::string_view name, bool stringMayBeEmpty);
   bool addedTokens(const Value& list);
   bool normalizer(const Value& v);
   bool preTokenizer(const Value& v);
-  bool split(const Value& v);
+  bool split(const Value& v, TextCut& cut);
+  bool cut(const Value& v);
   bool byteLevel(const Value& v);
   bool postProcessor(const Value& v);
   bool templateFrame(const Value& v);
@@ -103,16 +110,34 @@ bool BpeReader::vocabulary(const Value& object) {
     TokenId id;
     if (!tokenNumber(v, limit, id)) return false;
     if (v.key().empty()) return fail(v.range(), "a token has no characters");
-    std::string bytes;
-    if (!bytesOfAlphabet(v.key(), bytes)) {
+    std::optional<std::string> bytes = bytesOf(v.key());
+    if (!bytes) {
       bytes = v.key();
       outsideAlphabet_.emplace(id, v.range());
     }
-    if (!name(id, std::move(bytes), v.range())) return false;
+    if (!name(id, std::move(*bytes), v.range())) return false;
     ids_.emplace(v.key(), id);
   }
   if (ids_.empty()) return fail(object.range(), "the vocabulary has no tokens");
   return true;
+}
+
+// None if a character stands for no byte.
+std::optional<std::string> BpeReader::bytesOf(std::string_view text) const {
+  std::string out;
+  if (!model_.characters) return bytesOfAlphabet(text, out) ? std::optional(out) : std::nullopt;
+  constexpr size_t kLength = 6;  // <0x0A>
+  unsigned byte = 0;
+  const char* digits = text.data() + 3;
+  if (model_.characters->fallsBack && text.size() == kLength && text.starts_with("<0x") && text.ends_with('>') &&
+      std::from_chars(digits, digits + 2, byte, 16).ptr == digits + 2)
+    return std::string(1, static_cast<char>(byte));
+  for (size_t at = 0; at < text.size();) {
+    const bool isMark = text.substr(at).starts_with(kSpaceMark);
+    out += isMark ? ' ' : text[at];
+    at += isMark ? kSpaceMark.size() : 1;
+  }
+  return out;
 }
 
 bool BpeReader::checkAlphabet() {
@@ -199,7 +224,13 @@ bool BpeReader::modelOf(const Value& model) {
   // A token for what is unknown is never needed: bytes that are no token are refused.
   return flag(model, "ignore_merges", false, model_.wholeWords) && refuseIfSet(model, "dropout", false) &&
          refuseIfSet(model, "continuing_subword_prefix", true) && refuseIfSet(model, "end_of_word_suffix", true) &&
-         refuseIfSet(model, "byte_fallback", false) && vocabulary(vocab) && mergesOfJson(merges);
+         (model_.characters ? characterModel(model) : refuseIfSet(model, "byte_fallback", false)) &&
+         vocabulary(vocab) && mergesOfJson(merges);
+}
+
+bool BpeReader::characterModel(const Value& model) {
+  return flag(model, "byte_fallback", false, model_.characters->fallsBack) &&
+         flag(model, "fuse_unk", false, model_.characters->fusesUnknown);
 }
 
 bool BpeReader::addedTokens(const Value& list) {
@@ -229,14 +260,29 @@ bool BpeReader::addedTokens(const Value& list) {
       return fail(id.range(), fmt::format("the added token {} has the number {}, but {} in the vocabulary",
                                           jsonQuote(abbreviate(token.text, 200)), token.id, known->second));
     }
-    model_.tokens[static_cast<size_t>(token.id)] = token.text;
+    model_.tokens[static_cast<size_t>(token.id)] =
+        model_.characters ? bytesOf(token.text).value_or(token.text) : token.text;
     model_.added.push_back(std::move(token));
   }
   return true;
 }
 
+// Replace of " " by the mark, or back.
+bool BpeReader::replacesSpaces(const Value& v, bool isBack) {
+  const Value pattern = v.find("pattern").find("String"), content = v.find("content");
+  if (typeOf(v) != "Replace" || !pattern || !pattern.is(Kind::String) || !content || !content.is(Kind::String))
+    return false;
+  return pattern.text() == (isBack ? kSpaceMark : " ") && content.text() == (isBack ? " " : kSpaceMark);
+}
+
 bool BpeReader::normalizer(const Value& v) {
   std::string_view type = typeOf(v);
+  if (model_.characters && replacesSpaces(v, false)) return model_.characters->marksSpaces = true;
+  if (Value mark = v.find("prepend");
+      model_.characters && type == "Prepend" && mark && mark.is(Kind::String) && mark.text() == kSpaceMark) {
+    model_.characters->normal = CharacterRules::Prefix::Always;
+    return true;
+  }
   if (type == "NFC") {
     model_.nfc = true;
     return true;
@@ -253,7 +299,7 @@ bool BpeReader::normalizer(const Value& v) {
 bool BpeReader::byteLevel(const Value& v) {
   bool cut;
   if (!flag(v, "use_regex", true, cut) || !flag(v, "add_prefix_space", true, model_.addPrefixSpace)) return false;
-  if (cut) model_.split = SplitRule::Gpt2;
+  model_.split = cut ? SplitRule::Gpt2 : SplitRule::Whole;
   return true;
 }
 
@@ -264,36 +310,72 @@ bool isolates(std::string_view behavior, bool inverted) {
          (behavior == "Removed" && inverted);
 }
 
-bool BpeReader::split(const Value& v) {
+bool BpeReader::split(const Value& v, TextCut& cut) {
   Value pattern = v.find("pattern"), regex = pattern.find("Regex");
   Value behavior = v.find("behavior");
   bool inverted;
   if (!flag(v, "invert", false, inverted)) return false;
   if (!behavior || !behavior.is(Kind::String) || !isolates(behavior.text(), inverted))
     return unsupported(v, "a Split that is not Isolated");
-  std::optional<SplitRule> rule = regex && regex.is(Kind::String) ? splitRuleOf(regex.text()) : std::nullopt;
-  if (!rule) return unsupported(regex ? regex : v, "splitting by this pattern");
-  model_.split = *rule;
+  const std::string_view text = regex && regex.is(Kind::String) ? regex.text() : "";
+  if (const std::optional<SplitRule> rule = splitRuleOf(text))
+    cut.rule = *rule;
+  else if (behavior.text() == "Isolated")
+    cut.pattern = SplitPattern::parse(text);
+  return cut.pattern || cut.rule != SplitRule::Whole || unsupported(regex ? regex : v, "splitting by this pattern");
+}
+
+bool BpeReader::cut(const Value& v) {
+  TextCut& cut = model_.cuts.emplace_back();
+  if (typeOf(v) == "Split" && !model_.characters) return split(v, cut);
+  bool isEach;
+  if (typeOf(v) != "Digits" || model_.characters)
+    return unsupported(v, fmt::format("the pre_tokenizer {} before another", jsonQuote(abbreviate(typeOf(v), 100))));
+  if (!flag(v, "individual_digits", false, isEach)) return false;
+  cut.digits = isEach ? DigitRule::Each : DigitRule::Together;
   return true;
+}
+
+bool BpeReader::metaspace(const Value& v) {
+  Value mark = v.find("replacement"), scheme = v.find("prepend_scheme");
+  if (mark.present() && !(mark.is(Kind::String) && mark.text() == kSpaceMark))
+    return unsupported(mark, "another mark than U+2581 for spaces");
+  if (!flag(v, "split", true, model_.characters->cutsWords)) return false;
+  bool prepends;
+  if (!flag(v, "add_prefix_space", true, prepends)) return false;  // of older files
+  using Prefix = CharacterRules::Prefix;
+  Prefix& prefix = model_.characters->prefix;
+  prefix = prepends ? Prefix::Missing : Prefix::Never;
+  if (!scheme.present()) return true;
+  const std::string_view name = scheme.is(Kind::String) ? scheme.text() : "";
+  if (name != "always" && name != "first" && name != "never") return unsupported(scheme, "this prepend_scheme");
+  prefix = name == "always" ? Prefix::Missing : name == "first" ? Prefix::MissingAtFirst : Prefix::Never;
+  return true;
+}
+
+// Whether tokens are made of bytes: text becomes such before it is cut.
+bool BpeReader::isOfBytes(const Value& preTokenizer) {
+  if (typeOf(preTokenizer) != "Sequence") return typeOf(preTokenizer) == "ByteLevel";
+  for (Value v = preTokenizer.find("pretokenizers").first(); v; v = v.next())
+    if (typeOf(v) == "ByteLevel") return true;
+  return false;
 }
 
 bool BpeReader::preTokenizer(const Value& v) {
   std::string_view type = typeOf(v);
   if (type == "ByteLevel") return byteLevel(v);
-  if (type == "Sequence") {
-    Value list = v.find("pretokenizers");
-    Value first = list ? list.first() : Value(), second = first ? first.next() : Value();
-    bool cut = true;
-    if (second && !second.next() && typeOf(first) == "Split" && typeOf(second) == "ByteLevel") {
-      if (!flag(second, "use_regex", true, cut)) return false;
-      if (!cut) {
-        if (!byteLevel(second) || !split(first)) return false;
-        return !model_.addPrefixSpace || unsupported(second, "add_prefix_space after a Split");
-      }
+  if (model_.characters && type == "Metaspace") return metaspace(v);
+  // There are no spaces left where these became marks.
+  if (Value by = v.find("pattern").find("String"); type == "Split" && model_.characters &&
+                                                   model_.characters->marksSpaces && by && by.is(Kind::String) &&
+                                                   by.text() == " ")
+    return true;
+  if (type == "Sequence")
+    for (Value p = v.find("pretokenizers").first(); p; p = p.next()) {
+      if (p.next() ? !cut(p) : !preTokenizer(p)) return false;
+      if (p.next()) continue;
+      return !model_.addPrefixSpace || model_.cuts.empty() || unsupported(p, "add_prefix_space after a Split");
     }
-    if (first && !second) return preTokenizer(first);
-    return unsupported(v, "a pre_tokenizer other than ByteLevel, or Split and ByteLevel without use_regex");
-  }
   return unsupported(v, fmt::format("the pre_tokenizer {}", jsonQuote(abbreviate(type, 100))));
 }
 
@@ -339,7 +421,28 @@ bool BpeReader::postProcessor(const Value& v) {
   return unsupported(v, fmt::format("the post_processor {}", jsonQuote(abbreviate(type, 100))));
 }
 
+// Of characters: marks become spaces, tokens of bytes these bytes, and the space that was put before a text is dropped.
+bool BpeReader::stepOfDecoder(const Value& v) {
+  const std::string_view type = typeOf(v);
+  if (type == "Metaspace") {
+    model_.characters->dropsFirstSpace = model_.characters->prefix != CharacterRules::Prefix::Never;
+    return true;
+  }
+  if (type == "ByteFallback" || type == "Fuse" || replacesSpaces(v, true)) return true;
+  const Value content = v.find("content");
+  const bool isOne = type == "Strip" && content && content.is(Kind::String) && content.text() == " " &&
+                     v.find("start").integer() == 1 && v.find("stop").integer() == 0;
+  if (isOne) return model_.characters->dropsFirstSpace = true;
+  return unsupported(v, fmt::format("the decoder {}", jsonQuote(abbreviate(type, 100))));
+}
+
 bool BpeReader::decoder(const Value& v) {
+  if (model_.characters) {
+    if (typeOf(v) != "Sequence") return stepOfDecoder(v);
+    for (Value step = v.find("decoders").first(); step; step = step.next())
+      if (!stepOfDecoder(step)) return false;
+    return true;
+  }
   if (typeOf(v) == "ByteLevel") return true;
   if (typeOf(v) == "Sequence")
     if (Value first = v.find("decoders").first(); first && !first.next()) return decoder(first);
@@ -348,17 +451,26 @@ bool BpeReader::decoder(const Value& v) {
 
 // Settings for truncation and padding are the business of who fills batches, and passed over.
 bool BpeReader::tokenizerJson(const Value& root) {
-  Value model = root.find("model");
+  Value model = root.find("model"), before = root.find("pre_tokenizer");
   if (!model) return fail(root.range(), "a tokenizer needs a model");
+  if (!isOfBytes(before)) model_.characters.emplace();
   if (!modelOf(model)) return false;
   if (Value v = root.find("added_tokens"); v.present() && !addedTokens(v)) return false;
   if (Value v = root.find("normalizer"); v.present() && !normalizer(v)) return false;
-  Value before = root.find("pre_tokenizer");
-  if (!before.present()) return unsupported(before ? before : root, "a tokenizer without a pre_tokenizer");
-  if (!preTokenizer(before)) return false;
+  if (before.present() && !preTokenizer(before)) return false;
+  // Without these tokens are whole texts, and words of which nothing is left of what stood between them.
+  if (const auto& c = model_.characters; c && !c->marksSpaces && c->prefix == CharacterRules::Prefix::None)
+    return unsupported(before ? before : root, "a tokenizer without a pre_tokenizer");
   if (Value v = root.find("post_processor"); v.present() && !postProcessor(v)) return false;
   if (Value v = root.find("decoder"); v.present() && !decoder(v)) return false;
-  return checkAlphabet();
+  if (!model_.characters) return checkAlphabet();
+  if (Value v = root.find("decoder"); !v.present())
+    return unsupported(v ? v : root, "a tokenizer of characters without a decoder");
+  if (Value unknown = model.find("unk_token"); unknown.present() && unknown.is(Kind::String))
+    if (auto found = ids_.find(std::string(unknown.text())); found != ids_.end())
+      model_.characters->unknown = found->second;
+  model_.characters->ids = std::move(ids_);
+  return true;
 }
 
 }  // namespace

@@ -73,7 +73,7 @@ class Tokenization {
   }
   std::vector<std::string> piecesOf(TokenSpan tokens) const {
     std::vector<std::string> out;
-    for (TokenId t : tokens) out.push_back(tokenizer_->decode(TokenSpan(&t, 1)));
+    for (TokenId t : tokens) out.push_back(tokenizer_->continuation(TokenSpan(&t, 1)));
     return out;
   }
 

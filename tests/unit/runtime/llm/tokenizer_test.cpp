@@ -309,6 +309,129 @@ TEST(Tokenizer, ReadsWhatChangesNothing) {
 }
 
 // Where tokens are words, those that are not of the vocabulary are none.
+// Rows of the tokenizers library, of vocabularies of characters as Llama, Mistral and Gemma have them.
+TEST(Tokenizer, EncodesCharactersAsSentencePieceDoes) {
+  constexpr std::string_view kModel = R"({"added_tokens": [{"id": 1, "content": "<s>", "special": true}], "model":
+    {"type": "BPE", "unk_token": "<unk>", "fuse_unk": true, "byte_fallback": true,
+     "vocab": {"<unk>": 0, "<s>": 1, "<0x0A>": 2, "<0xC3>": 3, "<0xA9>": 4, "▁": 5, "a": 6, "b": 7, "ab": 8, "▁a": 9,
+               "▁ab": 10, "b▁": 11}, "merges": ["a b", "▁ a", "▁ ab", "b ▁"]}, )";
+  const std::string spaces = R"({"type": "Replace", "pattern": {"String": " "}, "content": "▁"})";
+  const std::string text =
+      R"({"type": "Replace", "pattern": {"String": "▁"}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"})";
+  const std::string strips = R"("decoder": {"type": "Sequence", "decoders": [)" + text +
+                             R"(, {"type": "Strip", "content": " ", "start": 1, "stop": 0}]}})";
+  auto metaspace = [&](std::string_view scheme, std::string_view split) {
+    return R"("pre_tokenizer": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": ")" + std::string(scheme) +
+           R"(", "split": )" + std::string(split) + "}, " + strips;
+  };
+  const std::string llama =
+      R"("normalizer": {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "▁"}, )" + spaces + "]}, " +
+      strips;
+  const std::string gemma =
+      "\"normalizer\": " + spaces +
+      R"(, "pre_tokenizer": {"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious"},
+      "decoder": {"type": "Sequence", "decoders": [)" +
+      text + "]}}";
+  struct Row {
+    std::string rest;
+    std::vector<std::pair<std::string_view, std::vector<TokenId>>> encoded;
+    std::string_view decoded;  // of the third
+  };
+  for (const Row& row : std::vector<Row>{
+           {llama,
+            {{"ab ab", {10, 10}},
+             {"a<s>ab b", {9, 1, 10, 5, 7}},
+             {"  b a", {5, 5, 5, 7, 9}},
+             {"\nbé", {5, 2, 7, 3, 4}},
+             {"zz z", {5, 0, 5, 0}},
+             {"", {}},
+             {"<s>a<s> b", {1, 9, 1, 5, 5, 7}}},
+            "  b a"},
+           {metaspace("first", "false"),
+            {{"ab ab", {10, 10}},
+             {"a<s>ab b", {9, 1, 8, 5, 7}},
+             {"  b a", {5, 5, 7, 9}},
+             {"<s>a<s> b", {1, 6, 1, 5, 7}}},
+            " b a"},
+           {metaspace("always", "true"),
+            {{"ab ab", {10, 10}}, {"a<s>ab b", {9, 1, 10, 5, 7}}, {"  b a", {5, 5, 7, 9}}},
+            " b a"},
+           {metaspace("never", "false"), {{"ab ab", {8, 10}}, {"\nbé", {2, 7, 3, 4}}, {"  b a", {5, 5, 7, 9}}}, " b a"},
+           {gemma, {{"ab ab", {8, 10}}, {"zz z", {0, 5, 0}}, {"  b a", {5, 5, 7, 9}}}, "  b a"}}) {
+    Diagnostics diagnostics;
+    std::unique_ptr<Tokenizer> t =
+        parseTokenizerJson(SourceFile::make("t.json", std::string(kModel) + row.rest), diagnostics);
+    ASSERT_EQ(renderDiagnostics(diagnostics, "test"), "") << row.rest;
+    for (const auto& [given, tokens] : row.encoded) EXPECT_EQ(encode(*t, given), tokens) << given << row.rest;
+    EXPECT_EQ(t->decode(row.encoded[2].second), row.decoded) << row.rest;
+    EXPECT_EQ(t->continuation(std::vector<TokenId>{9, 3, 4}), " aé");
+  }
+}
+
+TEST(Tokenizer, CutsDigitsFirst) {
+  const std::string json = tiny(R"({"type": "ByteLevel", "add_prefix_space": false})",
+                                R"({"type": "Sequence", "pretokenizers": [{"type": "Digits", "individual_digits": true},
+                                {"type": "ByteLevel", "add_prefix_space": false}]})");
+  Diagnostics diagnostics;
+  std::unique_ptr<Tokenizer> t = parseTokenizerJson(SourceFile::make("t.json", json), diagnostics);
+  ASSERT_EQ(renderDiagnostics(diagnostics, "test"), "");
+  std::vector<std::string> parts;
+  const std::string_view text = "ab  12c3";
+  for (DigitRule rule : {DigitRule::Each, DigitRule::Together})
+    for (size_t at = 0, end; at < text.size(); at = end) {
+      end = pieceEnd(rule, text, at);
+      parts.emplace_back(text.substr(at, end - at));
+    }
+  EXPECT_EQ(parts, (std::vector<std::string>{"ab  ", "1", "2", "c", "3", "ab  ", "12", "c", "3"}));
+  EXPECT_EQ(encode(*t, "ab  ab"), (std::vector<TokenId>{2, 3, 3, 2}));
+}
+
+// Rows of the tokenizers library, of the expressions of GPT-4o, DeepSeek and BLOOM.
+TEST(Tokenizer, CutsByPatternsOfFiles) {
+  auto cut = [](std::string_view expression, std::string_view text) {
+    const std::optional<SplitPattern> pattern = SplitPattern::parse(expression);
+    std::vector<std::string> out;
+    for (size_t at = 0, end; pattern && at < text.size(); at = end) {
+      end = pattern->pieceEnd(text, at);
+      out.emplace_back(text.substr(at, end - at));
+    }
+    return out;
+  };
+  using Pieces = std::vector<std::string>;
+  constexpr std::string_view kWords =
+      R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+  EXPECT_EQ(cut(kWords, "HelloWorld it'S 12345  x\n\n/ y"),
+            (Pieces{"Hello", "World", " it'S", " ", "123", "45", " ", " x", "\n\n", "/", " y"}));
+  EXPECT_EQ(cut(kWords, "ÀBc ABC"), (Pieces{"ÀBc", " ABC"}));
+  EXPECT_EQ(
+      cut(R"([!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+          "a.b foo_bar, x  \n y2"),
+      (Pieces{"a", ".b", " foo", "_bar", ",", " x", "  \n", " y", "2"}));
+  EXPECT_EQ(cut(" ?[^(\\s|[.,!?…。，、।۔،])]+", "Hi, you (a|b) !"),
+            (Pieces{"Hi", ",", " you", " (", "a", "|", "b", ") !"}));
+  EXPECT_EQ(cut(R"(\p{N}{1,3})", "ab12345c"), (Pieces{"ab", "123", "45", "c"}));
+  for (const char* other : {"a*?", "(?<=a)b", "^a", "[a&&b]", "\\bx", "\\p{Han}", "(a", "a)", "[b-a]", "x{2,1}"})
+    EXPECT_FALSE(SplitPattern::parse(other)) << other;
+}
+
+// Rows of the tokenizers library: pieces of several cuts, and none.
+TEST(Tokenizer, CutsOneAfterTheOther) {
+  auto tokens = [](std::string_view preTokenizer, std::string_view text) {
+    Diagnostics diagnostics;
+    std::unique_ptr<Tokenizer> t = parseTokenizerJson(
+        SourceFile::make("t.json", tiny(R"({"type": "ByteLevel", "add_prefix_space": false})", preTokenizer)),
+        diagnostics);
+    EXPECT_EQ(renderDiagnostics(diagnostics, "test"), "");
+    return t ? encode(*t, text) : std::vector<TokenId>();
+  };
+  constexpr std::string_view kCut = R"({"type": "Sequence", "pretokenizers": [
+    {"type": "Split", "pattern": {"Regex": "b+"}, "behavior": "Isolated"}, {"type": "Digits"},
+    {"type": "ByteLevel", "add_prefix_space": false, "use_regex": false}]})";
+  EXPECT_EQ(tokens(kCut, "aab b"), (std::vector<TokenId>{0, 0, 1, 3, 1}));
+  EXPECT_EQ(tokens(R"({"type": "ByteLevel", "add_prefix_space": false, "use_regex": false})", "aab b"),
+            (std::vector<TokenId>{0, 2, 3, 1}));
+}
+
 TEST(Tokenizer, PlainTextHasNoAddedTokens) {
   std::string json = tiny("[\"a b\"]}", "[\"a b\"], \"ignore_merges\": true}");
   replace(json, "\"<e>\"", "\"abab\"");
@@ -355,8 +478,10 @@ TEST(Tokenizer, ProblemsHavePlaces) {
   EXPECT_EQ(problem("\"id\": 4", "\"id\": 2"), "t.json:2:27: error: two tokens have the number 2");
   EXPECT_EQ(problem("\"<e>\"", "\"ab\""),
             "t.json:2:27: error: the added token \"ab\" has the number 4, but 2 in the vocabulary");
+  EXPECT_EQ(problem("{\"type\": \"ByteLevel\", \"add", "{\"type\": \"Whitespace\", \"add"),
+            "t.json:4:20: error: the pre_tokenizer \"Whitespace\" is not supported");
   EXPECT_EQ(problem("{\"type\": \"ByteLevel\", \"add", "{\"type\": \"Metaspace\", \"add"),
-            "t.json:4:20: error: the pre_tokenizer \"Metaspace\" is not supported");
+            "t.json:6:14: error: the decoder \"ByteLevel\" is not supported");
   EXPECT_EQ(problem("\"special\": true}", "\"special\": true"),
             "t.json:2:63: error: the text is not JSON: unexpected \"]\"");
   EXPECT_EQ(problem("[\"a b\"]}\n}", "[\"a b\"]"), "t.json:7:90: error: the text is not JSON: it ends too early");

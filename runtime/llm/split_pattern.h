@@ -1,0 +1,32 @@
+// Regular expressions that tokenizer files cut text by, as Oniguruma reads them: classes of characters, groups with
+// alternatives, quantifiers, and looking ahead.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tscompile {
+
+class SplitPattern {
+ public:
+  // Nothing for an expression with anything else.
+  static std::optional<SplitPattern> parse(std::string_view expression);
+
+  // The end of the piece that begins at `at`, inside the text: a match, or what stands before the next one.
+  size_t pieceEnd(std::string_view text, size_t at) const;
+
+  struct Node;
+
+ private:
+  using Sequence = std::vector<Node>;
+  friend class SplitPatternParser;
+
+  size_t matchEnd(std::string_view text, size_t at) const;  // `at`: there is none, or an empty one
+  std::shared_ptr<const Sequence> all_;
+};
+
+}  // namespace tscompile
