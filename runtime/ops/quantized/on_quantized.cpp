@@ -62,12 +62,19 @@ void setResults(KernelCall& call, std::vector<IValue> results, DType computed, a
 void onIntegers(KernelCall& call) {
   Tensor like = firstQuantized(call);
   const Quantization& q = quantizationOf(like);
+  const DType stored = storedAs(like.dtype());
+  // Operators that know no integers move them as floats.
+  const DTypeSet known = call.op().def().dtypes;
+  const DType exact = stored == DType::Int32 ? DType::Float64 : DType::Float32;
+  const DType moved = known.empty() || known.contains(stored) ? stored : exact;
   auto integers = [&](const Tensor& t) {
     bool same = t.dtype() == like.dtype() && sameGrid(quantizationOf(t), q);
-    return integersOf(same ? t : quantize(dequantize(t), like.dtype(), q));
+    Tensor all = integersOf(same ? t : quantize(dequantize(t), like.dtype(), q));
+    return moved == stored ? all : convertTensor(all, moved);
   };
-  setResults(call, callWith(call, integers), storedAs(like.dtype()),
-             [&](const Tensor& t) { return quantizedAs(t, like.dtype(), q); });
+  setResults(call, callWith(call, integers), moved, [&](const Tensor& t) {
+    return quantizedAs(moved == stored ? t : convertTensor(t, stored), like.dtype(), q);
+  });
 }
 
 // What keeps the grid, and of which twice the numbers give twice the result, works in units of the scale.
@@ -172,6 +179,9 @@ constexpr const char* kOnIntegers[] = {"aten::view",
                                        "aten::flip",
                                        "aten::roll",
                                        "aten::repeat",
+                                       "aten::tile",
+                                       "aten::diagonal",
+                                       "aten::unfold",
                                        "aten::cat",
                                        "aten::stack",
                                        "aten::index.Tensor",
@@ -192,6 +202,10 @@ constexpr const char* kOnIntegers[] = {"aten::view",
                                        "aten::upsample_nearest1d.vec",
                                        "aten::upsample_nearest2d.vec",
                                        "aten::upsample_nearest3d.vec",
+                                       "aten::_upsample_nearest_exact2d",
+                                       "aten::_upsample_nearest_exact3d",
+                                       "aten::_upsample_nearest_exact2d.vec",
+                                       "aten::_upsample_nearest_exact3d.vec",
                                        "aten::reflection_pad1d",
                                        "aten::reflection_pad2d",
                                        "aten::replication_pad1d",
@@ -232,6 +246,7 @@ void registerOnQuantizedOps(OpRegistry& ops) {
     ops.add({.schema = schema, .kernel = kernel, .convert = convert, .dtypes = kQuantizedTypes});
   };
   for (const char* schema : kOnIntegers) add(schema, onIntegers, convertOnSteps);
+  add("aten::empty_like", onIntegers);
   add("aten::relu", onSteps, convertOnSteps);
   add("aten::leaky_relu", onSteps, convertByTable);
   for (const char* schema : kOnSteps) add(schema, onSteps, convertRoundedSteps);
