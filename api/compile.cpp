@@ -8,6 +8,7 @@
 #include "api/other_inputs.h"
 #include "api/plugin_sizes.h"
 #include "api/support/graph_parts.h"
+#include "api/support/training.h"
 #include "api/symbolic_ranges.h"
 #include "frontend/files/section_file.h"
 #include "frontend/files/shared_parts.h"
@@ -348,6 +349,7 @@ Result<CompiledPartition> partitionForCompile(const Module& module, const Compil
   }
   Result<Prepared> prepared = prepareForPartition(*source, *settings, diagnostics);
   if (!prepared || !reportUnmatched(*prepared, diagnostics)) return Failed{};
+  warnOfTraining(*prepared->graph, *prepared->registry, diagnostics);
   std::optional<EngineCut> tried =
       cutIntoEngines(*prepared, partitionOptionsOf(*settings), spec.engine, true, diagnostics);
   if (!tried) return Failed{};

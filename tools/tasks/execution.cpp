@@ -533,6 +533,7 @@ std::optional<Executable> withEngines(Executable given, const Options& options, 
   if (module)
     if (Result<Method> method = module->prepare(diagnostics, "forward")) {
       if (inputs) removeAt(*inputs, bound);
+      warnAgain(reasons, session.diagnostics);
       return Executable{std::move(*module), std::move(*method), std::move(given.defaults)};
     }
   if (!isOptional) return std::nullopt;
