@@ -2,6 +2,7 @@
 
 #include "api/named_inputs.h"
 #include "api/value_text.h"
+#include "frontend/files/file_kind.h"
 #include "ir/support/split.h"
 #include "ir/support/text.h"
 #include "ir/values/shape.h"
@@ -143,13 +144,18 @@ std::string meantAs(std::string_view text) {
   for (std::string_view ending : {".npy", ".npz", ".safetensors"})
     if (text.ends_with(ending) && text[0] != '@')
       return "a file is written with @ before its name: @" + abbreviate(text, 80);
-  // Only sizes: 1x3x224x224, 1,3,224,224.
-  std::string sizes(text);
+  // Only sizes, or a dtype as well: 1x3x224x224, 1,3,224,224, 1x9:i64.
+  const size_t colon = text.find(':');
+  const std::optional<DType> said =
+      colon == std::string_view::npos ? DType::Float32 : dtypeFromName(text.substr(colon + 1));
+  if (!said) return "";
+  std::string sizes(text.substr(0, colon));
   std::replace(sizes.begin(), sizes.end(), ',', 'x');
   if (sizes.size() > 60 || sizes.find('x') == std::string::npos ||
       sizes.find_first_not_of("x0123456789") != std::string::npos || kDigits.find(sizes.back()) == std::string::npos)
     return "";
-  return fmt::format("a tensor of random numbers is {}:f32:randn(seed=0)", sizes);
+  return fmt::format("a tensor of random numbers is {}:{}:{}", sizes, shortName(*said),
+                     isFloating(*said) || isComplex(*said) ? "randn(seed=0)" : "randint(0, 2, seed=0)");
 }
 
 }  // namespace
@@ -189,6 +195,12 @@ Result<std::vector<std::string>> givenInputs(const RunCommand& command, Session&
   for (const std::string& path : command.inputFiles) {
     Result<std::string> text = session.read(path);
     if (!text) return Failed{};
+    const FileKind kind = detectFileKind(std::string_view(*text).substr(0, kFileKindBytes));
+    if (kind == FileKind::Npy || kind == FileKind::Npz || kind == FileKind::Safetensors) {
+      reportFileKind(path, "lines NAME=VALUE", kind, session.diagnostics)
+          .note("tensors of files are given by --input NAME=@FILE, or by such lines");
+      return Failed{};
+    }
     const size_t slash = path.rfind('/');
     const std::string folder = slash == std::string::npos ? "" : path.substr(0, slash + 1);
     for (std::string_view line : split(*text, '\n'))
@@ -199,18 +211,29 @@ Result<std::vector<std::string>> givenInputs(const RunCommand& command, Session&
 }
 
 Result<std::vector<IValue>> InputReader::read(const std::vector<std::string>& texts) {
-  bool good = true;
-  for (const std::string& text : texts) good &= one(text);
-  if (!good) return Failed{};
+  if (!readTexts(texts)) return Failed{};
   takeExamples();
   return complete();
 }
 
 Result<std::vector<std::optional<IValue>>> InputReader::readGiven(const std::vector<std::string>& texts) {
-  bool good = true;
-  for (const std::string& text : texts) good &= one(text);
-  if (!good) return Failed{};
+  if (!readTexts(texts)) return Failed{};
   return given_;
+}
+
+// A single input needs no name: "1x3x224x224:f32:randn(seed=0)" has '=' only behind a bracket.
+static bool isNamed(std::string_view text) {
+  const size_t equal = text.find('=');
+  return equal != std::string_view::npos && equal > 0 && text.find_first_of("(:@[{\"") > equal;
+}
+
+bool InputReader::readTexts(const std::vector<std::string>& texts) {
+  bool good = true;
+  for (const std::string& text : texts)
+    if (isNamed(text)) good &= one(text);
+  for (const std::string& text : texts)
+    if (!isNamed(text)) good &= one(text);
+  return good;
 }
 
 void InputReader::takeExamples() {
@@ -239,8 +262,7 @@ void InputReader::takeExamples() {
 }
 
 Result<std::vector<IValue>> InputReader::readOrMake(const std::vector<std::string>& texts, uint64_t seed) {
-  bool good = true;
-  for (const std::string& text : texts) good &= one(text);
+  bool good = readTexts(texts);
   if (good) takeExamples();
   LikelySizes sizes;
   for (size_t i = 0; i < wanted_.size(); ++i)
@@ -346,8 +368,12 @@ std::optional<size_t> InputReader::onlyRequired() const {
   return wanted_.size() == 1 ? std::optional<size_t>(0) : std::nullopt;
 }
 
-size_t InputReader::onlyRequired(const std::string& text) const {
-  if (const std::optional<size_t> only = onlyRequired()) return *only;
+size_t InputReader::nextRequired(const std::string& text) const {
+  const std::optional<size_t> only = onlyRequired();
+  if (only && !given_[*only]) return *only;
+  for (size_t i = 0; i < wanted_.size() && !isOfFile_ && !text.ends_with(".npz"); ++i)
+    if (!given_[i]) return i;
+  if (only) return *only;
   throw UsageError{"--input takes NAME=VALUE, not '" + abbreviate(text, 80) + "'",
                    {"the graph takes " + join(wanted_, ", ", describeInput),
                     text.starts_with('@') && text.ends_with(".npz") && !wanted_.empty()
@@ -391,17 +417,16 @@ static bool saysConstant(std::string_view text, const ExportedConstant& constant
 
 bool InputReader::one(const std::string& text) {
   size_t equal = text.find('=');
-  // A single input needs no name: "1x3x224x224:f32:randn(seed=0)" has '=' only behind a bracket.
-  const bool isNamed = equal != std::string::npos && equal > 0 && text.find_first_of("(:@[{\"") > equal;
-  if (isNamed && findInput(wanted_, std::string_view(text).substr(0, equal)) == kNoInput &&
+  const bool hasName = isNamed(text);
+  if (hasName && findInput(wanted_, std::string_view(text).substr(0, equal)) == kNoInput &&
       std::ranges::any_of(constants_, [&](const ExportedConstant& c) { return saysConstant(text, c); }))
     return true;
-  size_t i = isNamed ? named(text.substr(0, equal)) : onlyRequired(text);
+  size_t i = hasName ? named(text.substr(0, equal)) : nextRequired(text);
   const std::string where = isOfFile_ ? files_[0] + ": " : "";
   if (given_[i]) throw UsageError{where + "input %" + wanted_[i].name + " was given twice"};
   Diagnostics& diagnostics = session_.diagnostics;
   size_t before = diagnostics.list().size();
-  const std::string_view written = std::string_view(text).substr(isNamed ? equal + 1 : 0);
+  const std::string_view written = std::string_view(text).substr(hasName ? equal + 1 : 0);
   const auto meant = [&]() -> std::string { return isOfFile_ ? "" : meantValue(wanted_[i], written, "--input"); };
   Result<IValue> value =
       parseValueText(written, "--input " + wanted_[i].name, diagnostics, wanted_[i].type, session_.common.limits);

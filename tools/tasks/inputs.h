@@ -67,13 +67,15 @@ class InputReader {
   Result<std::vector<IValue>> readOrMake(const std::vector<std::string>& texts, uint64_t seed);
 
  private:
+  // Those without names are of the first inputs that have none.
+  bool readTexts(const std::vector<std::string>& texts);
   bool one(const std::string& text);
   // Null: the input has none.
   const IValue* defaultOf(const ValueInfo& input) const;
   // Throws UsageError if no input is called so.
   size_t named(const std::string& name) const;
   // The input that a value without a name is of. Throws UsageError.
-  size_t onlyRequired(const std::string& text) const;
+  size_t nextRequired(const std::string& text) const;
   void takeExamples();
   std::vector<IValue> complete() const;
 
