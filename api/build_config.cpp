@@ -128,7 +128,9 @@ class Reader {
     NearestName nearest(name);
     for (const Setting& s : kBuildSettings) nearest.consider(s.name);
     fail(fmt::format("there is no setting {}{}", abbreviate(name, 80),
-                     nearest.found() ? ", did you mean " + nearest.name() + "?" : ""));
+                     nearest.found() ? ", did you mean " + nearest.name() + "?"
+                                     : ": there are " + join(kBuildSettings, ", ",
+                                                             [](const Setting& s) { return std::string(s.name); })));
   }
   void wrong(const Setting& s, std::string_view expected, const Json& value) {
     fail(fmt::format("{} takes {}, not {}", s.name, expected, abbreviate(boundedJsonText(value), 80)));

@@ -202,7 +202,8 @@ bool Extensions::loadLibrary(const std::string& path, Diagnostics& diagnostics) 
   auto entry = reinterpret_cast<bool (*)(Extensions&, Diagnostics&)>(dlsym(library, "tscompileExtensions"));
   if (!abi || !entry)
     return fail("the library has no entry 'tscompileExtensions'",
-                "the macro TS_EXTENSIONS of api/extensions.h makes it");
+                dlsym(library, "tscompile_plugins_v1") ? "it has plugins, which are loaded as such (docs/plugins.md)"
+                                                       : "the macro TS_EXTENSIONS of api/extensions.h makes it");
   if (abi() != kExtensionAbi)
     return fail("the library was built for another version of tscompile",
                 "build it again with the headers of this one");

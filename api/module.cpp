@@ -377,6 +377,8 @@ const Graph* Module::findGraph(std::string_view method, Diagnostics& diagnostics
     const std::vector<std::string> known = methods();
     d.note((known.size() == 1 ? "there is " : "there are ") +
            join(known, ", ", [](const std::string& m) { return m; }));
+    if (state_->info)
+      d.note("what is compiled has the method that it was compiled of alone: compile another one of it");
   }
   return found;
 }
@@ -659,21 +661,21 @@ std::string otherDTypes(std::span<const ValueInfo> wanted, std::span<const IValu
   return join(out, "; ", [](const std::string& text) { return text; });
 }
 
-// "input %x is float64": of types that say nothing, what arrays of NumPy are unless they are made to be others. It is
-// told where a run finds two dtypes that do not go together.
-std::string doublesOf(std::span<const ValueInfo> wanted, std::span<const IValue> inputs) {
+// "input %x is float64": where types say nothing, what arrays of NumPy and images are unless they are made to be
+// others. It is told where a run finds two dtypes that do not go together.
+std::string usualDTypes(std::span<const ValueInfo> wanted, std::span<const IValue> inputs, DType usual,
+                        std::string_view ofWhat) {
   std::vector<std::string> names;
   for (size_t i = 0; i < std::min(wanted.size(), inputs.size()); ++i)
-    if (wanted[i].type->isTensor() && wanted[i].type->tensor().dtype == DType::Undefined && inputs[i].isTensor() &&
-        inputs[i].tensorImpl() && inputs[i].tensorImpl()->dtype() == DType::Float64)
+    if (wanted[i].type->isTensor() && wanted[i].type->tensor().dtype != usual && inputs[i].isTensor() &&
+        inputs[i].tensorImpl() && inputs[i].tensorImpl()->dtype() == usual)
       names.push_back("%" + wanted[i].name);
   if (names.empty()) return "";
   const bool isOne = names.size() == 1;
   return fmt::format(
-      "{} {} {} float64, as arrays of NumPy are by themselves, and the model computes with another dtype: "
-      "give {} as float32",
+      "{} {} {} {}, as {} are by themselves, and the model computes with another dtype: give {} as float32",
       isOne ? "input" : "inputs", join(names, ", ", [](const std::string& name) { return name; }), isOne ? "is" : "are",
-      isOne ? "it" : "them");
+      pythonName(usual), ofWhat, isOne ? "it" : "them");
 }
 
 // Runs, and adds that to what it reports.
@@ -681,17 +683,23 @@ template <class F>
 Result<std::vector<IValue>> toldOfDTypes(std::span<const ValueInfo> wanted, std::span<const IValue> inputs,
                                          Diagnostics& diagnostics, const F& run) {
   const std::string dtypes = otherDTypes(wanted, inputs);
-  const std::string doubles = doublesOf(wanted, inputs);
-  if (dtypes.empty() && doubles.empty()) return run(diagnostics);
+  const std::string usual[] = {usualDTypes(wanted, inputs, DType::Float64, "arrays of NumPy"),
+                               usualDTypes(wanted, inputs, DType::UInt8, "images")};
+  if (dtypes.empty() && usual[0].empty() && usual[1].empty()) return run(diagnostics);
   Diagnostics own(0);
   Result<std::vector<IValue>> out = run(own);
   for (const Diagnostic& d : own.list()) {
     Diagnostic& kept = diagnostics.add(d);
     if (kept.severity != Severity::Error || kept.kind != ErrorKind::Model) continue;
-    if (!dtypes.empty()) kept.note(dtypes);
+    // What has run inside may know less.
+    std::erase_if(kept.notes, [&](const Diagnostic& note) {
+      return !dtypes.empty() && std::ranges::find(usual, note.message) != std::end(usual);
+    });
     const bool isOfDTypes =
         kept.message.find("scalar type") != std::string::npos || kept.message.find("dtype") != std::string::npos;
-    if (!doubles.empty() && isOfDTypes) kept.note(doubles);
+    for (const std::string& text : usual)
+      if (!text.empty() && isOfDTypes && dtypes.empty()) kept.note(text);
+    if (!dtypes.empty()) kept.note(dtypes);
   }
   return out;
 }

@@ -25,7 +25,7 @@ std::string_view trainingOf(const Node& n, const Operator& op) {
   if (!on || !isTrue(on)) return "";
   const Value* statistics = input("running_mean");
   if (statistics) return statistics->type()->is(TypeKind::None) ? "" : "normalizes by each batch alone";
-  return op.drawsRandom(n) ? "drops other values in each run" : "";
+  return op.drawsRandom(n) ? "drops values at random" : "";
 }
 
 }  // namespace

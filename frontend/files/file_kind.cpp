@@ -149,7 +149,8 @@ std::string_view advice(FileKind kind) {
       return "it holds machine code; save the model by torch.export.save";
     case FileKind::TorchCheckpoint:
     case FileKind::LegacyCheckpoint:
-      return "a checkpoint holds weights, and no model: save the model by torch.export.save or torch.jit.save";
+      return "a checkpoint holds weights, and no model, even if it is of a whole module: save the model by "
+             "torch.export.save or torch.jit.save";
     case FileKind::Pickle:
       return "export_torchscript.py makes graph text and safetensors of PyTorch models";
     case FileKind::TorchPackage:

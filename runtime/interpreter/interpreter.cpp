@@ -211,6 +211,14 @@ std::string describe(const IValue& v) {
     for (size_t i = 0; i < std::min(items.size(), kTensors); ++i) out += (i ? ", " : ": ") + describe(items[i]);
     return items.size() > kTensors ? out + ", ..." : out;
   }
+  if (v.isDict() && v.toDict().size() && v.toDict().keyType->is(TypeKind::String)) {
+    std::vector<std::string> keys;
+    v.toDict().forEach([&](const IValue& key, const IValue&) { keys.push_back(describe(key)); });
+    constexpr size_t kKeys = 8;
+    const std::string more = keys.size() > kKeys ? ", ..." : "";
+    keys.resize(std::min(keys.size(), kKeys));
+    return typeText(dynamicType(v)) + " of " + join(keys, ", ", [](const std::string& key) { return key; }) + more;
+  }
   constexpr size_t kShown = 60;
   // Not more of a text than is shown: it may be what took all memory.
   if (v.isString() && v.toString().size() > kShown)

@@ -289,7 +289,13 @@ PluginResult PluginRegistry::load(const std::string& text) {
   std::shared_ptr<void> library = openLibrary(path, problem);
   if (!library) return bad(PluginStatus::BadLibrary, path + " is no library that can be opened: " + problem);
   auto entry = reinterpret_cast<tsc_plugins_function>(dlsym(library.get(), TSC_PLUGINS_SYMBOL));
-  if (!entry) return bad(PluginStatus::BadLibrary, path + " has no plugins: " TSC_PLUGINS_SYMBOL " is not in it");
+  if (!entry)
+    return bad(
+        PluginStatus::BadLibrary,
+        path +
+            (dlsym(library.get(), "tscompileExtensions")
+                 ? " has operators or converters, which are loaded as such (docs/writing_converters.md), and no plugins"
+                 : " has no plugins: " TSC_PLUGINS_SYMBOL " is not in it"));
   size_t count = 0;
   const tsc_plugin* const* tables = nullptr;
   try {

@@ -98,9 +98,14 @@ int tellRewritten(const ParsedText& text, size_t applied, RewritingSetup& setup,
   session.report();
   setup.finish();
   const bool toFile = isToFile(output);
-  if (!session.common.json)
+  if (!session.common.json) {
     session.note(fmt::format("{} rewritten{}", applied == 1 ? "1 place was" : std::to_string(applied) + " places were",
                              applied == 0 ? "; --why RULE tells what a rule does not find" : ""));
+    if (applied == 0 && text.module)
+      session.note(
+          "calls of methods are not put in here, and may write what rules would move: 'tscompile lower' puts "
+          "them in, and takes --rules");
+  }
   if (!isWritten && (toFile || !session.common.json)) writeText(text, output, session);
   auto print = [&](const TextSink& sink) { return printAll(text, sink, session); };
   if (session.common.json) setup.writeApplied(toFile ? std::function<bool(const TextSink&)>() : print);

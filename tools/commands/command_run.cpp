@@ -107,6 +107,7 @@ class RunCommandExecutor {
       Result<ExpectationReport> report = compareOutputs(outputs, expected, session_);
       if (!report) return kExitDone;
       session_.common.json ? writeJson(session_.out, *report) : report->writeText(session_.out);
+      if (!report->passed()) tellRandomInputs(options_, session_);
       return report->passed() ? kExitDone : kExitNegative;
     }
     if (session_.common.json) {

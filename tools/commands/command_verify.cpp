@@ -239,8 +239,9 @@ void tellOfNothing(const Difference& outputs, Session& session) {
 }
 
 // What the engines compute against values from elsewhere.
-int verifyExpected(const VerifyReport& report, const VerifyCommand& command, std::span<const IValue> inputs,
+int verifyExpected(const VerifyReport& report, const Options& options, std::span<const IValue> inputs,
                    const VerifyOptions& verify, Session& session) {
+  const VerifyCommand& command = options.own.of<VerifyCommand>();
   Result<Method> method = report.compiled->prepare(session.diagnostics);
   if (!method) return session.finish();
   Result<std::vector<IValue>> outputs = method->run(inputs, session.diagnostics, verify.run);
@@ -249,6 +250,7 @@ int verifyExpected(const VerifyReport& report, const VerifyCommand& command, std
       compareOutputs(*outputs, Expectations{command.expected, verify.tolerance, {}, true}, session);
   if (!compared) return session.finish();
   session.common.json ? writeJson(session.out, *compared) : compared->writeText(session.out, command.checkThreshold);
+  if (!compared->passed()) tellRandomInputs(options, session);
   return session.finish(compared->passed() || !command.checkThreshold ? kExitDone : kExitNegative);
 }
 
@@ -307,7 +309,7 @@ static int runVerify(const Options& options, Session& session) {
   if (std::ranges::none_of(report->engines, [](const EngineCheck& e) { return e.planned + e.cut > 0; }))
     session.note("no engine ran: the interpreter was compared with itself");
   removeAt(*inputs, bound);
-  if (!command.expected.empty()) return verifyExpected(*report, command, *inputs, verify, session);
+  if (!command.expected.empty()) return verifyExpected(*report, options, *inputs, verify, session);
   if (session.common.json)
     writeJson(session.out, ReportFields{*report});
   else

@@ -95,10 +95,10 @@ std::string commandLineWords(const Remedy& r) {
     case Kind::SupplyWeights:
       return "supply it with --weights FILE.safetensors; export_torchscript.py writes such a file";
     case Kind::ExportMethods:
-      return "export a text that holds it: export_torchscript.py --form dump writes all methods, "
-             "--form inlined writes one graph without calls";
+      return "export a text that holds it: print(model.inlined_graph) has no calls, export_torchscript.py --form dump "
+             "writes all methods";
     case Kind::ExportFunctions:
-      return "export a text that holds it: export_torchscript.py --form inlined writes one graph without calls";
+      return "export a text that holds it: print(model.inlined_graph) has no calls";
     case Kind::GiveWeightFiles:
       return "give them with --weights " + (r.names[0].empty() ? "FILE" : r.names[0]) + "; the first is '" +
              r.names[1] + "'";

@@ -334,4 +334,9 @@ Result<ExpectationReport> compareOutputs(std::span<const IValue> outputs, const 
   return Comparer(outputs, expectations, session).run();
 }
 
+void tellRandomInputs(const Options& options, Session& session) {
+  if (options.partition.spec.shapes.empty() || !options.run.inputs.empty() || !options.run.inputFiles.empty()) return;
+  session.note("the inputs were random, of the sizes that --shape tells: --input gives those that the outputs are of");
+}
+
 }  // namespace tscompile

@@ -3,6 +3,7 @@
 
 #include "api/verify.h"
 #include "ir/support/json_fields.h"
+#include "tools/options/options.h"
 #include "tools/session/session.h"
 
 #include <map>
@@ -75,5 +76,7 @@ struct ExpectationReport {
 // Nothing after reporting files that cannot be read. Throws UsageError for outputs that are not there.
 Result<ExpectationReport> compareOutputs(std::span<const IValue> outputs, const Expectations& expectations,
                                          Session& session);
+// Of outputs that are others: that --shape alone was given, whose inputs are random.
+void tellRandomInputs(const Options& options, Session& session);
 
 }  // namespace tscompile

@@ -93,6 +93,21 @@ TEST(PluginProcess, OperatorsThatEndItAreNamed) {
   }
 }
 
+TEST(PluginProcess, TheOtherKindOfLibraryIsNamed) {
+  for (const auto& [option, library, said] :
+       {std::tuple("--plugin", "crashing_operators.so", "docs/writing_converters.md"),
+        {"--custom-torch-ops", "scale_plugins.so", "docs/plugins.md"}}) {
+    TemporaryFolder folder;
+    const std::string err = folder / "err";
+    const int status = std::system((std::string(TSCOMPILE_TOOL) + " ops aten::relu " + option + " " +
+                                    TSCOMPILE_TEST_PLUGINS + "/" + library + " >/dev/null 2>" + err)
+                                       .c_str());
+    ASSERT_TRUE(WIFEXITED(status)) << option;
+    EXPECT_EQ(WEXITSTATUS(status), 3) << option;
+    EXPECT_NE(readText(err).find(said), std::string::npos) << readText(err);
+  }
+}
+
 struct Fault {
   std::string name, check, said;
   int runCode;
