@@ -166,9 +166,11 @@ void ConvLayer::prepare(WeightStore& store, const ProductPrecision& precision) {
       return std::accumulate(first, first + inner, 0.0);
     });
   }
-  std::string name = keyOf(fmt::format("{} in {} groups, {}x{}, {} rows beside{}{}", tactic_->name, shape_.groups,
-                                       shape_.strideHeight, shape_.strideWidth, shape_.padTop + shape_.padBottom,
-                                       form_.name, storage == WeightStorage::Bytes ? ", bytes" : ""));
+  // All that packing asks of a shape.
+  std::string name = keyOf(fmt::format(
+      "{} in {} groups, {}x{}, dilated {}x{}, {} rows beside{}{}{}", tactic_->name, shape_.groups, shape_.strideHeight,
+      shape_.strideWidth, shape_.dilationHeight, shape_.dilationWidth, shape_.padTop + shape_.padBottom,
+      shape_.isVolume() ? ", in frames" : "", form_.name, storage == WeightStorage::Bytes ? ", bytes" : ""));
   if (scale_.defined()) name = WeightStore::nameWith(name + " scaled by ", scale_);
   packed_ = store.get(name, sourceOf(weight_), [&] {
     Tensor packed = store.buffer(tactic_->packedBytes(shape_, storage));

@@ -248,6 +248,32 @@ TEST(ConvLayer, SmallGroups) {
   }
 }
 
+// Weights are packed as each convolution goes over them: by rows of the kernel, or block by block.
+TEST(ConvLayer, WeightsOfSeveralConvolutions) {
+  struct Two {
+    std::string op, weight, padding, dilations[2];
+    Dims sizes[2];
+  };
+  for (const Two& c :
+       {Two{"conv2d", "32, 32, 4, 3", "2, 1", {"1, 1", "2, 1"}, {{1, 32, 9, 9}, {1, 32, 9, 9}}},
+        {"conv2d", "32, 32, 2, 3", "6, 1", {"6, 1", "4, 1"}, {{1, 32, 9, 9}, {1, 32, 9, 9}}},
+        {"conv3d", "32, 32, 1, 4, 3", "0, 2, 1", {"1, 1, 1", "1, 1, 1"}, {{1, 32, 1, 9, 9}, {1, 32, 4, 9, 9}}}}) {
+    EngineCase engine("graph(%x : Tensor, %y : Tensor):" + fmt::format(fmt::runtime(kNumbers), 1, 32, c.weight) +
+                      fmt::format(R"(  %s : int[] = prim::Constant[value=[{0}]]()
+  %p : int[] = prim::Constant[value=[{1}]]()
+  %d0 : int[] = prim::Constant[value=[{2}]]()
+  %d1 : int[] = prim::Constant[value=[{3}]]()
+  %z0 : Tensor = aten::{4}(%x, %w, %b, %s, %p, %d0, %g)
+  %z1 : Tensor = aten::{4}(%y, %w, %b, %s, %p, %d1, %g)
+  return (%z0, %z1)
+)",
+                                  c.op == "conv2d" ? "1, 1" : "1, 1, 1", c.padding, c.dilations[0], c.dilations[1],
+                                  c.op));
+    SCOPED_TRACE(c.weight + " " + c.padding);
+    engine.expectClose({randn(c.sizes[0], 1), randn(c.sizes[1], 2)}, 1e-4);
+  }
+}
+
 // Two gates over a padded sequence: the pad is part of both, and what stands between convolutions stays in blocks.
 TEST(ConvLayer, SequencesStayInBlocksAndTakeTheirMargins) {
   const std::string graph = "graph(%x : Tensor):" + fmt::format(fmt::runtime(kNumbers), 1, 16, "16, 16, 2") + R"(
