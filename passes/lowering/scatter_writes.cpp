@@ -7,8 +7,9 @@
 //                                             %c = aten::copy_(%b, %s)
 //
 // Only where each other view of %b is made after the writes, or is used no more when they come: nobody else would see
-// these. A part that is all that is used of %b is copied first and takes its place. Traces of %b[%i] += %y copy what
-// was written to where it is already; these copies go.
+// these. A view that is written and has other uses is made anew for each of them. A part that is all that is used of %b
+// is copied first and takes its place. Traces of %b[%i] += %y copy what was written to where it is already; these
+// copies go.
 #include "ir/operators/view_twins.h"
 #include "ir/values/aten.h"
 #include "passes/rewrite/memory_order.h"
@@ -42,6 +43,10 @@ class WriteScatterer {
       while (base->node() && !base->node()->hasBlocks() && writesFirst(base->node())) base = base->node()->input(0);
       if (std::find(bases.begin(), bases.end(), base) == bases.end()) bases.push_back(base);
     });
+    if (splitViews(bases)) {
+      facts_.refresh();
+      changed = true;
+    }
     for (const Node* n : writers_)
       if (writesFirst(n) && mayOverlapItself(n)) overlapping_.push_back(n);
     for (Value* base : bases) changed |= scatter(base);
@@ -209,6 +214,62 @@ class WriteScatterer {
     return true;
   }
 
+  // Whether the view, or a part of it, is written.
+  bool isWritten(const Value* view) {
+    for (const Use& u : view->uses()) {
+      const Node* n = u.user;
+      if (u.index() != 0 || n->isReturn() || n->hasBlocks()) continue;
+      if (writesFirst(n) || (isPart(n) && isWritten(n->output()))) return true;
+    }
+    return false;
+  }
+  struct Place {
+    Node* user;
+    size_t index;
+    bool isFirst() const { return index == 0 && !user->isReturn() && !user->hasBlocks(); }
+  };
+  static std::vector<Place> placesOf(const Value* v) {
+    std::vector<Place> places;
+    for (const Use& u : v->uses()) places.push_back({u.user, u.index()});
+    return places;
+  }
+
+  // Gives each use of a view that is written, and has other uses, a view of its own: all show the same memory.
+  bool splitViews(const std::vector<Value*>& bases) {
+    bool changed = false;
+    std::vector<Value*> todo;
+    for (Value* base : bases)
+      if (base->useCount() > 1 && base->node() && !base->node()->hasBlocks() && facts_.isFresh(base->node()) &&
+          facts_.aliases().knows(base) && !facts_.aliases().locations(base).reachOutside())
+        todo.push_back(base);
+    while (!todo.empty()) {
+      const Value* whole = todo.back();
+      todo.pop_back();
+      for (const Place& part : placesOf(whole)) {
+        Node* view = part.user;
+        if (!part.isFirst() || !isPart(view) || !isWritten(view->output())) continue;
+        Value* shown = view->output();
+        for (const Place& use : placesOf(shown))  // what writes gives what it writes
+          if (use.isFirst() && writesFirst(use.user)) use.user->output()->replaceAllUsesWith(shown);
+        if (shown->useCount() == 1) {
+          todo.push_back(shown);
+          continue;
+        }
+        std::vector<Value*> arguments;
+        for (const Use& in : view->inputs()) arguments.push_back(in.value);
+        for (const Place& use : placesOf(shown)) {
+          Builder builder(graph_, use.user);
+          builder.setPlaceOf(view);
+          todo.push_back(make(builder, view->kind(), arguments, shown->type()));
+          use.user->replaceInput(use.index, todo.back());
+        }
+        view->destroy();
+        changed = true;
+      }
+    }
+    return changed;
+  }
+
   // The one part that is used of memory, not only to be written.
   Node* solePart(Value* base) {
     if (base->useCount() != 1) return nullptr;
@@ -262,10 +323,10 @@ class WriteScatterer {
   }
 
   // Whether from the node on it is all that holds the memory of its first argument, which was made in the same block.
-  // What only asks for sizes holds none.
+  // What only asks for sizes holds none, and what writes gives what it writes.
   bool holdsAlone(const Node* n) {
     std::unordered_set<const Node*> seen;
-    while (isSimpleView(n->kind()) && n->inputCount() && facts_.isPure(n)) {
+    while ((isSimpleView(n->kind()) && n->inputCount() && facts_.isPure(n)) || writesFirst(n)) {
       const Value* v = n->input(0);
       const Node* maker = v->node();
       if (!maker || maker->hasBlocks() || maker->block() != n->block()) return false;
