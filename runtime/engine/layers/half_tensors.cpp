@@ -15,6 +15,10 @@ bool isLayered(DType d) { return isHalf(d) || d == DType::Float32 || isIntegral(
 
 const TensorImpl* tensorOf(const IValue& v) { return v.isTensor() ? v.tensorImpl() : nullptr; }
 
+bool isListOfTensors(const IValue& v) {
+  return v.isList() && !v.toList().items.empty() && tensorOf(v.toList().items[0]);
+}
+
 bool isKnown(const InferredResult& r) {
   if (r.kind != InferredResult::Kind::Tensor) return false;
   const TensorSpec& s = r.tensor;
@@ -50,12 +54,12 @@ bool computesInFloats(const Operator& op, std::span<const IValue* const> argumen
     if (const TensorImpl* t = tensorOf(v)) {
       if (!fits(*t, i)) return false;
       if (i == 0 && keeps && !isHalf(t->dtype()) && t->dtype() != DType::Float32) return false;
-    } else if (v.isList() && NetworkTensors::isSymbolic(v)) {
+    } else if (isListOfTensors(v)) {
       for (const IValue& item : v.toList().items)
         if (const TensorImpl* t = tensorOf(item); !t || !fits(*t, i)) return false;
     } else if (declared[i].name == "dtype" && !keeps && !v.isNone() && result != DType::Float32) {
       return false;
-    } else if (declared[i].name == "alpha" && isElementwise && v.isNumber() && v.toDouble() != 1) {
+    } else if (declared[i].name == "alpha" && isElementwise && !once && v.isNumber() && v.toDouble() != 1) {
       return false;  // its product is rounded, too
     } else if (declared[i].name == "exponent" && half == DType::BFloat16 && v.isNumber() &&
                (v.toDouble() == 3 || v.toDouble() == -2)) {
@@ -74,7 +78,7 @@ IValue HalfTensors::inFloats(const Node* node, const Operator& op, std::span<con
     const TensorImpl* t = tensorOf(item);
     return t && isHalf(t->dtype()) ? IValue(widened(node, item.toTensor())) : item;
   };
-  if (v.isList() && NetworkTensors::isSymbolic(v)) {
+  if (isListOfTensors(v)) {
     std::vector<IValue> items;
     for (const IValue& item : v.toList().items) items.push_back(wide(item));
     return Ref<ListValue>::make(v.toList().elementType, std::move(items));

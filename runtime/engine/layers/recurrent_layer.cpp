@@ -21,9 +21,10 @@ PackedMatrix packed(WeightStore& store, const Tensor& weight, const ProductPreci
   return {.k = k, .n = n, .storage = storage, .data = memory.raw(), .roundsRows = precision.roundsRows};
 }
 
-// a + b in whole blocks with zeros after; one may be undefined, the result of two such is.
-Tensor paddedSum(const Tensor& a, const Tensor& b) {
-  const Tensor& some = a.defined() ? a : b;
+// x + y in whole blocks with zeros after; one may be undefined, the result of two such is.
+Tensor paddedSum(const Tensor& x, const Tensor& y) {
+  auto decoded = [](const Tensor& t) { return t.defined() ? decodedOnce(t) : t; };
+  const Tensor a = decoded(x), b = decoded(y), &some = a.defined() ? a : b;
   if (!some.defined()) return {};
   const int64_t count = some.numel();
   Tensor sum = Tensor::zeros(DType::Float32, Dims{channelBlocks(count) * kBlock});

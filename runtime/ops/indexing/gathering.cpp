@@ -317,14 +317,14 @@ void registerGatheringOps(OpRegistry& ops) {
              .convert = convertScatter,
              .dtypes = kAllTypes,
              .inplace = InPlace::Direct,
-             .traits = {Trait::SetsStrides}});
+             .traits = {Trait::SetsStrides, Trait::RoundsOnce}});
   ops.add({.schema = "aten::scatter_add",
            .infer = inferScatter,
            .kernel = scatterAddKernel,
            .convert = convertScatterAdd,
            .dtypes = kAllTypes,
            .inplace = InPlace::Direct,
-           .traits = {Trait::SetsStrides}});
+           .traits = {Trait::SetsStrides, Trait::RoundsOnce}});
   ops.add({.schema = "aten::scatter_reduce.two",
            .infer = inferScatter,
            .kernel = scatterReduceKernel,

@@ -332,13 +332,15 @@ void registerTrianglesOps(OpRegistry& ops) {
            .kernel = triangleKernel<true>,
            .convert = convertTriangle,
            .dtypes = kAllTypes,
-           .inplace = InPlace::Direct});
+           .inplace = InPlace::Direct,
+           .traits = {Trait::RoundsOnce}});
   ops.add({.schema = "aten::triu",
            .infer = inferTriangle,
            .kernel = triangleKernel<false>,
            .convert = convertTriangle,
            .dtypes = kAllTypes,
-           .inplace = InPlace::Direct});
+           .inplace = InPlace::Direct,
+           .traits = {Trait::RoundsOnce}});
   add("aten::tril_indices", inferIndices<true>, indicesKernel<true>);
   add("aten::triu_indices", inferIndices<false>, indicesKernel<false>);
   add("aten::diag", inferDiag, diagKernel, convertDiag);

@@ -619,7 +619,7 @@ void registerNormalizationOps(OpRegistry& ops) {
       {Trait::RoundsOnce});
   add("aten::native_layer_norm", inferLayerNorm, layerNormKernel);
   add("aten::rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
-      inferRmsNorm, rmsNormKernel, convertNorm<convertRmsNorm, 2, false, true>);
+      inferRmsNorm, rmsNormKernel, convertNorm<convertRmsNorm, 2, false, true>, {}, {Trait::RoundsOnce});
   add("aten::group_norm", inferGroupNorm, keepingFormat<groupNormKernel>, convertNorm<convertGroupNorm, 2, true, false>,
       {}, {Trait::RoundsOnce});
   add("aten::native_group_norm", inferNativeGroupNorm, keepingFormat<nativeGroupNormKernel>);

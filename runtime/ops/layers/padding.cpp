@@ -270,7 +270,12 @@ void padKernel(KernelCall& call) {
 
 void registerPaddingOps(OpRegistry& ops) {
   auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel, ConvertFunction convert) {
-    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .convert = convert, .dtypes = kAllTypes});
+    ops.add({.schema = schema,
+             .infer = infer,
+             .kernel = kernel,
+             .convert = convert,
+             .dtypes = kAllTypes,
+             .traits = {Trait::RoundsOnce}});
   };
   add("aten::pad", inferPad, padKernel, convertPad<PadMode::Named>);
   add("aten::constant_pad_nd", inferConstantPad, constantPadKernel, convertPad<PadMode::Constant>);

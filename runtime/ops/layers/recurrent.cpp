@@ -402,10 +402,10 @@ void addNetwork(OpRegistry& ops, std::string_view padded, std::string_view packe
              .traits = traits,
              .cost = Cost::Layers});
   };
-  constexpr TraitSet kLayers{Trait::Random, Trait::OwnStrides};  // steps lie behind each other
+  constexpr TraitSet kLayers{Trait::Random, Trait::RoundsOnce, Trait::OwnStrides};  // steps lie behind each other
   add(padded, inferLayers<kNetwork, false>, layersKernel<kNetwork, false>, convertRecurrent<kCell>, kLayers);
   add(packed, inferLayers<kNetwork, true>, layersKernel<kNetwork, true>, nullptr, kLayers);
-  add(cell, inferCell<kNetwork>, cellKernel<kNetwork>, convertRecurrentCell<kCell>, {});
+  add(cell, inferCell<kNetwork>, cellKernel<kNetwork>, convertRecurrentCell<kCell>, {Trait::RoundsOnce});
 }
 
 }  // namespace

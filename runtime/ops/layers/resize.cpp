@@ -197,7 +197,7 @@ void addOverload(OpRegistry& ops, std::string_view schema) {
            .kernel = keepingFormat<resizeKernel<kOverload>>,
            .convert = [](ConvertCall& call) { convertToLayer(call, kOverload); },
            .dtypes = kOverload.takesBytes() ? kFloatingTypes | DTypeSet{DType::UInt8} : kFloatingTypes,
-           .traits = isNearest(kOverload.kind) ? TraitSet{Trait::RoundsOnce} : TraitSet{}});
+           .traits = isAntialiased(kOverload.kind) ? TraitSet{} : TraitSet{Trait::RoundsOnce}});
 }
 template <Interpolation kKind, size_t kSpatial>
 void addResize(OpRegistry& ops, std::string_view sized, std::string_view vec) {

@@ -553,7 +553,8 @@ void registerEinsumOps(OpRegistry& ops) {
            .infer = inferTensordot,
            .kernel = tensordotKernel,
            .convert = convertTensordot,
-           .dtypes = kAllTypes});
+           .dtypes = kAllTypes,
+           .traits = {Trait::RoundsOnce}});
   ops.add({.schema = "aten::bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor",
            .infer = inferBilinear,
            .kernel = bilinearKernel,

@@ -378,6 +378,7 @@ void registerReductionOps(OpRegistry& ops) {
            .kernel = sumKernel<true>,
            .convert = convertNanSum,
            .dtypes = kAllTypes,
+           .traits = {Trait::RoundsOnce},
            .cost = Cost::Reduction});
   for (auto schema : {"aten::mean", "aten::mean.dim"})
     ops.add({.schema = schema,

@@ -128,6 +128,7 @@ void addOps(OpRegistry& ops, std::initializer_list<std::string_view> plain,
              .kernel = varianceKernel<kRoot, true>,
              .convert = convert<kRoot>,
              .dtypes = kTypes,
+             .traits = {Trait::RoundsOnce},
              .cost = Cost::Reduction});
 }
 

@@ -162,15 +162,18 @@ void registerScanOps(OpRegistry& ops) {
            .kernel = cumulativeKernel<true>,
            .convert = convertRunningTotal<true>,
            .dtypes = kAllTypes,
-           .inplace = InPlace::Direct});
+           .inplace = InPlace::Direct,
+           .traits = {Trait::RoundsOnce}});
   ops.add({.schema = "aten::cummax",
            .infer = inferCumulativeExtremes,
            .kernel = cumulativeExtremesKernel<true>,
-           .convert = convertRunningExtremes<true>});
+           .convert = convertRunningExtremes<true>,
+           .traits = {Trait::RoundsOnce}});
   ops.add({.schema = "aten::cummin",
            .infer = inferCumulativeExtremes,
            .kernel = cumulativeExtremesKernel<false>,
-           .convert = convertRunningExtremes<false>});
+           .convert = convertRunningExtremes<false>,
+           .traits = {Trait::RoundsOnce}});
   for (auto schema : {"aten::logcumsumexp", "aten::_logcumsumexp"})
     ops.add({.schema = schema,
              .infer = inferLogCumulative,
