@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/call/kernel_call.h"
+#include "runtime/reference/loops/copy.h"
 #include "runtime/reference/loops/reduce.h"
 
 #include <span>
@@ -43,6 +44,15 @@ void updateBlocks(const IndexedView& to, std::span<const int64_t> offsets, const
 void gatherElements(const Tensor& out, const Tensor& from, int64_t dim, const Tensor& index);
 // to[i][index[i][j][k]][k] = from[i][j][k] for dim 1, and so on; `from` is at least as large as `index` (int64).
 void updateElements(const Tensor& to, int64_t dim, const Tensor& index, const Tensor& from, Update how);
+
+// Updates elements of `to` on which several may fall: those of 16 bits are joined in f32, and rounded at the end.
+template <class F>
+void joinWide(const Tensor& to, const Tensor& from, F&& update) {
+  if (to.dtype() != DType::Float16 && to.dtype() != DType::BFloat16) return update(to, from);
+  Tensor wide = convertTensor(to, DType::Float32);
+  update(wide, convertTensor(from, DType::Float32));
+  copyTensor(to, wide);
+}
 
 // How scatter_reduce and index_reduce join the elements that fall on one place.
 class JoinRule {

@@ -147,7 +147,10 @@ void inferScatter(InferCall& call) {
 void scatterInto(KernelCall& call, const Tensor& self, const Tensor& source, Update how) {
   Tensor index = asInt64(sourceFor(call, self, call.tensor(2)));
   if (index.numel() == 0) return;
-  updateElements(atLeastOne(self), call.dim(1, self.rank()), atLeastOne(index), atLeastOne(source), how);
+  auto update = [&](const Tensor& to, const Tensor& from) {
+    updateElements(atLeastOne(to), call.dim(1, self.rank()), atLeastOne(index), atLeastOne(from), how);
+  };
+  how == Update::Assign ? update(self, source) : joinWide(self, source, update);
 }
 
 // The argument after the index: a tensor, or a number as an element.

@@ -183,9 +183,15 @@ void indexAddKernel(KernelCall& call) {
   Tensor self = updatedRows(call), source = sourceFor(call, self, call.tensor(3));
   int64_t dim = call.dim(1, self.rank());
   if (self.rank() > 1 && self.numel() == 0) return;  // unlike its relatives
-  Tensor offsets = indexOffsets(call, self, dim, false);
-  updateBlocks(indexedAlong(self, dim), asSpan(offsets), fullSource(call, self, dim, scaled(source, call.argument(4))),
-               Update::Add);
+  auto add = [&](const Tensor& to, const Tensor& from) {
+    Tensor offsets = indexOffsets(call, to, dim, false);
+    updateBlocks(indexedAlong(to, dim), asSpan(offsets), from, Update::Add);
+  };
+  Tensor added = fullSource(call, self, dim, scaled(source, call.argument(4)));
+  // PyTorch rounds each sum of a vector, and of what is multiplied.
+  const IValue& alpha = call.argument(4);
+  const bool isWide = self.rank() > 1 && !alpha.isComplex() && alpha.toDouble() == 1;
+  isWide ? joinWide(self, added, add) : add(self, added);
 }
 
 void indexReduceKernel(KernelCall& call) {
