@@ -364,7 +364,9 @@ OptionSpecs modelOptions() {
       {"-w,--weights", "FILE",
        "tensors by attribute path or value name: safetensors, checkpoints, .npz; see docs/files.md",
        [](Options& o, const std::string& v) { o.run.weights.push_back(v); }, true}};
-  return weights + inputOptions("an input by its name, or by its position, from 0, where %self is not counted") +
+  return weights +
+         inputOptions(
+             "an input by its name, or by its position, from 0, where %self is not counted; without either, the next") +
          OptionSpecs{
              {"--method", "NAME", "the method to run (default: forward)",
               [](Options& o, const std::string& v) { o.run.method = v; }},
