@@ -285,7 +285,8 @@ class GraphBinder {
       isAroundTold_ = true;
     } else {
       NearestName nearest(path);
-      for (const std::string& name : s_.weights.names()) nearest.consider(name);
+      for (const std::string& name : s_.weights.names())
+        if (!values_.contains(name)) nearest.consider(name);  // else it is another weight of the model
       if (nearest.found()) d.note("did you mean '" + nearest.name() + "' of the weights?");
       if (!t->isTensor() && !std::exchange(isStateDictTold_, true))
         d.note(
