@@ -72,7 +72,8 @@ class SplitPatternParser {
       group.alternatives.emplace_back();
       while (!isAtEnd() && text_[at_] != '|' && text_[at_] != ')') {
         Node n;
-        if (!atom(n) || !quantifier(n)) return false;
+        // Groups that come again are in no file, and could be nested without end.
+        if (!atom(n) || !quantifier(n) || (n.kind != Node::Kind::Class && n.most != 1)) return false;
         group.alternatives.back().push_back(std::move(n));
       }
     } while (takes("|"));
@@ -227,9 +228,9 @@ class Match {
     if (n.kind == Node::Kind::Ahead || n.kind == Node::Kind::NotAhead)
       return any(n, at, [](size_t) { return true; }) == (n.kind == Node::Kind::Ahead) && rest(at);
     if (n.kind == Node::Kind::Class) return characters(n, at, rest);
-    if (!n.isPossessive) return times(n, 0, at, rest);
+    if (!n.isPossessive) return any(n, at, rest) || (n.least == 0 && rest(at));
     size_t end = at;
-    return times(n, 0, at, [&](size_t e) { return end = e, true; }) && rest(end);
+    return (any(n, at, [&](size_t e) { return end = e, true; }) || n.least == 0) && rest(end);
   }
 
  private:
@@ -251,13 +252,6 @@ class Match {
     return false;
   }
 
-  bool times(const Node& n, uint32_t done, size_t at, const Then& then) {
-    const bool isMore = done < n.most && done < kMostTimes && any(n, at, [&](size_t end) {
-                          return (end != at || done < n.least) && times(n, done + 1, end, then);
-                        });
-    return isMore || (done >= n.least && then(at));
-  }
-
   std::string_view text_;
   size_t left_;  // steps
 };
@@ -265,7 +259,9 @@ class Match {
 }  // namespace
 
 std::optional<SplitPattern> SplitPattern::parse(std::string_view expression) {
-  std::optional<Node> all = SplitPatternParser(expression).run();
+  // A match may be nested as deep as the expression is long.
+  constexpr size_t kMostBytes = 2048;
+  std::optional<Node> all = expression.size() > kMostBytes ? std::nullopt : SplitPatternParser(expression).run();
   if (!all) return std::nullopt;
   SplitPattern out;
   out.all_ = std::make_shared<const Sequence>(Sequence{std::move(*all)});

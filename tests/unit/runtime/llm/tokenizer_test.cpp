@@ -410,8 +410,10 @@ TEST(Tokenizer, CutsByPatternsOfFiles) {
   EXPECT_EQ(cut(" ?[^(\\s|[.,!?…。，、।۔،])]+", "Hi, you (a|b) !"),
             (Pieces{"Hi", ",", " you", " (", "a", "|", "b", ") !"}));
   EXPECT_EQ(cut(R"(\p{N}{1,3})", "ab12345c"), (Pieces{"ab", "123", "45", "c"}));
-  for (const char* other : {"a*?", "(?<=a)b", "^a", "[a&&b]", "\\bx", "\\p{Han}", "(a", "a)", "[b-a]", "x{2,1}"})
+  for (const char* other :
+       {"a*?", "(?<=a)b", "^a", "[a&&b]", "\\bx", "\\p{Han}", "(a", "a)", "[b-a]", "x{2,1}", "(?:ab)+"})
     EXPECT_FALSE(SplitPattern::parse(other)) << other;
+  EXPECT_FALSE(SplitPattern::parse(std::string(5000, 'a')));
 }
 
 // Rows of the tokenizers library: pieces of several cuts, and none.
