@@ -375,8 +375,11 @@ const Graph* Module::findGraph(std::string_view method, Diagnostics& diagnostics
   if (!found) {
     Diagnostic& d = diagnostics.error(fmt::format("there is no method '{}'", method), ErrorKind::Input);
     const std::vector<std::string> known = methods();
-    d.note((known.size() == 1 ? "there is " : "there are ") +
-           join(known, ", ", [](const std::string& m) { return m; }));
+    if (known.empty())
+      d.note("the module has none, it holds weights alone: save the model by torch.export.save or torch.jit.save");
+    else
+      d.note((known.size() == 1 ? "there is " : "there are ") +
+             join(known, ", ", [](const std::string& m) { return m; }));
     if (state_->info)
       d.note("what is compiled has the method that it was compiled of alone: compile another one of it");
   }
