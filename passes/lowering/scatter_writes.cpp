@@ -193,16 +193,16 @@ class WriteScatterer {
     return false;
   }
 
-  // %w = op_(%v, ...), %c = copy_(%u, %w) where %u and %v are the same view.
+  // %w = op_(%v, ...), %c = copy_(%u, %w) where %u and %v are the same view; and other names for a tensor.
   bool dropCopiesOntoThemselves() {
-    static const Symbol kCopy = Symbol::of("aten::copy_");
     std::vector<Node*> copies;
     bool hasResizes = false;
     forEachNode(graph_, [&](Node* n) {
       const Operator* op = n->hasBlocks() ? nullptr : facts_.resolve(n);
       hasResizes |= op && op->has(Trait::ChangesGeometry);
-      const Node* writer = n->kind() == kCopy && n->inputCount() > 1 ? n->input(1)->node() : nullptr;
-      if (writer && !writer->hasBlocks() && writesFirst(writer) && isSameView(n->input(0), writer->input(0)))
+      const Node* writer = n->kind() == aten::copy_ && n->inputCount() > 1 ? n->input(1)->node() : nullptr;
+      if (n->kind() == aten::alias || n->kind() == aten::detach ||
+          (writer && !writer->hasBlocks() && writesFirst(writer) && isSameView(n->input(0), writer->input(0))))
         copies.push_back(n);
     });
     if (hasResizes || copies.empty()) return false;
@@ -540,7 +540,7 @@ class WriteScatterer {
       wholes.pop_back();
     }
     Value* base = views.back()->input(0);
-    after.call(Symbol::of("aten::copy_"), {base, part, after.constant(IValue(false), types().boolean)}, base->type());
+    after.call(aten::copy_, {base, part, after.constant(IValue(false), types().boolean)}, base->type());
     for (Node* view : views) {
       view->output()->replaceAllUsesWith(base);  // of those that ask for its dtype
       view->destroy();
