@@ -25,8 +25,8 @@
 namespace tscompile {
 namespace {
 
-// So many elements of a row are summed in f32.
-constexpr int64_t kChunk = 1024;
+// So many elements of a row, or so many rows, are summed in f32.
+constexpr int64_t kChunk = 1024, kRows = 16;
 // Rows of so few elements are reduced so many at a time; of exponentials a call for each pays later.
 constexpr int64_t kShortRow = 16, kShortRowOfExps = 64, kRowsAtOnce = 64;
 
@@ -157,7 +157,7 @@ HWY_INLINE void joinRows(const float* rows, int64_t stride, int64_t count, int64
 }
 
 void sumRows(const float* rows, int64_t stride, int64_t count, int64_t width, float* out) {
-  constexpr int64_t kRows = 16, kColumns = 64;
+  constexpr int64_t kColumns = 64;
   alignas(64) float part[kColumns];
   for (int64_t i = 0; i < width; i += kColumns) {
     const int64_t some = std::min(kColumns, width - i);
@@ -198,13 +198,21 @@ void minRows(const float* rows, int64_t stride, int64_t count, int64_t width, fl
 void logSumExpRows(const float* rows, int64_t stride, int64_t count, int64_t width, float* out) {
   maxRows(rows, stride, count, width, out);
   const hn::ScalableTag<float> d;
+  const hn::Repartition<double, decltype(d)> wide;
+  const hn::Half<decltype(d)> half;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   for (int64_t i = 0; i < width; i += lanes) {
     const auto some = hn::FirstN(d, static_cast<size_t>(std::min(lanes, width - i)));
     const auto largest = hn::MaskedLoad(some, d, out + i);
-    auto sum = hn::Zero(d);
-    for (int64_t r = 0; r < count; ++r)
-      sum = hn::Add(sum, expOfNegative(d, hn::Sub(hn::MaskedLoad(some, d, rows + r * stride + i), largest)));
+    auto low = hn::Zero(wide), high = low;
+    for (int64_t r = 0; r < count;) {
+      auto part = hn::Zero(d);
+      for (const int64_t end = std::min(count, r + kRows); r < end; ++r)
+        part = hn::Add(part, expOfNegative(d, hn::Sub(hn::MaskedLoad(some, d, rows + r * stride + i), largest)));
+      low = hn::Add(low, hn::PromoteTo(wide, hn::LowerHalf(half, part)));
+      high = hn::Add(high, hn::PromoteTo(wide, hn::UpperHalf(half, part)));
+    }
+    const auto sum = hn::Combine(d, hn::DemoteTo(half, high), hn::DemoteTo(half, low));
     hn::BlendedStore(hn::Add(largest, log(d, sum)), hn::And(some, hn::IsFinite(largest)), d, out + i);
   }
 }

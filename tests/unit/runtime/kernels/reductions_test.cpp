@@ -57,6 +57,19 @@ TEST(EngineReductions, SizesAndNan) {
   check(RowReduction::Sum, 2, 3000, 300, false);
 }
 
+// Each time the same is lost, where they are added one after the other.
+TEST(EngineReductions, ManyEqualExponentials) {
+  const int64_t count = 200000;
+  atEachSimdLevel([&] {
+    for (int64_t inner : {1, 2}) {
+      std::vector<float> x(static_cast<size_t>(count * inner), std::log(0.1f)), got(static_cast<size_t>(inner));
+      std::fill_n(x.begin(), inner, 0.0f);
+      reduceMiddle(RowReduction::LogSumExp, 1, count, inner, 1, x.data(), got.data(), 1);
+      expectNear(got, std::vector<double>(got.size(), std::log(1 + 0.1 * static_cast<double>(count - 1))), 1e-6, 1e-6);
+    }
+  });
+}
+
 TEST(EngineReductions, ChannelsInBlocks) {
   const int64_t batch = 2, area = 300;
   for (int64_t channels : {1, 5, 16, 24, 67}) {
