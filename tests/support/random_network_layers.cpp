@@ -19,26 +19,34 @@ void NetworkMaker::convolution() {
     if (in % groups != 0) groups = in;
     out = groups * between(1, in == groups ? 2 : 9);
   }
-  Dims sizes = transposed ? Dims{in, out / groups} : Dims{out, in / groups}, stride, padding, dilation, more;
+  Dims sizes = transposed ? Dims{in, out / groups} : Dims{out, in / groups};
   int64_t terms = in / groups;
   for (size_t d = 0; d < dims; ++d) {
     constexpr int64_t kKernels[] = {3, 1, 3, 2, 5, 4};
     sizes.push_back(c_.oneOf(kKernels));
     terms *= sizes.back();
-    stride.push_back(c_.oneIn(3) ? 2 : 1);
-    dilation.push_back(c_.oneIn(5) ? 2 : 1);
-    padding.push_back(between(0, sizes.back() / 2));
-    more.push_back(transposed && stride.back() > 1 ? between(0, 1) : 0);
   }
-  Tensor w = weight(sizes, terms);
-  Given bias = biasOrNone(out);
   static const char* const kNames[] = {"aten::conv1d", "aten::conv2d", "aten::conv3d"};
   static const char* const kPadded[] = {"aten::conv1d.padding", "aten::conv2d.padding", "aten::conv3d.padding"};
-  if (!transposed && c_.oneIn(6))
-    return add(kPadded[dims - 1], {x, w, bias, Dims(dims, 1), coin() ? "same" : "valid", dilation, groups});
-  if (!transposed && coin()) return add(kNames[dims - 1], {x, w, bias, stride, padding, dilation, groups});
-  add("aten::_convolution",
-      {x, w, bias, stride, padding, dilation, transposed, more, groups, false, false, true, true});
+  const Tensor w = weight(sizes, terms);
+  do {  // several may share their weights
+    Dims stride, padding, dilation, more;
+    for (size_t d = 0; d < dims; ++d) {
+      constexpr int64_t kDilations[] = {1, 1, 1, 1, 1, 1, 1, 2, 2, 6};
+      stride.push_back(c_.oneIn(3) ? 2 : 1);
+      dilation.push_back(c_.oneOf(kDilations));
+      padding.push_back(between(0, sizes[d + 2] / 2 * dilation.back()));
+      more.push_back(transposed && stride.back() > 1 ? between(0, 1) : 0);
+    }
+    Given bias = biasOrNone(out);
+    if (!transposed && c_.oneIn(6))
+      add(kPadded[dims - 1], {x, w, bias, Dims(dims, 1), coin() ? "same" : "valid", dilation, groups});
+    else if (!transposed && coin())
+      add(kNames[dims - 1], {x, w, bias, stride, padding, dilation, groups});
+    else
+      add("aten::_convolution",
+          {x, w, bias, stride, padding, dilation, transposed, more, groups, false, false, true, true});
+  } while (c_.oneIn(6));
 }
 
 void NetworkMaker::pool() {
