@@ -425,7 +425,7 @@ class TileRunner {
               static_cast<char*>(run_.outputs[o]) + begin * static_cast<int64_t>(itemSize(outputs[o].type)));
   }
 
-  // The same of a part of some rows.
+  // The same of a part of some rows, of floats.
   void block(const Block& b) {
     const auto& values = run_.program.values();
     for (size_t v = 0; v < values.size(); ++v) {
@@ -433,9 +433,7 @@ class TileRunner {
       T* to = buffer(value.slot);
       if (value.kind == Kind::Input) {
         const View& view = run_.inputs[static_cast<size_t>(value.index)];
-        if (view.isConstant()) continue;
-        if constexpr (std::is_same_v<T, float>)
-          if (loadTransposed(view, b, to)) continue;
+        if (view.isConstant() || loadTransposed(view, b, to)) continue;
         for (int64_t r = 0; r < b.rows; ++r) gather(view, b.begin + r * b.apart, b.columns, to + r * b.columns);
       } else if (value.kind == Kind::Step) {
         call(v, to, b.rows * b.columns);

@@ -81,8 +81,7 @@ bool checkGrowth(const Graph& graph, Diagnostics& diagnostics) {
                ErrorKind::Unsupported)
         .note(
             "torch.export takes dynamic_shapes= for dimensions that are to vary; a model with windows asks how long "
-            "its "
-            "caches are: its example is to have longer ones than these");
+            "its caches are: its example is to have longer ones than these");
     return false;
   }
   return true;
