@@ -52,8 +52,9 @@ template <int kStepBits>
 class FusedTable {
  public:
   static constexpr int kBits = kStepBits;
-  explicit FusedTable(const KernelCall& call)
-      : bytes_(contiguous(call.argument(0).isTensor() ? call.tensor(0) : unpacked(call.argument(0)).weight)) {
+  explicit FusedTable(const KernelCall& call) {
+    const IValue table = call.argument(0);
+    bytes_ = contiguous(table.isTensor() && table.tensorImpl() ? call.tensor(0) : unpacked(table).weight);
     call.require(bytes_.rank() == 2 && bytes_.dtype() == DType::UInt8 && steps() >= 0,
                  "expected a table of uint8 whose rows end in a scale and a bias");
   }
