@@ -71,13 +71,16 @@ class Returned {
 
   bool run(std::string& choice) {
     bool isMoved = moveForward();
-    Value* first = logitsOf(graph_);
-    if (first) isMoved |= passOthers(first);
-    Node* n = first ? chooserOf(first) : nullptr;
-    if (!n) return (first && takeRows(first)) || isMoved;
-    choice = n->kind().text();
-    replaceReturned(graph_, first, n->input(0));
-    return true;
+    Value* logits = logitsOf(graph_);
+    if (!logits) return isMoved;
+    isMoved |= passOthers(logits);
+    if (const Node* n = chooserOf(logits)) {
+      choice = n->kind().text();
+      replaceReturned(graph_, logits, n->input(0));
+      logits = n->input(0);
+      isMoved = true;
+    }
+    return takeRows(logits) || isMoved;
   }
 
  private:
@@ -87,17 +90,16 @@ class Returned {
     constexpr int64_t kTexts = 2, kFew = 5, kMore = 7;
     const std::optional<Dims> few = sizesOf(logits, kTexts, kFew), more = sizesOf(logits, kTexts, kMore);
     if (!few || !more || few->size() != 3 || more->size() != 3 || (*few)[0] != kTexts || !logits->node()) return false;
+    auto areRows = [&](size_t d) { return (*few)[d] >= kFew && (*few)[d] - kFew == (*more)[d] - kMore; };
+    const bool isTurned = areRows(2);
+    const int64_t learned = (*few)[isTurned ? 2 : 1] - kFew;
+    if (areRows(1) == isTurned || (!isTurned && learned == 0)) return false;
     Builder b = builderAfter(logits);
     auto number = [&](int64_t n) { return b.constant(IValue(n)); };
-    const int64_t learned = (*few)[1] - kFew;
-    if ((*few)[2] == kFew && (*more)[2] == kMore && (*few)[1] == (*more)[1])
-      replaceReturned(graph_, logits, b.call(aten::transpose, {logits, number(1), number(2)}));
-    else if (learned > 0 && (*more)[1] - kMore == learned && (*few)[2] == (*more)[2])
-      replaceReturned(
-          graph_, logits,
-          b.call(aten::slice, {logits, number(1), number(learned), b.constant(IValue()), number(1)}, types().tensor));
-    else
-      return false;
+    Value* rows = isTurned ? b.call(aten::transpose, {logits, number(1), number(2)}) : logits;
+    if (learned > 0)
+      rows = b.call(aten::slice, {rows, number(1), number(learned), b.constant(IValue()), number(1)}, types().tensor);
+    replaceReturned(graph_, logits, rows);
     return true;
   }
 

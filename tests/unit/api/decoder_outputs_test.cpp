@@ -131,6 +131,19 @@ TEST_F(DecoderOutputs, WordsMayComeBeforeTokens) {
   expectLogits(returning("  %turned : Tensor = aten::transpose(%logits, %1, %2)\n  return (%turned)\n"));
 }
 
+// Learned rows before those of tokens (soft prompts), words before tokens, and tokens that the model chooses.
+TEST_F(DecoderOutputs, LearnedRowsBeforeTokensAreLeftOut) {
+  const std::string all = weight("soft", 3, 13, 0.3) +
+                          "  %soft.s : int[] = prim::ListConstruct(%b, %m1, %m1)\n"
+                          "  %soft.e : Tensor = aten::expand(%soft, %soft.s, %no)\n"
+                          "  %both : Tensor[] = prim::ListConstruct(%soft.e, %logits)\n"
+                          "  %all : Tensor = aten::cat(%both, %1)\n";
+  for (const char* returned :
+       {"  return (%all)\n", "  %turned : Tensor = aten::transpose(%all, %1, %2)\n  return (%turned)\n",
+        "  %t : Tensor = aten::argmax(%all, %m1, %no)\n  return (%t)\n"})
+    expectLogits(returning(all + returned));
+}
+
 // The last hidden state of a recurrent layer is what all tokens left: no rows of tokens lead to logits.
 TEST_F(DecoderOutputs, LogitsMayFollowFromWhatALayerLeaves) {
   Decoder d;
