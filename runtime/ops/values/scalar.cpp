@@ -98,13 +98,25 @@ struct UncheckedPow {
   static double of(int64_t a, int64_t b) { return std::pow(static_cast<double>(a), static_cast<double>(b)); }
   static double of(double a, double b) { return std::pow(a, b); }
 };
+// As std::pow computes them, which must not be asked for a magnitude that is NaN.
+std::complex<double> polarOf(double magnitude, double angle) {
+  return {magnitude * std::cos(angle), magnitude * std::sin(angle)};
+}
+std::complex<double> powerOf(double a, std::complex<double> b) {
+  return a > 0 ? polarOf(std::pow(a, b.real()), b.imag() * std::log(a)) : std::pow(std::complex<double>(a), b);
+}
+std::complex<double> powerOf(std::complex<double> a, double b) {
+  if (a.imag() == 0 && a.real() > 0) return std::pow(a.real(), b);
+  const std::complex<double> logarithm = std::log(a);
+  return polarOf(std::exp(b * logarithm.real()), b * logarithm.imag());
+}
 void powComplex(Arguments a, IValue& r) {
   const IValue& x = *a[0];
   const IValue& y = *a[1];
   if (!x.isComplex())
-    r = std::pow(floatOf(x), complexOf(y));
+    r = powerOf(floatOf(x), complexOf(y));
   else if (!y.isComplex())
-    r = std::pow(complexOf(x), floatOf(y));
+    r = powerOf(complexOf(x), floatOf(y));
   else
     r = std::pow(complexOf(x), complexOf(y));
 }
