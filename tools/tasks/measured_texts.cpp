@@ -95,8 +95,8 @@ Result<TextLengths> MeasuredTexts::lengths(std::span<const InputRange> said, int
   const BatchLimits limits = model_->limits();
   const int64_t most = config.maxSeqLen, longest = std::min(config.maxInputLen, most - 1);
   TextLengths out;
-  out.prompt = prompt.value_or(std::clamp<int64_t>(std::min(kPrompt, most / 2), 1, longest));
-  out.more = more.value_or(std::clamp<int64_t>(kMore, 0, most - out.prompt - 1));
+  out.prompt = prompt.value_or(std::max<int64_t>(1, std::min({kPrompt, most / 2, longest})));
+  out.more = more.value_or(std::max<int64_t>(0, std::min(kMore, most - out.prompt - 1)));
   const auto refuse = [&](std::string what, std::string note) {
     diagnostics.error(std::move(what), ErrorKind::Limit).note(std::move(note));
     return Failed{};
