@@ -223,7 +223,7 @@ void copyTransposed(const Item* from, int64_t step, const Block& b, Item* to) {
 bool loadTransposed(const View& view, const Block& b, float* to) {
   const size_t rank = view.dims.size();
   const auto item = static_cast<int64_t>(itemSize(view.type));
-  const bool isHalf = item == 2 && view.type != DType::Int16;
+  const bool isHalf = view.type == DType::Float16 || view.type == DType::BFloat16;
   if (!isTransposed(view) || view.dims[rank - 1] != b.apart || !(isHalf || view.type == DType::Float32)) return false;
   if (b.begin / b.apart % view.dims[rank - 2] + b.rows > view.dims[rank - 2]) return false;
   const char* data = view.data + offsetOf(view, b.begin) * item;

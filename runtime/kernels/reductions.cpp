@@ -46,11 +46,17 @@ HWY_INLINE V extreme(D d, V a, V b) {
   return hn::IfThenElse(hn::IsNaN(b), b, chosen);
 }
 
-float sumRow(const float* row, int64_t count) {
+// The sum of each(d, x) over a row: in f32 of some elements, in f64 of those sums.
+template <class Each>
+HWY_INLINE double sumOfChunks(const float* row, int64_t count, Each&& each) {
   double sum = 0;
   for (int64_t i = 0; i < count; i += kChunk)
-    sum += static_cast<double>(sumOver(row + i, std::min(kChunk, count - i), [](auto, auto x) HWY_ATTR { return x; }));
-  return static_cast<float>(sum);
+    sum += static_cast<double>(sumOver(row + i, std::min(kChunk, count - i), each));
+  return sum;
+}
+
+float sumRow(const float* row, int64_t count) {
+  return static_cast<float>(sumOfChunks(row, count, [](auto, auto x) HWY_ATTR { return x; }));
 }
 
 float productOfRow(const float* row, int64_t count) {
@@ -108,11 +114,8 @@ float minOfRow(const float* row, int64_t count) { return extremeOfRow<false>(row
 float logSumExpOfRow(const float* row, int64_t count) {
   const float largest = maxOfRow(row, count);
   if (!std::isfinite(largest)) return largest;
-  double sum = 0;
-  for (int64_t i = 0; i < count; i += kChunk)
-    sum += static_cast<double>(sumOver(row + i, std::min(kChunk, count - i), [&](auto d, auto x) HWY_ATTR {
-      return expOfNegative(d, hn::Sub(x, hn::Set(d, largest)));
-    }));
+  const double sum = sumOfChunks(
+      row, count, [&](auto d, auto x) HWY_ATTR { return expOfNegative(d, hn::Sub(x, hn::Set(d, largest))); });
   return largest + static_cast<float>(std::log(sum));
 }
 
