@@ -30,6 +30,8 @@ constexpr int64_t kChunk = 1024, kRows = 16;
 // Rows of so few elements are reduced so many at a time; of exponentials a call for each pays later.
 constexpr int64_t kShortRow = 16, kShortRowOfExps = 64, kRowsAtOnce = 64;
 
+using RowsFunction = void (*)(const float* rows, int64_t stride, int64_t count, int64_t width, float* out);
+
 }  // namespace
 }  // namespace tscompile
 #endif
@@ -220,16 +222,27 @@ void logSumExpRows(const float* rows, int64_t stride, int64_t count, int64_t wid
   }
 }
 
+RowsFunction rowsFunction(RowReduction kind) {
+  switch (kind) {
+    case RowReduction::Sum:
+      return sumRows;
+    case RowReduction::Product:
+      return productRows;
+    case RowReduction::Max:
+      return maxRows;
+    case RowReduction::Min:
+      return minRows;
+    case RowReduction::LogSumExp:
+      break;
+  }
+  return logSumExpRows;
+}
+
 // Rows too short for a call each, side by side.
 void reduceShortRows(RowReduction kind, const float* rows, int64_t count, int64_t length, float* out) {
   alignas(64) float turned[kShortRowOfExps * kRowsAtOnce];
   transpose(rows, length, length, count, turned, kRowsAtOnce);
-  const auto reduce = kind == RowReduction::Sum       ? sumRows
-                      : kind == RowReduction::Product ? productRows
-                      : kind == RowReduction::Max     ? maxRows
-                      : kind == RowReduction::Min     ? minRows
-                                                      : logSumExpRows;
-  reduce(turned, kRowsAtOnce, length, count, out);
+  rowsFunction(kind)(turned, kRowsAtOnce, length, count, out);
 }
 
 // Of `pixels` pixels, blocks of which are `step` apart, what their channels give together.
@@ -413,11 +426,7 @@ void reduceMiddle(RowReduction kind, int64_t outer, int64_t count, int64_t inner
         output[o] = sums ? row(input + o * count, count) / divisor : row(input + o * count, count);
     });
   }
-  auto rows = sums                            ? TS_SIMD(sumRows)
-              : kind == RowReduction::Product ? TS_SIMD(productRows)
-              : kind == RowReduction::Max     ? TS_SIMD(maxRows)
-              : kind == RowReduction::Min     ? TS_SIMD(minRows)
-                                              : TS_SIMD(logSumExpRows);
+  const RowsFunction rows = TS_SIMD(rowsFunction)(kind);
   const int64_t pieces = std::clamp<int64_t>(inner / 64, 1, 16);
   parallelFor(outer * pieces, threads, [&](int64_t i) {
     const int64_t o = i / pieces;
