@@ -11,11 +11,14 @@
 // The compiler's own header leaves lanes that a mask replaces without a value.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wuninitialized"
-#ifndef __clang__
+#ifdef __clang__
+#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma"))), \
+                             apply_to = function)
+#else
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#endif
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma")
+#endif
 
 namespace tscompile {
 namespace {
@@ -112,7 +115,11 @@ void kernel(const FixedRows& rows, int64_t row, const Product& p, int64_t panel)
 }  // namespace
 }  // namespace tscompile
 
+#ifdef __clang__
+#pragma clang attribute pop
+#else
 #pragma GCC pop_options
+#endif
 #pragma GCC diagnostic pop
 
 namespace tscompile {

@@ -120,7 +120,7 @@ static std::optional<std::string> convertMethod(const Module& module, const std:
   std::map<std::string, IValue> known = exportedInputs(file, method, wanted, session.common.limits);
   for (const auto& [name, value] : inlined->defaults()) {
     // Archives say "x" of an input that a text may call "x.1".
-    auto isMeant = [&](const ValueInfo& v) { return v.name.substr(0, v.name.rfind('.')) == name; };
+    auto isMeant = [&name = name](const ValueInfo& v) { return v.name.substr(0, v.name.rfind('.')) == name; };
     auto input = std::ranges::find(wanted, name, &ValueInfo::name);
     if (input == wanted.end()) input = std::ranges::find_if(wanted, isMeant);
     if (input != wanted.end()) known.emplace(input->name, value);

@@ -24,7 +24,7 @@ struct BuildInfo {
     visit("compiler", compiler);
     visit("build_type", buildType);
     visit("flags", flags);
-    visit("libraries", Members(libraries));
+    visit("libraries", Members{libraries});
   }
 };
 

@@ -40,7 +40,7 @@ struct GraphSummary {
     visit("subgraphs", subgraphs);
     visit("inputs", inputs);
     visit("outputs", outputs);
-    visit("operators", Members(operators));
+    visit("operators", Members{operators});
     visit("attributes", attributes);
     visit("missing", missing);
   }

@@ -68,7 +68,7 @@ struct BuiltModelFields {
     visit("cache_blocks", built.cache.blocks);
     visit("tokens_per_block", built.cache.tokensPerBlock);
     visit("plugins", built.plugins);
-    visit("settings", Members(buildOptionTexts(built.usedConfig())));
+    visit("settings", Members{buildOptionTexts(built.usedConfig())});
   }
 };
 
@@ -205,7 +205,7 @@ struct SafetensorsFields {
   template <class Visit>
   void fields(Visit&& visit) const {
     visit("bytes", bytes);
-    visit("metadata", Members(header.metadata));
+    visit("metadata", Members{header.metadata});
     visit("tensors", Lines{std::vector<TensorFields>(header.tensors.begin(), header.tensors.end())});
   }
 };

@@ -493,9 +493,11 @@ void registerPredicates(OpRegistry& ops) {
            .traits = kElementwise | TraitSet{Trait::ReadsLimits}});
 }
 
-template <double kFactor>
-int timesSteps(StepBuilder& b) {
-  return b.stepWith(kFactor, -0.0, PointwiseOp::Scale, b.value(0));  // -0 added leaves -0 what it is
+// Degrees in radians, or radians in degrees.
+constexpr double angleFactor(bool toRadians) { return toRadians ? kPi / 180 : 180 / kPi; }
+template <bool kToRadians>
+int angleSteps(StepBuilder& b) {
+  return b.stepWith(angleFactor(kToRadians), -0.0, PointwiseOp::Scale, b.value(0));  // -0 added leaves -0 what it is
 }
 
 void registerFunctions(OpRegistry& ops) {
@@ -568,11 +570,11 @@ void registerFunctions(OpRegistry& ops) {
   function({"aten::sinc", "aten::special_sinc"},
            {sincKernel<KernelCall>, convertStepsOr<sincSteps, sincKernel<ConvertCall>>}, kAllTypes);
   function({"aten::deg2rad"},
-           kStepsOr<timesSteps<kPi / 180>, kFloats, [](auto x) { return x * decltype(x)(kPi / 180); }>, kRealAndBool,
+           kStepsOr<angleSteps<true>, kFloats, [](auto x) { return x * decltype(x)(angleFactor(true)); }>, kRealAndBool,
            Cost::Step);
   function({"aten::rad2deg"},
-           kStepsOr<timesSteps<180 / kPi>, kFloats, [](auto x) { return x * decltype(x)(180 / kPi); }>, kRealAndBool,
-           Cost::Step);
+           kStepsOr<angleSteps<false>, kFloats, [](auto x) { return x * decltype(x)(angleFactor(false)); }>,
+           kRealAndBool, Cost::Step);
   function({"aten::erf", "aten::special_erf"},
            kStepsOr<singleStep<PointwiseOp::Erf>, kVectors, [](auto x) { return erf(x); }>);
   function({"aten::erfc", "aten::special_erfc"},

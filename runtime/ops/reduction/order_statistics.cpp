@@ -332,7 +332,7 @@ std::pair<Tensor, Tensor> quantileResult(const KernelCall& call) {
 template <bool kSkipNan>
 void quantileKernel(KernelCall& call) {
   Tensor in = call.tensor(0);
-  auto [out, computed] = quantileResult(call);
+  const std::pair<Tensor, Tensor> result = quantileResult(call);
   bool all = call.isNone(2);
   Interpolation how = interpolationOf(call);
   if (all) in = reshaped(in, Dims{in.numel()});
@@ -349,9 +349,9 @@ void quantileKernel(KernelCall& call) {
     }
     for (T q : qs)
       if (!(q >= 0 && q <= 1)) failQuantile(call, static_cast<double>(q));
-    if constexpr (std::is_floating_point_v<T>) quantiles<T>(in, dim, qs, kSkipNan, how, computed);
+    if constexpr (std::is_floating_point_v<T>) quantiles<T>(in, dim, qs, kSkipNan, how, result.second);
   });
-  call.setResult(out);
+  call.setResult(result.first);
 }
 
 // (self, q, dim, keepdim, interpolation), q a number
