@@ -302,7 +302,51 @@ HWY_INLINE V tanh(D d, V x) {
   return hn::CopySign(hn::IfThenElse(far, hn::Sub(one, part), part), x);
 }
 
-// x * P(x^2) below 1, 1 - exp(Q(|x|)) above: Q approximates log(erfc). From 4 on the result is 1.
+#if HWY_TARGET == HWY_AVX3
+// A polynomial around each of 16 places that are `apart`, the first of which is zero; t >= 0.
+template <class D, class V, size_t kTerms>
+HWY_INLINE V polynomialOfPlace(D d, V t, float apart, const float (&coefficients)[kTerms][16]) {
+  static_assert(hn::MaxLanes(D()) == 16);
+  const auto toWhole = hn::Set(d, kToWhole);
+  const auto moved = hn::MulAdd(t, hn::Set(d, 1 / apart), toWhole);
+  const auto u = hn::NegMulAdd(hn::Sub(moved, toWhole), hn::Set(d, apart), t);
+  const auto place = hn::IndicesFromVec(d, hn::BitCast(hn::RebindToSigned<D>(), moved));
+  auto at = [&](size_t degree) HWY_ATTR { return hn::TableLookupLanes(hn::Load(d, coefficients[degree]), place); };
+  V p = at(kTerms - 1);
+  for (size_t degree = kTerms - 1; degree-- > 0;) p = hn::MulAdd(p, u, at(degree));
+  return p;
+}
+#endif
+
+// Where erfc is below half a unit of the last place the result is 1.
+#if HWY_TARGET == HWY_AVX3
+template <class D, class V>
+HWY_INLINE V erf(D d, V x) {
+  constexpr float kOne = 3.92f;
+  alignas(64) static constexpr float kCoefficients[][16] = {
+      {0.0f, 0.280267745f, 0.52701658f, 0.718273938f, 0.848788857f, 0.927200139f, 0.968673468f, 0.987985432f,
+       0.995902181f, 0.99875927f, 0.999666989f, 0.999920845f, 0.99998337f, 0.999996901f, 0.999999464f, 0.99999994f},
+      {1.12837911f, 1.05802882f, 0.872217417f, 0.632174373f, 0.40284121f, 0.225691766f, 0.111168668f, 0.0481430851f,
+       0.01833033f, 0.0061360877f, 0.00180591678f, 0.000467292557f, 0.00010630778f, 2.12630912e-05f, 3.739151e-06f,
+       5.78102856e-07f},
+      {0.0f, -0.268438876f, -0.442593694f, -0.481185317f, -0.408839077f, -0.286317647f, -0.16923812f, -0.0855057761f,
+       -0.0372063965f, -0.0140112853f, -0.00458161347f, -0.00130396674f, -0.00032357857f, -7.01023237e-05f,
+       -1.32730174e-05f, -2.1980793e-06f},
+      {-0.376122475f, -0.307265788f, -0.141010553f, 0.0334471688f, 0.142332584f, 0.166916072f, 0.134699717f,
+       0.0851940587f, 0.0442376472f, 0.0192852095f, 0.00714824488f, 0.00227069459f, 0.000621463521f, 0.000147098282f,
+       3.01953496e-05f, 5.38676795e-06f},
+      {0.0f, 0.12747401f, 0.182109579f, 0.147049993f, 0.0641990378f, -0.00991393812f, -0.0456672683f, -0.0469605587f,
+       -0.0324976332f, -0.0174212176f, -0.0076052635f, -0.00276999408f, -0.000853468664f, -0.000224416421f,
+       -5.06611977e-05f, -9.8607361e-06f},
+      {0.112189136f, 0.0786959678f, 0.00526313111f, -0.0544702075f, -0.0682919472f, -0.0446989462f, -0.0124722421f,
+       0.00777383195f, 0.0130256116f, 0.0100482125f, 0.00552597642f, 0.00238839397f, 0.000844201888f, 0.000249141623f,
+       6.21612999e-05f, 1.32198375e-05f},
+  };
+  const V t = atMost(d, kOne, hn::Abs(x)), near = polynomialOfPlace(d, t, 0.253721684f, kCoefficients);
+  return hn::CopySign(hn::IfThenElse(hn::Ge(t, hn::Set(d, kOne)), hn::Set(d, 1.0f), near), x);
+}
+#else
+// x * P(x^2) below 1, 1 - exp(Q(|x|)) above: Q approximates log(erfc).
 template <class D, class V>
 HWY_INLINE V erf(D d, V x) {
   const V one = hn::Set(d, 1.0f);
@@ -324,13 +368,12 @@ HWY_INLINE V erf(D d, V x) {
   V small = hn::MulAdd(p, x, x);
   return hn::IfThenElse(hn::Gt(t, hn::Set(d, 0.927734375f)), large, small);
 }
+#endif
 
 // h * erfc(sqrt(2) h) for h in [0, 2.85].
 #if HWY_TARGET == HWY_AVX3
-// A polynomial around each of 16 places, the first of which is zero.
 template <class D, class V>
 HWY_INLINE V timesErfc(D d, V h) {
-  constexpr float kApart = 0.183870971f;
   alignas(64) static constexpr float kCoefficients[][16] = {
       {1.0f, 0.713065684f, 0.462044865f, 0.269929111f, 0.141299829f, 0.065957889f, 0.0273523889f, 0.0100474022f,
        0.00326167839f, 0.00093403575f, 0.000235605825f, 5.2287276e-05f, 1.01994256e-05f, 1.74735635e-06f,
@@ -351,15 +394,7 @@ HWY_INLINE V timesErfc(D d, V h) {
        -0.0544630364f, -0.0725666434f, -0.0509433337f, -0.0259020254f, -0.0103627415f, -0.00338055077f,
        -0.000916615303f, -0.000209004953f, -4.03902995e-05f},
   };
-  static_assert(hn::MaxLanes(D()) == sizeof(kCoefficients[0]) / sizeof(float));
-  const auto toWhole = hn::Set(d, kToWhole);
-  const auto moved = hn::MulAdd(h, hn::Set(d, 1 / kApart), toWhole);
-  const auto u = hn::NegMulAdd(hn::Sub(moved, toWhole), hn::Set(d, kApart), h);
-  const auto place = hn::IndicesFromVec(d, hn::BitCast(hn::RebindToSigned<D>(), moved));
-  auto at = [&](int degree) HWY_ATTR { return hn::TableLookupLanes(hn::Load(d, kCoefficients[degree]), place); };
-  V p = hn::MulAdd(at(5), u, at(4));
-  for (int degree = 3; degree >= 0; --degree) p = hn::MulAdd(p, u, at(degree));
-  return hn::Mul(p, h);
+  return hn::Mul(polynomialOfPlace(d, h, 0.183870971f, kCoefficients), h);
 }
 #else
 // As 2^P(h).
