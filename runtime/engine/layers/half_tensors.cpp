@@ -19,6 +19,20 @@ bool isListOfTensors(const IValue& v) {
   return v.isList() && !v.toList().items.empty() && tensorOf(v.toList().items[0]);
 }
 
+// What the tensors of an element-wise call are converted to if that is 16 bits: others among them are integers, bool
+// and floats without dimensions.
+DType promotedHalf(std::span<const IValue* const> arguments) {
+  ResultType type;
+  for (const IValue* v : arguments)
+    if (const TensorImpl* t = tensorOf(*v)) type.add(TensorInfo{t->dtype(), true, t->sizes()});
+  return isHalf(type.get()) ? type.get() : DType::Undefined;
+}
+
+// Whether the second is a factor or divisor without dimensions, which PyTorch takes as it is (half_operands.h).
+bool isFactor(std::span<const IValue* const> arguments) {
+  return tensorOf(*arguments[1])->sizes().empty() && (arguments.size() < 3 || !tensorOf(*arguments[2]));
+}
+
 bool isKnown(const InferredResult& r) {
   if (r.kind != InferredResult::Kind::Tensor) return false;
   const TensorSpec& s = r.tensor;
@@ -34,33 +48,30 @@ DType halfAmong(std::span<const IValue* const> arguments) {
 }  // namespace
 
 bool computesInFloats(const Operator& op, std::span<const IValue* const> arguments, const InferCall& infer) {
-  const bool keeps = op.has(Trait::KeepsElements), once = op.has(Trait::RoundsOnce),
-             isElementwise = op.has(Trait::Elementwise);
-  if (!(keeps || once || isElementwise) || op.has(Trait::ReadsLimits) || infer.resultCount() == 0) return false;
+  const bool keeps = op.has(Trait::KeepsElements);
+  if (!(keeps || op.has(Trait::RoundsOnce) || op.has(Trait::Elementwise)) || op.has(Trait::ReadsLimits) ||
+      infer.resultCount() == 0)
+    return false;
   for (size_t i = 0; i < infer.resultCount(); ++i)
     if (!isKnown(infer.inferred(i))) return false;
   const DType result = infer.inferred(0).tensor.dtype;
   bool hasHalf = isHalf(result);
-  // How a float without dimensions is rounded to halves that it meets kernels know, but for factors and divisors.
-  auto fits = [&](const TensorImpl& t, size_t i) {
+  auto fits = [&](const TensorImpl& t) {
     hasHalf |= isHalf(t.dtype());
-    const bool isFactor = once && i == 1 && t.sizes().empty();
-    return isLayered(t.dtype()) && !(t.dtype() == DType::Float32 && isHalf(result) && isElementwise && !isFactor);
+    return isLayered(t.dtype());
   };
   const std::vector<Argument>& declared = op.schema().arguments;
   const DType half = halfAmong(arguments);
   for (size_t i = 0; i < arguments.size(); ++i) {
     const IValue& v = *arguments[i];
     if (const TensorImpl* t = tensorOf(v)) {
-      if (!fits(*t, i)) return false;
+      if (!fits(*t)) return false;
       if (i == 0 && keeps && !isHalf(t->dtype()) && t->dtype() != DType::Float32) return false;
     } else if (isListOfTensors(v)) {
       for (const IValue& item : v.toList().items)
-        if (const TensorImpl* t = tensorOf(item); !t || !fits(*t, i)) return false;
+        if (const TensorImpl* t = tensorOf(item); !t || !fits(*t)) return false;
     } else if (declared[i].name == "dtype" && !keeps && !v.isNone() && result != DType::Float32) {
       return false;
-    } else if (declared[i].name == "alpha" && isElementwise && !once && v.isNumber() && v.toDouble() != 1) {
-      return false;  // its product is rounded, too
     } else if (declared[i].name == "exponent" && half == DType::BFloat16 && v.isNumber() &&
                (v.toDouble() == 3 || v.toDouble() == -2)) {
       return false;  // so is the square
@@ -74,9 +85,14 @@ bool computesInFloats(const Operator& op, std::span<const IValue* const> argumen
 
 IValue HalfTensors::inFloats(const Node* node, const Operator& op, std::span<const IValue* const> arguments, size_t i) {
   const IValue& v = *arguments[i];
+  const bool isElementwise = op.has(Trait::Elementwise), once = op.has(Trait::RoundsOnce);
   auto wide = [&](const IValue& item) {
     const TensorImpl* t = tensorOf(item);
-    return t && isHalf(t->dtype()) ? IValue(widened(node, item.toTensor())) : item;
+    if (!t) return item;
+    if (isHalf(t->dtype())) return IValue(widened(node, item.toTensor()));
+    const bool isExact = itemSize(t->dtype()) == 1 || (once && i == 1 && isFactor(arguments));
+    const DType common = isElementwise && !isExact ? promotedHalf(arguments) : DType::Undefined;
+    return common == DType::Undefined ? item : IValue(rounded(node, common, item.toTensor()));
   };
   if (isListOfTensors(v)) {
     std::vector<IValue> items;
@@ -84,7 +100,7 @@ IValue HalfTensors::inFloats(const Node* node, const Operator& op, std::span<con
     return Ref<ListValue>::make(v.toList().elementType, std::move(items));
   }
   // Numbers are elements of 16 bits where the operator does not take them into what it rounds once.
-  const bool isElement = (v.isInt() || v.isFloat()) && op.has(Trait::Elementwise) && !op.has(Trait::RoundsOnce);
+  const bool isElement = (v.isInt() || v.isFloat()) && isElementwise && !once;
   const DType dtype = isElement ? halfAmong(arguments) : DType::Undefined;
   return dtype == DType::Undefined ? wide(v) : numberOf(elementOf(v, dtype));
 }
@@ -118,15 +134,22 @@ Tensor HalfTensors::widenedConstant(const Tensor& half) {
   return all.withGeometry(half.sizes(), half.strides(), half.offset());
 }
 
-Tensor HalfTensors::narrowed(const Node* node, DType dtype, const Tensor& exact) {
+Tensor HalfTensors::rounded(const Node* node, DType dtype, const Tensor& exact) {
+  if (!exact.storage()->isSymbolic()) return convertTensor(convertTensor(exact, dtype), DType::Float32);
   Tensor rounded = tensors_.make(DType::Float32, exact.sizes());
+  Network& network = tensors_.network();
+  const TensorId from = tensors_.idOf(exact);
   auto layer = std::make_unique<PointwiseLayer>(node);
   PointwiseProgram& p = layer->program;
   p.output(p.step(dtype == DType::Float16 ? PointwiseOp::RoundF16 : PointwiseOp::RoundBF16, p.input()));
-  layer->inputs = {tensors_.idOf(exact)};
+  layer->inputs = {exact.dtype() == DType::Float32 ? from : addFloats(network, node, from)};
   layer->outputs = {tensors_.idOf(rounded)};
-  tensors_.network().layers.push_back(std::move(layer));
-  return tensors_.makeNarrow(node, dtype, rounded);
+  network.layers.push_back(std::move(layer));
+  return rounded;
+}
+
+Tensor HalfTensors::narrowed(const Node* node, DType dtype, const Tensor& exact) {
+  return tensors_.makeNarrow(node, dtype, rounded(node, dtype, exact));
 }
 
 }  // namespace tscompile

@@ -31,6 +31,8 @@ class HalfTensors {
 
  private:
   Tensor widenedConstant(const Tensor& half);
+  // As f32 that 16 bits hold, what is f32 or integers.
+  Tensor rounded(const Node* node, DType dtype, const Tensor& exact);
 
   NetworkTensors& tensors_;
   std::unordered_map<const TensorImpl*, Tensor> stored_;  // those that lie in memory

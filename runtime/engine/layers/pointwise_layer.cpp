@@ -23,27 +23,39 @@ void addConversion(Network& network, const Node* node, TensorId from, TensorId t
   network.layers.push_back(std::move(layer));
 }
 
-void addCopy(ConvertCall& call, TensorId from, TensorId to) {
-  if (call.network()[from].dtype != DType::Float32)
-    call.add<MoveLayer>(call.network(), from, to);
+namespace {
+
+void addCopy(Network& network, const Node* node, TensorId from, TensorId to) {
+  if (network[from].dtype != DType::Float32)
+    network.layers.push_back(std::make_unique<MoveLayer>(node, network, from, to));
   else
-    addConversion(call.network(), call.node(), from, to);
+    addConversion(network, node, from, to);
 }
 
-TensorId addCopy(ConvertCall& call, TensorId from) {
-  const Dims sizes = call.network()[from].sizes;
-  const TensorId to = call.network().addTensor(call.network()[from].dtype, sizes);
-  addCopy(call, from, to);
+TensorId addCopy(Network& network, const Node* node, TensorId from) {
+  const Dims sizes = network[from].sizes;
+  const TensorId to = network.addTensor(network[from].dtype, sizes);
+  addCopy(network, node, from, to);
+  return to;
+}
+
+}  // namespace
+
+void addCopy(ConvertCall& call, TensorId from, TensorId to) { addCopy(call.network(), call.node(), from, to); }
+TensorId addCopy(ConvertCall& call, TensorId from) { return addCopy(call.network(), call.node(), from); }
+
+TensorId addFloats(Network& network, const Node* node, TensorId from) {
+  if (!network[from].contiguous) from = addCopy(network, node, from);
+  const DType dtype = network[from].dtype;
+  const TensorId to = network.addTensor(DType::Float32, network[from].sizes);
+  const auto convert = ConvertLayer::functionFor(dtype, DType::Float32);
+  network.layers.push_back(std::make_unique<ConvertLayer>(node, convert, from, to));
   return to;
 }
 
 TensorId addFloats(ConvertCall& call, const Tensor& integers) {
   if (!integers.storage()->isSymbolic()) return call.idOf(convertTensor(integers, DType::Float32));
-  TensorId from = call.idOf(integers);
-  if (!call.network()[from].contiguous) from = addCopy(call, from);
-  const TensorId to = call.network().addTensor(DType::Float32, call.network()[from].sizes);
-  call.add<ConvertLayer>(ConvertLayer::functionFor(integers.dtype(), DType::Float32), from, to);
-  return to;
+  return addFloats(call.network(), call.node(), call.idOf(integers));
 }
 
 void convertCopy(ConvertCall& call) {

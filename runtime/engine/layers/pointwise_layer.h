@@ -57,6 +57,7 @@ Dims broadcastStrides(const NetTensor& t, size_t rank);
 // Whether loops read and write elements of this dtype where the network has them.
 inline bool isPointwise(DType dtype) { return dtype == DType::Float32 || dtype == DType::Bool; }
 // All of a tensor of integers as floats.
+TensorId addFloats(Network& network, const Node* node, TensorId integers);
 TensorId addFloats(ConvertCall& call, const Tensor& integers);
 // Appends the steps of `from` to `to`, its inputs being the values `inputs` of `to`. Returns the value of its output.
 int appendProgram(PointwiseProgram& to, const PointwiseProgram& from, std::span<const int> inputs);

@@ -67,13 +67,6 @@ void addKernel(Call& call) {
     });
   double sign = kMinus ? -1 : 1;
   ScalarArgument alpha(call, 2, dtype);
-  if (dtype == DType::Float16) {  // the product is rounded, too
-    float factor = alpha.as<float>() * static_cast<float>(sign);
-    return mapElements<kF32, 2>(call, dtype, [=](float a, float b) {
-      if (kReversed) std::swap(a, b);
-      return a + static_cast<float>(Half(factor * b));
-    });
-  }
   mapElements<kReals, 2>(call, dtype, [=](auto a, auto b) {
     using T = decltype(a);
     if (kReversed) std::swap(a, b);
@@ -190,17 +183,18 @@ void addcKernel(Call& call) {
 
 // ---- lerp ----
 
-// Tensors of one dtype.
+// Tensors of one dtype; a weight without dimensions may have any, and is promoted with them.
 void inferLerp(InferCall& call) {
   DType dtype = call.tensor(0).dtype;
-  for (size_t i = 1; i < 3; ++i) {
+  const bool promotes = call.isTensor(2) && call.tensor(2).hasRank && call.tensor(2).rank() == 0;
+  for (size_t i = 1; i < (promotes ? 2 : 3); ++i) {
     if (!call.isTensor(i)) continue;
     DType other = call.tensor(i).dtype;
     bool known = dtype != DType::Undefined && other != DType::Undefined;
     call.require(!known || dtype == other, "expected dtype {} for `{}` but got dtype {}", cppName(dtype),
                  i == 1 ? "end" : "weight", cppName(other));
   }
-  resultBroadcast(call, dtype, 3);
+  resultBroadcast(call, promotes ? promotedDType(call, 3) : dtype, 3);
 }
 
 // From the nearer end, so that both ends are exact.
@@ -215,7 +209,7 @@ T interpolate(T start, T end, T weight) {
 
 template <class Call>
 void lerpKernel(Call& call) {
-  DType dtype = call.tensor(0).dtype();
+  DType dtype = call.spec().dtype;
   if (!isFloating(dtype) && !isComplex(dtype)) refuseDType(dtype);
   call.require(isComplex(dtype) || !call.argument(2).isComplex(),
                "the weight must not be complex where the tensors are not");

@@ -109,6 +109,16 @@ int powerSteps(StepBuilder& b) {
   }
   return b.step(PointwiseOp::Pow, x, b.value(1));
 }
+// The square, which is rounded, too, is a tensor of its own.
+void convertPower(ConvertCall& call) {
+  const IValue &x = call.argument(0), &exponent = call.argument(1);
+  const bool isNumber = exponent.isNumber() && !exponent.isComplex();
+  if (call.spec().dtype != DType::BFloat16 || !isNumber || (exponent.toDouble() != 3 && exponent.toDouble() != -2))
+    return convertPointwise<powerSteps>(call);
+  const IValue square = call.compute("aten::mul.Tensor", {x, x});
+  call.setResult(exponent.toDouble() == 3 ? call.compute("aten::mul.Tensor", {square, x})
+                                          : call.compute("aten::reciprocal", {square}));
+}
 
 }  // namespace
 
@@ -125,7 +135,7 @@ void registerPowerOps(OpRegistry& ops) {
              .cost = Cost::Function});
   };
   add("aten::pow.Tensor_Tensor", inferPower, tensorPowerKernel, InPlace::No, convertPointwise<powerSteps>);
-  add("aten::pow.Tensor_Scalar", inferPower, numberPowerKernel, InPlace::No, convertPointwise<powerSteps>);
+  add("aten::pow.Tensor_Scalar", inferPower, numberPowerKernel, InPlace::No, convertPower);
   add("aten::pow.Scalar", inferPower, powerOfNumberKernel, InPlace::No, convertPointwise<powerSteps>);
   add("aten::pow_.Tensor", inferPower, tensorPowerKernel, InPlace::Direct);
   add("aten::pow_.Scalar", inferPower, numberPowerKernel, InPlace::Direct);
