@@ -6,11 +6,11 @@
 namespace tscompile {
 
 // The dtype that operands of such an operator are brought to before it computes: PyTorch takes a number on the right,
-// or a tensor without dimensions, as it is in float32; on the left, and in all other operators, it is rounded first.
+// or a tensor of one element, as it is in float32; on the left, and in all other operators, it is rounded first.
 template <class Call>
 DType factorDType(const Call& call, DType dtype) {
   const bool isHalf = dtype == DType::Float16 || dtype == DType::BFloat16;
-  const bool isScalar = !call.argument(1).isTensor() || (call.tensor(1).rank() == 0 && call.tensor(1).dtype() != dtype);
+  const bool isScalar = !call.argument(1).isTensor() || call.tensor(1).numel() == 1;
   return isHalf && isScalar ? DType::Float32 : dtype;
 }
 

@@ -28,9 +28,10 @@ DType promotedHalf(std::span<const IValue* const> arguments) {
   return isHalf(type.get()) ? type.get() : DType::Undefined;
 }
 
-// Whether the second is a factor or divisor without dimensions, which PyTorch takes as it is (half_operands.h).
-bool isFactor(std::span<const IValue* const> arguments) {
-  return tensorOf(*arguments[1])->sizes().empty() && (arguments.size() < 3 || !tensorOf(*arguments[2]));
+// Whether argument i is a factor or divisor without dimensions, which PyTorch takes as it is (half_operands.h).
+bool isFactor(const Operator& op, std::span<const IValue* const> arguments, size_t i) {
+  return i == 1 && op.has(Trait::RoundsOnce) && tensorOf(*arguments[1])->sizes().empty() &&
+         (arguments.size() < 3 || !tensorOf(*arguments[2]));
 }
 
 bool isKnown(const InferredResult& r) {
@@ -72,6 +73,8 @@ bool computesInFloats(const Operator& op, std::span<const IValue* const> argumen
         if (const TensorImpl* t = tensorOf(item); !t || !fits(*t)) return false;
     } else if (declared[i].name == "dtype" && !keeps && !v.isNone() && result != DType::Float32) {
       return false;
+    } else if (declared[i].name == "alpha" && half == DType::Float16 && v.isNumber() && v.toDouble() != 1) {
+      return false;  // its product is rounded, too
     } else if (declared[i].name == "exponent" && half == DType::BFloat16 && v.isNumber() &&
                (v.toDouble() == 3 || v.toDouble() == -2)) {
       return false;  // so is the square
@@ -85,14 +88,13 @@ bool computesInFloats(const Operator& op, std::span<const IValue* const> argumen
 
 IValue HalfTensors::inFloats(const Node* node, const Operator& op, std::span<const IValue* const> arguments, size_t i) {
   const IValue& v = *arguments[i];
-  const bool isElementwise = op.has(Trait::Elementwise), once = op.has(Trait::RoundsOnce);
   auto wide = [&](const IValue& item) {
     const TensorImpl* t = tensorOf(item);
     if (!t) return item;
-    if (isHalf(t->dtype())) return IValue(widened(node, item.toTensor()));
-    const bool isExact = itemSize(t->dtype()) == 1 || (once && i == 1 && isFactor(arguments));
-    const DType common = isElementwise && !isExact ? promotedHalf(arguments) : DType::Undefined;
-    return common == DType::Undefined ? item : IValue(rounded(node, common, item.toTensor()));
+    const IValue inFloat = isHalf(t->dtype()) ? IValue(widened(node, item.toTensor())) : item;
+    const bool takesAll = !op.has(Trait::Elementwise) || itemSize(t->dtype()) == 1 || isFactor(op, arguments, i);
+    const DType common = takesAll ? DType::Undefined : promotedHalf(arguments);
+    return common == DType::Undefined || common == t->dtype() ? inFloat : rounded(node, common, inFloat.toTensor());
   };
   if (isListOfTensors(v)) {
     std::vector<IValue> items;
@@ -100,7 +102,7 @@ IValue HalfTensors::inFloats(const Node* node, const Operator& op, std::span<con
     return Ref<ListValue>::make(v.toList().elementType, std::move(items));
   }
   // Numbers are elements of 16 bits where the operator does not take them into what it rounds once.
-  const bool isElement = (v.isInt() || v.isFloat()) && isElementwise && !once;
+  const bool isElement = (v.isInt() || v.isFloat()) && op.has(Trait::Elementwise) && !op.has(Trait::RoundsOnce);
   const DType dtype = isElement ? halfAmong(arguments) : DType::Undefined;
   return dtype == DType::Undefined ? wide(v) : numberOf(elementOf(v, dtype));
 }

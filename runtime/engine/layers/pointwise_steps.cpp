@@ -113,8 +113,12 @@ std::string_view StepBuilder::integerProblem() const {
   using Kind = PointwiseProgram::Value::Kind;
   // Numbers that fit all integers among the operands; those that do not mean others there.
   double least = -0x1p53, most = 0x1p53;
+  ResultType common;
+  for (size_t i : arguments_) common.add(TensorInfo{call_.tensor(i).dtype(), true, call_.tensor(i).sizes()});
   for (size_t i : arguments_) {
     const DType d = call_.tensor(i).dtype();
+    // As in uint8 beside an int64 without dimensions.
+    if (d != DType::Bool && promoteTypes(d, common.get()) != common.get()) return "an operand loses bits first";
     if (!isWideInteger(d) && !isNarrowInteger(d) && d != DType::Bool) return kNoLoop;
     if (d == DType::Int32) least = std::max(least, -0x1p31), most = std::min(most, 0x1p31);
     if (isNarrowInteger(d)) least = -1, most = 0x1p7;

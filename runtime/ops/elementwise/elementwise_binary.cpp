@@ -67,6 +67,13 @@ void addKernel(Call& call) {
     });
   double sign = kMinus ? -1 : 1;
   ScalarArgument alpha(call, 2, dtype);
+  if (dtype == DType::Float16) {  // the product is rounded, too, as in PyTorch 1.13
+    float factor = alpha.as<float>() * static_cast<float>(sign);
+    return mapElements<kF32, 2>(call, dtype, [=](float a, float b) {
+      if (kReversed) std::swap(a, b);
+      return a + static_cast<float>(Half(factor * b));
+    });
+  }
   mapElements<kReals, 2>(call, dtype, [=](auto a, auto b) {
     using T = decltype(a);
     if (kReversed) std::swap(a, b);
@@ -297,7 +304,10 @@ void ldexpKernel(KernelCall& call) {
       return std::ldexp(x, static_cast<int32_t>(static_cast<int64_t>(std::fmod(power, 0x1p32))));
     });
   }
-  IValue power = invoke(call, "aten::pow.Scalar", {2.0, call.argument(1)});
+  // Of floats the base is a tensor, which exponents without dimensions are promoted with.
+  const DType self = call.tensor(0).dtype();
+  IValue power = isFloating(self) ? invoke(call, "aten::pow.Tensor_Tensor", {elementOf(2.0, self), call.argument(1)})
+                                  : invoke(call, "aten::pow.Scalar", {2.0, call.argument(1)});
   call.setResult(invoke(call, "aten::mul.Tensor", {call.argument(0), power}));
 }
 
@@ -316,19 +326,27 @@ uint64_t gcd(int64_t a, int64_t b) {
   while (y) x = std::exchange(y, x % y);
   return x;
 }
+// The magnitude of a product that wraps in T.
+template <class T>
 int64_t lcm(int64_t a, int64_t b) {
   auto divisor = static_cast<int64_t>(gcd(a, b));
-  return divisor == 0 ? 0 : static_cast<int64_t>(magnitude(wrapMul(truncDiv(a, divisor), b)));
+  return divisor == 0 ? 0 : static_cast<int64_t>(magnitude(static_cast<T>(wrapMul(truncDiv(a, divisor), b))));
 }
 
 constexpr auto kGcd = [](int64_t a, int64_t b) { return static_cast<int64_t>(gcd(a, b)); };
-constexpr auto kLcm = [](int64_t a, int64_t b) { return lcm(a, b); };
+constexpr auto kLcm = [](int64_t a, int64_t b) { return lcm<int64_t>(a, b); };
+constexpr auto kNarrowLcm = [](int64_t a, int64_t b) { return lcm<int32_t>(a, b); };
 
 template <auto kF, class Call = KernelCall>
 void integersOnlyKernel(Call& call) {
   DType dtype = promotedDType(call, 2);
   if (!isIntegral(dtype, false)) refuseDType(dtype);
   mapElements<kI64, 2>(call, dtype, kF);
+}
+
+template <class Call>
+void lcmKernel(Call& call) {
+  promotedDType(call, 2) == DType::Int64 ? integersOnlyKernel<kLcm>(call) : integersOnlyKernel<kNarrowLcm>(call);
 }
 
 // ---- as steps ----
@@ -438,8 +456,7 @@ void registerElementwiseBinaryOps(OpRegistry& ops) {
       convertPointwise<heavisideSteps>);
   add({"aten::gcd"}, inferBinary, integersOnlyKernel<kGcd>, convertMapped<integersOnlyKernel<kGcd, ConvertCall>>,
       kCommutative);
-  add({"aten::lcm"}, inferBinary, integersOnlyKernel<kLcm>, convertMapped<integersOnlyKernel<kLcm, ConvertCall>>,
-      kCommutative);
+  add({"aten::lcm"}, inferBinary, lcmKernel<KernelCall>, convertMapped<lcmKernel<ConvertCall>>, kCommutative);
 
   auto plain = [&](std::initializer_list<std::string_view> names, InferFunction infer, KernelFunction kernel,
                    ConvertFunction convert = nullptr, InPlace inplace = InPlace::No) {

@@ -78,8 +78,9 @@ void inferInner(InferCall& call) {
 }
 
 void innerKernel(KernelCall& call) {
-  Tensor a = call.tensor(0), b = call.tensor(1), out = call.out();
-  if (a.rank() == 0 || b.rank() == 0) return multiplyElements(out, a, b);
+  Tensor a = call.tensor(0), b = call.tensor(1);
+  if (a.rank() == 0 || b.rank() == 0) return call.setResult(invoke(call, "aten::mul.Tensor", {a, b}));
+  Tensor out = call.out();
   auto rows = [](const Tensor& t) {
     int64_t k = t.size(t.rank() - 1), count = 1;
     for (int d = 0; d + 1 < t.rank(); ++d) count *= t.size(d);
