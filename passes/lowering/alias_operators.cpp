@@ -1,6 +1,7 @@
 // Operators with two names get the first one. They mean the same for all arguments, memory included, so only the name
 // changes.
 #include "passes/lowering/clean_up.h"
+#include "passes/rewrite/operator_names.h"
 #include "passes/rewrite/rewrite.h"
 
 #include <utility>
@@ -52,6 +53,12 @@ constexpr std::pair<const char*, const char*> kAliases[] = {
     {"special_softmax", "softmax"},
     {"special_log_softmax", "log_softmax"},
 };
+// What x &= y calls.
+constexpr std::pair<const char*, const char*> kInPlaceOperators[] = {{"__iand__", "bitwise_and_"},
+                                                                     {"__ior__", "bitwise_or_"},
+                                                                     {"__ixor__", "bitwise_xor_"},
+                                                                     {"__ilshift__", "bitwise_left_shift_"},
+                                                                     {"__irshift__", "bitwise_right_shift_"}};
 
 }  // namespace
 
@@ -59,12 +66,13 @@ NodeRewrite aliasOperators() {
   std::unordered_map<Symbol, Symbol> names;
   NodeRewrite r;
   r.name = "alias_operators";
+  auto add = [&](std::string_view alias, std::string_view name) {
+    r.kinds.push_back(named(alias));
+    names[r.kinds.back()] = named(name);
+  };
+  for (auto [alias, name] : kInPlaceOperators) add(alias, name);
   for (auto [alias, name] : kAliases)
-    for (const char* ending : {"", "_"}) {
-      Symbol from = Symbol::of("aten::" + std::string(alias) + ending);
-      names[from] = Symbol::of("aten::" + std::string(name) + ending);
-      r.kinds.push_back(from);
-    }
+    for (const char* ending : {"", "_"}) add(std::string(alias) + ending, std::string(name) + ending);
   r.apply = [names](Node* n, RewriteContext& c) -> Replacement {
     auto to = names.find(n->kind());
     if (to == names.end() || !c.facts.resolve(n)) return {};

@@ -6,13 +6,15 @@
 //                                             %s = aten::select_scatter(%b, %w, %d, %i)
 //                                             %c = aten::copy_(%b, %s)
 //
-// Only where each other view of %b is made after the writes, or is used no more when they come: nobody else would see
-// these. A view that is written and has other uses is made anew for each of them. A part that is all that is used of %b
-// is copied first and takes its place. Traces of %b[%i] += %y copy what was written to where it is already; these
-// copies go.
+// Views of all elements (aten::view, aten::transpose) are turned back instead of scattered, where nothing simpler
+// helps. Only where each other view of %b is made after the writes, or is used no more when they come: nobody else
+// would see these. A view that is written and has other uses is made anew for each of them. A part that is all that is
+// used of %b is copied first and takes its place. Traces of %b[%i] += %y copy what was written to where it is already;
+// these copies go.
 #include "ir/operators/view_twins.h"
 #include "ir/values/aten.h"
 #include "passes/rewrite/memory_order.h"
+#include "passes/rewrite/operator_names.h"
 #include "passes/rewrite/origins.h"
 #include "passes/rewrite/rewrite.h"
 
@@ -31,8 +33,20 @@ class WriteScatterer {
       : graph_(graph), context_(context), facts_(context.facts), registry_(context.registry) {}
 
   bool run() {
-    bool changed = dropCopiesOntoThemselves();
+    const bool dropped = dropCopiesOntoThemselves();
+    if (scatterAll() || dropped) return true;
+    takesTurns_ = true;
+    return scatterAll();
+  }
+
+ private:
+  using Writes = std::unordered_set<const Node*>;
+
+  bool scatterAll() {
+    bool changed = false;
     std::vector<Value*> bases;
+    writers_.clear();
+    overlapping_.clear();
     forEachNode(graph_, [&](Node* n) {
       if (n->hasBlocks() || facts_.isPure(n)) return;
       writers_.push_back(n);
@@ -43,19 +57,18 @@ class WriteScatterer {
       while (base->node() && !base->node()->hasBlocks() && writesFirst(base->node())) base = base->node()->input(0);
       if (std::find(bases.begin(), bases.end(), base) == bases.end()) bases.push_back(base);
     });
+    findTurns(bases);
     if (splitViews(bases)) {
       facts_.refresh();
       changed = true;
     }
+    findTurns(bases);
     for (const Node* n : writers_)
       if (writesFirst(n) && mayOverlapItself(n)) overlapping_.push_back(n);
     for (Value* base : bases) changed |= scatter(base);
     if (changed) facts_.refresh();
     return changed;
   }
-
- private:
-  using Writes = std::unordered_set<const Node*>;
 
   // Whether the node writes its first argument, a tensor, and nothing else, and gives it.
   bool writesFirst(const Node* n) {
@@ -67,8 +80,8 @@ class WriteScatterer {
       if (schema.arguments[i].isWritten()) return false;
     return n->input(0)->type()->isTensor() && n->output()->type()->isTensor() && !op->has(Trait::ChangesGeometry);
   }
-  // A view of a part, with operators that copy it and put it back.
-  bool isPart(const Node* n) { return isKnownNarrow(n) || isTwinned(n); }
+  // A view of a part, with operators that copy it and put it back, or of the whole.
+  bool isPart(const Node* n) { return isKnownNarrow(n) || isTwinned(n) || isTurn(n); }
   bool isTwinned(const Node* n) {
     return facts_.movesElements(n) && !facts_.asksForStrides(n) && copyOf(n->kind(), registry_) &&
            scatterOf(n->kind(), registry_);
@@ -80,6 +93,74 @@ class WriteScatterer {
     int64_t end;
     return start && length && *start >= 0 && *length >= 0 && !__builtin_add_overflow(*start, *length, &end);
   }
+
+  // What turns a view of all elements back: of those with other sizes, aten::reshape_as. Empty for other operators.
+  static Symbol inverseOf(const Node* view) {
+    static const std::unordered_map<Symbol, Symbol> kInverses = [] {
+      std::unordered_map<Symbol, Symbol> inverses;
+      for (auto [name, inverse] : {std::pair{"view_as_real", "view_as_complex"},
+                                   {"view_as_complex", "view_as_real"},
+                                   {"t", "t"},
+                                   {"mT", "mT"},
+                                   {"transpose", "transpose"},
+                                   {"movedim", "movedim"},
+                                   {"permute", "permute"}})
+        inverses[named(name)] = named(inverse);
+      return inverses;
+    }();
+    auto it = kInverses.find(view->kind());
+    return it != kInverses.end() ? it->second : changesSizesAlone(view) ? aten::reshape_as : Symbol();
+  }
+  std::optional<Dims> inverseOrder(const Node* n) {
+    const std::optional<Dims> order = n->kind() == aten::permute ? facts_.integers(n->input(1)) : std::nullopt;
+    if (!order) return std::nullopt;
+    Dims inverse = *order;
+    const auto rank = static_cast<int64_t>(inverse.size());
+    for (int64_t d = 0; d < rank; ++d) {
+      const int64_t from = (*order)[d] < 0 ? (*order)[d] + rank : (*order)[d];
+      if (from < 0 || from >= rank) return std::nullopt;
+      inverse[from] = d;
+    }
+    return inverse;
+  }
+  // What gives a view for some strides only does so of what lies in order.
+  bool findTurn(const Node* n) {
+    const Symbol inverse = inverseOf(n);
+    const Operator* op = inverse.empty() || n->outputCount() != 1 ? nullptr : facts_.resolve(n);
+    if (!op || !n->output()->type()->isTensor() || op->overload() == "dtype") return false;
+    if (inverse == aten::permute) return inverseOrder(n).has_value();
+    return inverse != aten::reshape_as || n->kind() == aten::squeeze || n->kind() == aten::unsqueeze ||
+           liesInOrder(n->input(0), facts_);
+  }
+  bool isTurn(const Node* n) {
+    if (!takesTurns_) return false;
+    auto it = turns_.find(n);
+    if (it == turns_.end()) it = turns_.emplace(n, findTurn(n)).first;
+    return it->second;
+  }
+  // Asked before the graph changes.
+  void findTurns(std::vector<Value*> values) {
+    turns_.clear();
+    while (!values.empty()) {
+      const Value* v = values.back();
+      values.pop_back();
+      for (const Use& u : v->uses())
+        if (u.index() == 0 && !u.user->isReturn() && !u.user->hasBlocks() && (isPart(u.user) || writesFirst(u.user)))
+          values.push_back(u.user->output());
+    }
+  }
+  // The whole of what a view of all its elements has become.
+  Value* turnedBack(Builder& builder, const Node* view, Value* part, Value* whole) {
+    const Symbol inverse = inverseOf(view);
+    std::vector<Value*> arguments{part};
+    if (inverse == aten::reshape_as) arguments.push_back(whole);
+    for (size_t k = 1; k < view->inputCount() && arguments.size() < view->inputCount() && inverse == view->kind(); ++k)
+      arguments.push_back(view->input(k));
+    if (inverse == movedim_) std::swap(arguments[1], arguments[2]);
+    if (inverse == aten::permute) arguments[1] = builder.constant(intList(*inverseOrder(view)));
+    return make(builder, inverse, arguments, whole->type());
+  }
+
   // The operator that puts the part back into the whole, and its arguments after these two.
   Symbol putsBack(Builder& builder, const Node* view, std::vector<Value*>& arguments) {
     if (view->kind() != narrow_) {
@@ -93,7 +174,7 @@ class WriteScatterer {
     return sliceScatter_;
   }
   static bool isContiguous(const Value* v) {
-    static const Symbol kContiguous = Symbol::of("aten::contiguous");
+    static const Symbol kContiguous = named("contiguous");
     return v->node() && v->node()->kind() == kContiguous;
   }
   bool isPart(const Value* v) { return v->node() && v->type()->isTensor() && isPart(v->node()); }
@@ -193,6 +274,16 @@ class WriteScatterer {
     return false;
   }
 
+  // x[:] of a dimension that there is.
+  bool isAll(const Node* n) {
+    if (n->kind() != aten::slice || n->inputCount() != 5 || !facts_.resolve(n)) return false;
+    const std::optional<Range> range = rangeOf(n);
+    const std::optional<int64_t> dim = facts_.integer(n->input(1));
+    const auto rank = static_cast<int64_t>(facts_.rank(n->input(0)).value_or(0));
+    return range && range->start == 0 && range->end == kToEnd && range->step == 1 && dim && *dim >= -rank &&
+           *dim < rank;
+  }
+
   // %w = op_(%v, ...), %c = copy_(%u, %w) where %u and %v are the same view; and other names for a tensor.
   bool dropCopiesOntoThemselves() {
     std::vector<Node*> copies;
@@ -201,7 +292,7 @@ class WriteScatterer {
       const Operator* op = n->hasBlocks() ? nullptr : facts_.resolve(n);
       hasResizes |= op && op->has(Trait::ChangesGeometry);
       const Node* writer = n->kind() == aten::copy_ && n->inputCount() > 1 ? n->input(1)->node() : nullptr;
-      if (n->kind() == aten::alias || n->kind() == aten::detach ||
+      if (n->kind() == aten::alias || n->kind() == aten::detach || (isAll(n) && facts_.isWritten(n->output())) ||
           (writer && !writer->hasBlocks() && writesFirst(writer) && isSameView(n->input(0), writer->input(0))))
         copies.push_back(n);
     });
@@ -234,35 +325,62 @@ class WriteScatterer {
     return places;
   }
 
+  Value* makeAnew(Node* view, const Place& use) {
+    std::vector<Value*> arguments;
+    for (const Use& in : view->inputs()) arguments.push_back(in.value);
+    Builder builder(graph_, use.user);
+    builder.setPlaceOf(view);
+    Value* made = make(builder, view->kind(), arguments, view->output()->type());
+    use.user->replaceInput(use.index, made);
+    return made;
+  }
+  // Uses of a view behind writes that come after it get views that are made behind these.
+  bool makeLater(Node* view) {
+    const LocationSet memory = facts_.aliases().locations(view->output());
+    std::vector<const Node*> writes;
+    for (const Node* w : writers_)
+      if (const Node* place = placeIn(view->block(), w);
+          place && view->isBefore(place) && facts_.aliases().writes(w).intersects(memory))
+        writes.push_back(place);
+    bool changed = false;
+    for (const Place& use : placesOf(view->output())) {
+      const Node* place = placeIn(view->block(), use.user);
+      if (!place || std::ranges::none_of(writes, [&](const Node* w) { return w->isBefore(place); })) continue;
+      makeAnew(view, use);
+      changed = true;
+    }
+    return changed;
+  }
+
   // Gives each use of a view that is written, and has other uses, a view of its own: all show the same memory.
   bool splitViews(const std::vector<Value*>& bases) {
     bool changed = false;
     std::vector<Value*> todo;
     for (Value* base : bases)
-      if (base->useCount() > 1 && base->node() && !base->node()->hasBlocks() && facts_.isFresh(base->node()) &&
-          facts_.aliases().knows(base) && !facts_.aliases().locations(base).reachOutside())
+      if ((base->useCount() > 1 || isTurn((*base->uses().begin()).user)) && base->node() &&
+          !base->node()->hasBlocks() && facts_.isFresh(base->node()) && facts_.aliases().knows(base) &&
+          !facts_.aliases().locations(base).reachOutside())
         todo.push_back(base);
     while (!todo.empty()) {
       const Value* whole = todo.back();
       todo.pop_back();
       for (const Place& part : placesOf(whole)) {
         Node* view = part.user;
-        if (!part.isFirst() || !isPart(view) || !isWritten(view->output())) continue;
+        if (!part.isFirst() || !isPart(view)) continue;
         Value* shown = view->output();
+        if (!isWritten(shown)) {
+          if (facts_.aliases().knows(shown)) changed |= makeLater(view);
+          todo.push_back(shown);
+          continue;
+        }
         for (const Place& use : placesOf(shown))  // what writes gives what it writes
           if (use.isFirst() && writesFirst(use.user)) use.user->output()->replaceAllUsesWith(shown);
         if (shown->useCount() == 1) {
           todo.push_back(shown);
           continue;
         }
-        std::vector<Value*> arguments;
-        for (const Use& in : view->inputs()) arguments.push_back(in.value);
-        for (const Place& use : placesOf(shown)) {
-          Builder builder(graph_, use.user);
-          builder.setPlaceOf(view);
-          todo.push_back(make(builder, view->kind(), arguments, shown->type()));
-          use.user->replaceInput(use.index, todo.back());
-        }
+        for (const Place& use : placesOf(shown)) todo.push_back(makeAnew(view, use));
+        turns_.erase(view);
         view->destroy();
         changed = true;
       }
@@ -274,7 +392,7 @@ class WriteScatterer {
   Node* solePart(Value* base) {
     if (base->useCount() != 1) return nullptr;
     const Use& use = *base->uses().begin();
-    return use.index() == 0 && isPart(use.user) && !writerBehind(use.user) ? use.user : nullptr;
+    return use.index() == 0 && isPart(use.user) && !isTurn(use.user) && !writerBehind(use.user) ? use.user : nullptr;
   }
 
   // Views whose elements lie at different places, and what may be one.
@@ -283,7 +401,7 @@ class WriteScatterer {
       std::unordered_set<Symbol> kinds;
       for (const char* name : {"view", "reshape", "contiguous", "transpose", "permute", "t", "movedim", "unsqueeze",
                                "squeeze", "flatten", "unflatten", "to", "slice", "select", "narrow"})
-        kinds.insert(Symbol::of(std::string("aten::") + name));
+        kinds.insert(named(name));
       return kinds;
     }();
     return kKinds.count(kind) != 0;
@@ -291,7 +409,7 @@ class WriteScatterer {
 
   // What einsum gives is memory of its own where it multiplies; of one tensor it may be a view.
   bool makesMemory(const Node* n) {
-    static const Symbol kEinsum = Symbol::of("aten::einsum");
+    static const Symbol kEinsum = named("einsum");
     if (facts_.isFresh(n)) return true;
     const Node* factors = n->kind() == kEinsum && n->inputCount() > 1 ? n->input(1)->node() : nullptr;
     return factors && factors->kind() == sym::ListConstruct && factors->inputCount() > 1;
@@ -525,7 +643,11 @@ class WriteScatterer {
     for (size_t i = views.size(); i-- > 0;) {
       std::vector<Value*> arguments{wholes.back()};
       for (size_t k = 1; k < views[i]->inputCount(); ++k) arguments.push_back(views[i]->input(k));
-      wholes.push_back(make(before, *copyOf(views[i]->kind(), registry_), arguments, views[i]->output()->type()));
+      const TypePtr type = views[i]->output()->type();
+      const Symbol kind = isTurn(views[i]) ? views[i]->kind() : *copyOf(views[i]->kind(), registry_);
+      wholes.push_back(make(before, kind, arguments, type));
+      if (isTurn(views[i]))
+        wholes.back() = make(before, kOwnMemory, {wholes.back(), before.constant(IValue(), types().none)}, type);
     }
     writer->replaceInput(0, wholes.back());
     wholes.pop_back();
@@ -535,14 +657,15 @@ class WriteScatterer {
     Value* part = writer->output();
     for (Node* view : views) {
       std::vector<Value*> arguments{wholes.back(), part};
-      const Symbol kind = putsBack(after, view, arguments);
-      part = make(after, kind, arguments, wholes.back()->type());
+      part = isTurn(view) ? turnedBack(after, view, part, wholes.back())
+                          : make(after, putsBack(after, view, arguments), arguments, wholes.back()->type());
       wholes.pop_back();
     }
     Value* base = views.back()->input(0);
     after.call(aten::copy_, {base, part, after.constant(IValue(false), types().boolean)}, base->type());
     for (Node* view : views) {
       view->output()->replaceAllUsesWith(base);  // of those that ask for its dtype
+      turns_.erase(view);
       view->destroy();
     }
   }
@@ -552,9 +675,11 @@ class WriteScatterer {
   GraphFacts& facts_;
   const OpRegistry& registry_;
   static constexpr int64_t kToEnd = std::numeric_limits<int64_t>::max();
-  const Symbol narrow_ = Symbol::of("aten::narrow"), sliceScatter_ = Symbol::of("aten::slice_scatter");
-  std::vector<Node*> writers_;            // and other nodes with effects
-  std::vector<const Node*> overlapping_;  // of them: what may read what it writes
+  const Symbol narrow_ = named("narrow"), sliceScatter_ = named("slice_scatter"), movedim_ = named("movedim");
+  bool takesTurns_ = false;                      // where nothing else changes
+  std::unordered_map<const Node*, bool> turns_;  // whether a node gives a view of all elements
+  std::vector<Node*> writers_;                   // and other nodes with effects
+  std::vector<const Node*> overlapping_;         // of them: what may read what it writes
 };
 
 }  // namespace

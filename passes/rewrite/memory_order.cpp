@@ -14,9 +14,7 @@ using Kinds = std::unordered_set<Symbol>;
 
 // Views that lie as their first argument does.
 bool keepsPlaces(const Node* n, const Operator& op) {
-  static const Kinds kinds{aten::view,    aten::view_as, aten::_unsafe_view, aten::reshape,  aten::reshape_as,
-                           aten::flatten, aten::squeeze, aten::unsqueeze,    aten::unflatten};
-  return kinds.contains(n->kind()) || op.has(Trait::KeepsElements);
+  return changesSizesAlone(n) || n->kind() == aten::_unsafe_view || op.has(Trait::KeepsElements);
 }
 bool mayGiveViews(const Operator& op) {
   const std::vector<Argument>& returns = op.schema().returns;
@@ -157,6 +155,12 @@ class Search {
 };
 
 }  // namespace
+
+bool changesSizesAlone(const Node* n) {
+  static const Kinds kinds{aten::view,    aten::view_as, aten::reshape,   aten::reshape_as,
+                           aten::flatten, aten::squeeze, aten::unsqueeze, aten::unflatten};
+  return kinds.contains(n->kind());
+}
 
 bool leavesGaps(const Node* n) {
   static const Kinds kinds{aten::slice, aten::select,           aten::narrow, aten::unbind,       aten::chunk,

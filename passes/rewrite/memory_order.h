@@ -19,4 +19,7 @@ bool likeLiesInOrder(const Value* tensor, GraphFacts& facts);
 // computed from them has none.
 bool leavesGaps(const Node* view);
 
+// Views of all elements in their order with other sizes, where these lie in it: others are copies, or raise.
+bool changesSizesAlone(const Node* view);
+
 }  // namespace tscompile
