@@ -43,13 +43,15 @@ void inferTriangle(InferCall& call) {
 // Zeros where the same triangle of ones, which is known, has them.
 void convertTriangle(ConvertCall& call) {
   const Tensor t = call.tensor(0);
-  if (t.dtype() != DType::Float32 || t.numel() == 0)
-    return convertToKernel(call, "the elements are not float32, or there are none");
+  if (isComplex(t.dtype()) || t.numel() == 0)
+    return convertToKernel(call, "the elements are complex numbers, or there are none");
   Tensor ones = Tensor::empty(DType::Bool, Dims{t.size(t.rank() - 2), t.size(t.rank() - 1)});
   fillTensor(ones, 1);
   const IValue stays =
       call.compute(call.op().kind().text() == "aten::tril" ? "aten::tril" : "aten::triu", {ones, call.argument(1)});
-  call.setResult(0, call.compute("aten::where.ScalarOther", {stays, t, 0.0}));
+  if (t.dtype() == DType::Bool) return call.setResult(0, call.compute("aten::logical_and", {t, stays}));
+  const IValue zero = isFloating(t.dtype()) ? IValue(0.0) : IValue(int64_t{0});
+  call.setResult(0, call.compute("aten::where.ScalarOther", {stays, t, zero}));
 }
 
 // The columns of row `i` that stay: those below the end of tril, those from the start of triu.

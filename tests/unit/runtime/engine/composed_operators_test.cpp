@@ -134,6 +134,11 @@ TEST(ComposedOperators, MovesAndTriangles) {
   Tensor x = randn({4, 6, 5}, 1);
   expectComposed("  %z : Tensor = aten::tril(%x, %one)\n", {x, x});
   expectComposed("  %z : Tensor = aten::triu(%x, %last)\n", {x, x});
+  expectComposed("  %m : Tensor = aten::gt(%x, %y)\n  %z : Tensor = aten::tril(%m, %one)\n", {x, randn({4, 6, 5}, 2)});
+  expectComposed(
+      "  %i : int = prim::Constant[value=4]()\n  %m : Tensor = aten::to(%x, %i, %f, %f, %none)\n"
+      "  %z : Tensor = aten::triu(%m, %one)\n",
+      {x, x});
   expectComposed("  %z : Tensor = aten::channel_shuffle(%x, %two)\n", {x, x});
   expectComposed("  %z : Tensor = aten::repeat_interleave(%x, %two, %one, %none)\n", {x, x});
   for (const char* turns : {"%one", "%two", "%last"})
