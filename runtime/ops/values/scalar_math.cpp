@@ -80,7 +80,8 @@ int64_t toInt(double rounded, double original) {
 struct Floor {
   static int64_t of(double a) { return toInt(std::floor(a), a); }
 };
-struct Ceil {
+struct Ceil {  // PyTorch, too, has the floor of an int by way of a double, and the ceiling as it is
+  static int64_t of(int64_t a) { return a; }
   static int64_t of(double a) { return toInt(std::ceil(a), a); }
 };
 
@@ -91,7 +92,7 @@ constexpr bool kHasComplex = requires {
 
 template <class Op>
 void onInt(Arguments a, IValue& r) {
-  if constexpr (std::is_same_v<Op, Neg> || std::is_same_v<Op, Abs>)
+  if constexpr (std::is_same_v<Op, Neg> || std::is_same_v<Op, Abs> || std::is_same_v<Op, Ceil>)
     r = Op::of(intOf(*a[0]));
   else
     r = Op::of(static_cast<double>(intOf(*a[0])));
