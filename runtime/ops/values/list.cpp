@@ -164,10 +164,15 @@ void isInList(Arguments a, IValue& r) {
   const Items& items = listOf(*a[0]).items;
   r = find(items, *a[1]) != items.size();
 }
+// As a stream of C++ writes it.
+std::string streamed(const IValue& v) {
+  if (v.isBool()) return v.toBool() ? "1" : "0";
+  return v.isFloat() ? fmt::format("{:g}", v.toFloat()) : shortText(v, 80);
+}
 void index(Arguments a, IValue& r) {
   const Items& items = listOf(*a[0]).items;
   size_t i = find(items, *a[1]);
-  if (i == items.size()) failRun("'" + shortText(*a[1], 80) + "' is not in list");
+  if (i == items.size()) failRun("'" + streamed(*a[1]) + "' is not in list");
   r = static_cast<int64_t>(i);
 }
 void countInList(Arguments a, IValue& r) {
