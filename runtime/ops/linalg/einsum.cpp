@@ -364,10 +364,9 @@ void tensordotKernel(KernelCall& call) {
     if (n == 1 && m != 1) ofA.push_back(x[i]);
     if (m == 1 && n != 1) ofB.push_back(y[i]);
   }
-  a = sumOver(call, a, ofA);
-  b = sumOver(call, b, ofB);
-  call.require(a.dtype() == b.dtype(), "expected operands of the same dtype, but got {} and {}", pythonName(a.dtype()),
-               pythonName(b.dtype()));
+  // Sums have the dtype of what is summed up.
+  if (!ofA.empty()) a = convertTensor(sumOver(call, a, ofA), a.dtype());
+  if (!ofB.empty()) b = convertTensor(sumOver(call, b, ofB), b.dtype());
   auto others = [](const Tensor& t, const Dims& summed, int64_t& count) {
     Dims dims;
     count = 1;
