@@ -2,6 +2,7 @@
 
 #include "frontend/export/program_json.h"
 #include "frontend/files/archive_kind.h"
+#include "frontend/files/base64.h"
 #include "frontend/files/checkpoint.h"
 #include "frontend/files/file_io.h"
 #include "ir/graph/printer.h"
@@ -231,25 +232,6 @@ bool FileReader::readCheckpoint(const FilePart& part, const RefCounted* owner, s
   if (!tensors) return false;
   const std::string start = only.empty() ? "" : std::string(only) + ".";
   return std::all_of(tensors->begin(), tensors->end(), [&](const auto& t) { return add(start + t.name, *t.tensor); });
-}
-
-// What a text in base64 stands for; nothing if it is none.
-std::optional<std::string> bytesOfBase64(std::string_view text) {
-  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  while (endsWith(text, "=")) text.remove_suffix(1);
-  std::string out;
-  uint32_t bits = 0;
-  int count = 0;
-  for (char c : text) {
-    const size_t digit = kDigits.find(c);
-    if (digit == std::string_view::npos) return std::nullopt;
-    bits = bits << 6 | static_cast<uint32_t>(digit);
-    count += 6;
-    if (count < 8) continue;
-    count -= 8;
-    out += static_cast<char>(bits >> count & 0xff);
-  }
-  return out;
 }
 
 bool FileReader::readConstants(Json constants, ExportFile& out) {

@@ -3,7 +3,6 @@
 #include "runtime/llm/bpe.h"
 
 #include "ir/support/text.h"
-#include "runtime/llm/nfc.h"
 
 #include <fmt/core.h>
 
@@ -129,28 +128,6 @@ size_t TextCut::pieceEnd(std::string_view text, size_t at) const {
   return digits != DigitRule::None ? tscompile::pieceEnd(digits, text, at) : tscompile::pieceEnd(rule, text, at);
 }
 
-void PrefixTree::add(std::string_view text, uint32_t index) {
-  uint32_t node = 0;
-  for (char c : text) {
-    auto [edge, isNew] = next_.try_emplace(uint64_t{node} << 8 | static_cast<unsigned char>(c), ends_.size());
-    if (isNew) ends_.emplace_back();
-    node = edge->second;
-  }
-  if (!ends_[node]) ends_[node] = index;
-}
-
-std::optional<uint32_t> PrefixTree::longest(std::string_view text) const {
-  std::optional<uint32_t> found;
-  uint32_t node = 0;
-  for (char c : text) {
-    auto edge = next_.find(uint64_t{node} << 8 | static_cast<unsigned char>(c));
-    if (edge == next_.end()) break;
-    node = edge->second;
-    if (ends_[node]) found = ends_[node];
-  }
-  return found;
-}
-
 std::optional<std::string_view> BpeTokenizer::bytes(TokenId token) const {
   if (token < 0 || token >= vocabularySize() || model_.tokens[static_cast<size_t>(token)].empty()) return std::nullopt;
   return model_.tokens[static_cast<size_t>(token)];
@@ -189,20 +166,36 @@ bool BpeTokenizer::encodePiece(std::string_view piece, std::vector<TokenId>& out
 }
 
 std::string BpeTokenizer::normalForm(std::string_view text) const {
-  std::string out = model_.nfc ? toNfc(text) : std::string(text);
-  if (!model_.characters || out.empty()) return out;
-  if (model_.characters->normal == CharacterRules::Prefix::Always) out.insert(0, kSpaceMark);
-  return model_.characters->marksSpaces ? withMarks(out) : out;
+  std::string out(text);
+  for (const Normalizer& n : model_.normalizers) out = n(out);
+  return out;
+}
+
+TokenId BpeTokenizer::wholeToken(std::string_view text) const {
+  auto found = model_.characters->ids.find(std::string(text));
+  return found == model_.characters->ids.end() || outside_.contains(found->second) ? TokenId{-1} : found->second;
+}
+
+// Text that is no token.
+bool BpeTokenizer::appendUnknown(std::string_view text, std::vector<TokenId>& out, Diagnostics& diagnostics) const {
+  auto byteId = [&](char b) { return byteIds_[static_cast<unsigned char>(b)]; };
+  if (std::ranges::all_of(text, [&](char b) { return byteId(b) >= 0; })) {
+    std::ranges::transform(text, std::back_inserter(out), byteId);
+    return true;
+  }
+  if (model_.characters->unknown < 0) {
+    diagnostics.error(fmt::format("the vocabulary has no token for the character {}", jsonQuote(text)),
+                      ErrorKind::Input);
+    return false;
+  }
+  out.push_back(model_.characters->unknown);
+  return true;
 }
 
 // Characters that are tokens, bytes of others, or one token for all that are unknown; these are merged.
 bool BpeTokenizer::encodeCharacters(std::string_view piece, std::vector<TokenId>& out, Diagnostics& diagnostics) const {
   const CharacterRules& rules = *model_.characters;
-  auto idOf = [&](std::string_view text) {
-    auto found = rules.ids.find(std::string(text));
-    return found == rules.ids.end() || outside_.contains(found->second) ? TokenId{-1} : found->second;
-  };
-  if (const TokenId whole = model_.wholeWords ? idOf(piece) : -1; whole >= 0) {
+  if (const TokenId whole = model_.wholeWords ? wholeToken(piece) : -1; whole >= 0) {
     out.push_back(whole);
     return true;
   }
@@ -211,39 +204,75 @@ bool BpeTokenizer::encodeCharacters(std::string_view piece, std::vector<TokenId>
   for (size_t at = 0; at < piece.size();) {
     const std::string_view c = piece.substr(at, characterAt(piece, at).bytes);
     at += c.size();
-    const TokenId own = idOf(c);
-    const bool hasBytes =
-        own < 0 && std::ranges::all_of(c, [&](char b) { return byteIds_[static_cast<unsigned char>(b)] >= 0; });
-    const bool isUnknown = own < 0 && !hasBytes;
-    if (own >= 0) symbols.push_back(own);
-    for (size_t i = 0; hasBytes && i < c.size(); ++i) symbols.push_back(byteIds_[static_cast<unsigned char>(c[i])]);
-    if (isUnknown && rules.unknown < 0) {
-      diagnostics.error(fmt::format("the vocabulary has no token for the character {}", jsonQuote(c)),
-                        ErrorKind::Input);
-      return false;
+    if (const TokenId own = wholeToken(c); own >= 0) {
+      symbols.push_back(own);
+      wasUnknown = false;
+      continue;
     }
-    if (isUnknown && !(wasUnknown && rules.fusesUnknown)) symbols.push_back(rules.unknown);
+    const size_t before = symbols.size();
+    if (!appendUnknown(c, symbols, diagnostics)) return false;
+    const bool isUnknown = symbols.back() == rules.unknown;
+    if (isUnknown && wasUnknown && rules.fusesUnknown) symbols.resize(before);
     wasUnknown = isUnknown;
   }
   Merger(model_, std::move(symbols)).run(out);
   return true;
 }
 
+bool BpeTokenizer::encodeWord(std::string_view word, bool isFirst, std::vector<TokenId>& out,
+                              Diagnostics& diagnostics) const {
+  const CharacterRules& rules = *model_.characters;
+  std::string marked(word);
+  if (rules.prefix != CharacterRules::Prefix::None) {
+    marked = withMarks(marked);
+    const bool isAsked = rules.prefix == CharacterRules::Prefix::Missing ||
+                         (rules.prefix == CharacterRules::Prefix::MissingAtFirst && isFirst);
+    if (!marked.empty() && isAsked && !marked.starts_with(kSpaceMark)) marked.insert(0, kSpaceMark);
+  }
+  for (size_t at = 0, end; at < marked.size(); at = end) {
+    end = rules.cutsWords ? std::min(marked.find(kSpaceMark, at + 1), marked.size()) : marked.size();
+    const std::string_view piece = std::string_view(marked).substr(at, end - at);
+    bool isDone = true;
+    auto known = [&](std::string_view text) {
+      const TokenId id = wholeToken(text);
+      if (id >= 0) out.push_back(id);
+      return id >= 0;
+    };
+    switch (rules.model) {
+      case CharacterRules::Model::Merges:
+        isDone = encodeCharacters(piece, out, diagnostics);
+        break;
+      case CharacterRules::Model::Unigram: {
+        const auto unknown = bytes(rules.unknown).value_or("");
+        rules.unigram.encode(piece, unknown, [&](std::string_view part, bool) {
+          isDone = isDone && (known(part) || appendUnknown(part, out, diagnostics));
+        });
+        break;
+      }
+      case CharacterRules::Model::WordPiece:
+        isDone = rules.wordPiece.encode(piece, out) || appendUnknown(piece, out, diagnostics);
+        break;
+      case CharacterRules::Model::Words:
+        isDone = known(piece) || appendUnknown(piece, out, diagnostics);
+        break;
+    }
+    if (!isDone) return false;
+  }
+  return true;
+}
+
 bool BpeTokenizer::encodePlain(std::string_view text, bool isFirst, std::vector<TokenId>& out,
                                Diagnostics& diagnostics) const {
-  if (const CharacterRules* rules = model_.characters ? &*model_.characters : nullptr) {
-    std::string marked(text);
-    if (rules->prefix != CharacterRules::Prefix::None) {
-      marked = withMarks(marked);
-      const bool isAsked = rules->prefix == CharacterRules::Prefix::Missing ||
-                           (rules->prefix == CharacterRules::Prefix::MissingAtFirst && isFirst);
-      if (!marked.empty() && isAsked && !marked.starts_with(kSpaceMark)) marked.insert(0, kSpaceMark);
+  if (model_.characters) {
+    std::vector<std::string_view> words;
+    if (!text.empty()) words.push_back(text);
+    for (const WordRule rule : model_.characters->words) {
+      std::vector<std::string_view> parts;
+      for (std::string_view w : words) std::ranges::copy(wordsOf(rule, w), std::back_inserter(parts));
+      words = std::move(parts);
     }
-    for (size_t at = 0, end; at < marked.size(); at = end) {
-      end = rules->cutsWords ? std::min(marked.find(kSpaceMark, at + 1), marked.size()) : marked.size();
-      if (!encodeCharacters(std::string_view(marked).substr(at, end - at), out, diagnostics)) return false;
-    }
-    return true;
+    return std::ranges::all_of(
+        words, [&](std::string_view w) { return encodeWord(w, isFirst && w.data() == text.data(), out, diagnostics); });
   }
   std::string spaced;
   if (model_.addPrefixSpace && !text.empty() && text[0] != ' ') {
@@ -275,18 +304,29 @@ bool BpeTokenizer::encodePlain(std::string_view text, bool isFirst, std::vector<
 template <class Rest>
 bool BpeTokenizer::encodeAround(std::string_view text, bool normalized, std::vector<TokenId>& out,
                                 const Rest& rest) const {
+  auto isSpace = [&](const Character& c) { return c.kind == CharClass::Space; };
   size_t begin = 0;
   for (size_t at = 0; at < text.size();) {
     const AddedToken* token = addedAt(text, at, normalized);
+    size_t first = at, last = token ? at + token->text.size() : at;
+    if (token && token->isWord && (isOfWord(characterBefore(text, first)) || isOfWord(characterAt(text, last)))) {
+      at = last;
+      continue;
+    }
     if (!token) {
       ++at;
       continue;
     }
-    if (!rest(text.substr(begin, at - begin))) return false;
+    at = last;
+    if (token->takesSpacesBefore)
+      for (Character c; first > begin && isSpace(c = characterBefore(text, first));) first -= c.bytes;
+    if (token->takesSpacesAfter)
+      for (Character c; isSpace(c = characterAt(text, last));) last += c.bytes;
+    if (first > begin && !rest(text.substr(begin, first - begin))) return false;
     out.push_back(token->id);
-    begin = at += token->text.size();
+    begin = last;
   }
-  return rest(text.substr(begin));
+  return begin >= text.size() || rest(text.substr(begin));
 }
 
 Result<std::vector<TokenId>> BpeTokenizer::encode(std::string_view text, Diagnostics& diagnostics,

@@ -1,10 +1,13 @@
-// Byte-pair encoding of bytes (Sennrich et al. 2016; Radford et al. 2019) or of characters, as SentencePiece has it:
-// the tokenizer, and the alphabet in which files write bytes.
+// The tokenizer of tokenizer.json files: byte-pair encoding of bytes (Sennrich et al. 2016; Radford et al. 2019) or of
+// characters, as SentencePiece has it, other models of words, and the alphabet in which files write bytes.
 #pragma once
 
+#include "runtime/llm/normalizers.h"
+#include "runtime/llm/prefix_tree.h"
 #include "runtime/llm/split_pattern.h"
 #include "runtime/llm/text_split.h"
 #include "runtime/llm/tokenizer.h"
+#include "runtime/llm/word_models.h"
 
 #include <array>
 #include <optional>
@@ -24,6 +27,8 @@ struct AddedToken {
   bool special = false;
   bool inVocabulary = true;  // false: pieces of text are never this token
   bool normalized = false;   // its normal form is looked for in the text's
+  bool isWord = false;       // no part of one
+  bool takesSpacesBefore = false, takesSpacesAfter = false;
 };
 
 // Cuts text before a SplitRule does.
@@ -35,15 +40,18 @@ struct TextCut {
   size_t pieceEnd(std::string_view text, size_t at) const;
 };
 
-// What SentencePiece's vocabularies are of: characters, with a mark in place of spaces; one that is no token becomes
-// its bytes, or what stands for all such.
+// Vocabularies of characters: SentencePiece's, with a mark in place of spaces, and those of words. A character that is
+// no token becomes its bytes, or what stands for all such.
 struct CharacterRules {
   std::unordered_map<std::string, TokenId> ids;  // by the text in the file
-  enum class Prefix : uint8_t { None, Never, Always, Missing, MissingAtFirst };
-  Prefix normal = Prefix::None;  // a mark that a text gets where it is normalized, before added tokens are looked for
-  Prefix prefix = Prefix::None;  // and after that: if it has none, or only at the beginning of all
-  bool marksSpaces = false;      // in the normal form
-  bool cutsWords = false;        // words are encoded one by one
+  enum class Model : uint8_t { Merges, Unigram, WordPiece, Words };
+  Model model = Model::Merges;
+  UnigramModel unigram;
+  WordPieceModel wordPiece;
+  std::vector<WordRule> words;  // one after the other, before spaces are marked
+  enum class Prefix : uint8_t { None, Never, Missing, MissingAtFirst };
+  Prefix prefix = Prefix::None;  // a mark that a word gets if it has none, or only at the beginning of all
+  bool cutsWords = false;        // at marks
   bool fallsBack = false;        // to bytes
   bool fusesUnknown = false;
   bool dropsFirstSpace = false;  // of what is decoded
@@ -55,10 +63,10 @@ struct BpeModel {
   std::optional<CharacterRules> characters;  // none: it is of bytes
   std::vector<TextCut> cuts;                 // one after the other, each in the pieces of the one before
   SplitRule split = SplitRule::Gpt2;
-  bool addPrefixSpace = false;      // put a space before text that begins without
-  bool nfc = false;                 // text is brought to NFC, but for added tokens that are not `normalized`
-  bool wholeWords = false;          // a piece that is a token needs no merges
-  std::vector<std::string> tokens;  // bytes by number; "": no token
+  bool addPrefixSpace = false;          // put a space before text that begins without
+  std::vector<Normalizer> normalizers;  // of all but added tokens that are not `normalized`
+  bool wholeWords = false;              // a piece that is a token needs no merges
+  std::vector<std::string> tokens;      // bytes by number; "": no token
   struct Merge {
     uint32_t rank;  // lower ones are merged first
     TokenId result;
@@ -70,19 +78,6 @@ struct BpeModel {
   static uint64_t pairKey(TokenId left, TokenId right) {
     return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
   }
-};
-
-// Finds which of many texts begins another one; as many steps as bytes agree.
-class PrefixTree {
- public:
-  // Of equal texts the first one counts.
-  void add(std::string_view text, uint32_t index);
-  // The index of the longest text that begins this one.
-  std::optional<uint32_t> longest(std::string_view text) const;
-
- private:
-  std::unordered_map<uint64_t, uint32_t> next_;  // by node and byte
-  std::vector<std::optional<uint32_t>> ends_{1};
 };
 
 // Merges neighbours in the order of their rank, from left to right among equals, until no merge is left; n log n for a
@@ -108,7 +103,10 @@ class BpeTokenizer : public Tokenizer {
   bool encodeAround(std::string_view text, bool normalized, std::vector<TokenId>& out, const Rest& rest) const;
   std::string normalForm(std::string_view text) const;
   bool encodePlain(std::string_view text, bool isFirst, std::vector<TokenId>& out, Diagnostics& diagnostics) const;
+  bool encodeWord(std::string_view word, bool isFirst, std::vector<TokenId>& out, Diagnostics& diagnostics) const;
   bool encodeCharacters(std::string_view text, std::vector<TokenId>& out, Diagnostics& diagnostics) const;
+  TokenId wholeToken(std::string_view text) const;  // -1: none
+  bool appendUnknown(std::string_view text, std::vector<TokenId>& out, Diagnostics& diagnostics) const;
   bool encodePiece(std::string_view piece, std::vector<TokenId>& out, Diagnostics& diagnostics) const;
 
   BpeModel model_;

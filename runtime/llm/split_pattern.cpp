@@ -95,7 +95,12 @@ class SplitPatternParser {
       anyCase_ = before;
       return isWhole;
     }
-    if (std::string_view("^$*+?{}])").find(text_[at_]) != std::string_view::npos) return false;
+    if (takes("$")) {  // nothing more of the line
+      n.kind = Node::Kind::NotAhead;
+      n.alternatives.push_back({Node{.parts = {{.first = '\n', .last = '\n'}}, .isNegated = true}});
+      return true;
+    }
+    if (std::string_view("^*+?{}])").find(text_[at_]) != std::string_view::npos) return false;
     if (takes(".")) {
       n.isNegated = true;
       n.parts.push_back({.first = '\n', .last = '\n'});
@@ -196,7 +201,9 @@ class SplitPatternParser {
         n.most = kWithoutEnd;
         if (!isAtEnd() && text_[at_] != '}' && !number(n.most)) return false;
       }
-      return takes("}") && n.least <= n.most && (isAtEnd() || std::string_view("?*+").find(text_[at_]) == kNone);
+      if (!takes("}") || n.least > n.most) return false;
+      if (n.least <= 1 && n.most > 0 && takes("+")) n.most = kWithoutEnd;  // some, again and again
+      return isAtEnd() || std::string_view("?*+{").find(text_[at_]) == kNone;
     } else {
       return true;
     }

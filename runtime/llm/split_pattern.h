@@ -19,13 +19,15 @@ class SplitPattern {
   // The end of the piece that begins at `at`, inside the text: a match, or what stands before the next one.
   size_t pieceEnd(std::string_view text, size_t at) const;
 
+  // The end of a match that begins at `at`; `at` if there is none, or an empty one.
+  size_t matchEnd(std::string_view text, size_t at) const;
+
   struct Node;
 
  private:
   using Sequence = std::vector<Node>;
   friend class SplitPatternParser;
 
-  size_t matchEnd(std::string_view text, size_t at) const;  // `at`: there is none, or an empty one
   std::shared_ptr<const Sequence> all_;
 };
 

@@ -1,6 +1,7 @@
 // Classes of characters, and the rules by which text is cut.
 #include "runtime/llm/text_split.h"
 
+#include <algorithm>
 #include <string>
 #include <utf8proc.h>
 
@@ -121,6 +122,12 @@ Character characterAt(std::string_view text, size_t at) {
   return {static_cast<uint32_t>(code), static_cast<uint32_t>(bytes), classOf(static_cast<uint32_t>(code))};
 }
 
+Character characterBefore(std::string_view text, size_t at) {
+  for (size_t bytes = std::min<size_t>(at, 4); bytes > 1; --bytes)
+    if (const Character c = characterAt(text, at - bytes); c.bytes == bytes) return c;
+  return at > 0 ? characterAt(text.substr(0, at), at - 1) : Character{};
+}
+
 std::optional<SplitRule> splitRuleOf(std::string_view expression) {
   if (expression == kGpt2) return SplitRule::Gpt2;
   if (expression == kWordDigit) return SplitRule::WordDigit;
@@ -152,6 +159,63 @@ size_t pieceEnd(DigitRule rule, std::string_view text, size_t at) {
     at += c.bytes;
   }
   return at;
+}
+
+bool isOfWord(const Character& c) {
+  if (c.bytes == 0 || (c.bytes == 1 && c.code >= 0x80)) return false;
+  const std::string_view category = utf8proc_category_string(static_cast<utf8proc_int32_t>(c.code));
+  const bool isJoiner = c.code == 0x200c || c.code == 0x200d;
+  const bool isLetterInSign = (c.code >= 0x24b6 && c.code <= 0x24e9) || (c.code >= 0x1f130 && c.code <= 0x1f149) ||
+                              (c.code >= 0x1f150 && c.code <= 0x1f169) || (c.code >= 0x1f170 && c.code <= 0x1f189);
+  return category[0] == 'L' || category[0] == 'M' || category == "Nd" || category == "Nl" || category == "Pc" ||
+         isJoiner || isLetterInSign;
+}
+
+namespace {
+
+bool isPunctuation(const Character& c) {
+  if (c.bytes == 1) return c.code > ' ' && c.code < 0x7f && c.kind == CharClass::Other;
+  return utf8proc_category_string(static_cast<utf8proc_int32_t>(c.code))[0] == 'P';
+}
+
+// What becomes of a character: neighbours of one kind are one word, but those that stand alone.
+enum class Place : uint8_t { Dropped, Alone, Word, Others };
+
+Place placeOf(WordRule rule, const Character& c) {
+  const bool isSpace = c.kind == CharClass::Space, isNumber = c.kind == CharClass::Number;
+  switch (rule) {
+    case WordRule::Spaces:
+      return isSpace ? Place::Dropped : Place::Word;
+    case WordRule::Words:
+      return isSpace ? Place::Dropped : isOfWord(c) ? Place::Word : Place::Others;
+    case WordRule::Bert:
+      return isSpace ? Place::Dropped : isPunctuation(c) ? Place::Alone : Place::Word;
+    case WordRule::Punctuation:
+      return isPunctuation(c) ? Place::Alone : Place::Word;
+    case WordRule::DigitsEach:
+      return isNumber ? Place::Alone : Place::Word;
+    case WordRule::DigitsTogether:
+      return isNumber ? Place::Others : Place::Word;
+  }
+  return Place::Word;
+}
+
+}  // namespace
+
+std::vector<std::string_view> wordsOf(WordRule rule, std::string_view text) {
+  std::vector<std::string_view> words;
+  Place last = Place::Dropped;
+  for (size_t at = 0; at < text.size();) {
+    const Character c = characterAt(text, at);
+    const Place place = placeOf(rule, c);
+    if (place == last && place >= Place::Word)
+      words.back() = {words.back().data(), words.back().size() + c.bytes};
+    else if (place != Place::Dropped)
+      words.push_back(text.substr(at, c.bytes));
+    last = place;
+    at += c.bytes;
+  }
+  return words;
 }
 
 }  // namespace tscompile

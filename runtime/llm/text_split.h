@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 namespace tscompile {
 
@@ -18,6 +19,8 @@ struct Character {
   CharClass kind = CharClass::Other;
 };
 Character characterAt(std::string_view text, size_t at);
+// The one that ends at `at`.
+Character characterBefore(std::string_view text, size_t at);
 
 enum class SplitRule : uint8_t {
   Whole,        // one piece
@@ -27,6 +30,19 @@ enum class SplitRule : uint8_t {
 };
 // Digits (\p{N}) that are cut from other text first: none, all that stand together, each.
 enum class DigitRule : uint8_t { None, Together, Each };
+
+// Words of text whose tokens are characters; spaces between them are dropped where a rule says so.
+enum class WordRule : uint8_t {
+  Spaces,       // what stands between spaces
+  Words,        // \w+|[^\w\s]+
+  Bert,         // what stands between spaces, punctuation one by one
+  Punctuation,  // punctuation one by one, all else with its spaces
+  DigitsEach,   // digits one by one
+  DigitsTogether,
+};
+std::vector<std::string_view> wordsOf(WordRule rule, std::string_view text);
+// \w
+bool isOfWord(const Character& c);
 
 // The rule of a regular expression as tokenizer.json files write it; none for others.
 std::optional<SplitRule> splitRuleOf(std::string_view expression);

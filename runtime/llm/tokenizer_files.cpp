@@ -51,6 +51,11 @@ class BpeReader {
   bool isOfBytes(const Value& preTokenizer);
   std::optional<std::string> bytesOf(std::string_view text) const;
   bool characterModel(const Value& model);
+  bool unigram(const Value& model);
+  bool wordModel(const Value& model);
+  void spellWords(const Value& decoder);
+  bool pairFrame(const Value& v, std::string_view name, std::vector<TokenId>& frame);
+  bool words(const Value& v);
   bool replacesSpaces(const Value& v, bool isBack);
   bool metaspace(const Value& v);
   bool stepOfDecoder(const Value& v);
@@ -70,6 +75,7 @@ class BpeReader {
   std::unordered_map<std::string, TokenId> ids_;              // by the text in the file
   std::unordered_map<TokenId, SourceRange> outsideAlphabet_;  // tokens that are no bytes
   uint32_t ranks_ = 0;
+  bool marksSpaces_ = false;  // where text is normalized
 };
 
 bool BpeReader::flag(const Value& object, std::string_view name, bool otherwise, bool& value) {
@@ -214,7 +220,10 @@ bool BpeReader::refuseIfSet(const Value& object, std::string_view name, bool str
 
 bool BpeReader::modelOf(const Value& model) {
   if (!model.is(Kind::Object)) return expected(model, "an object as model");
-  if (Value type = model.find("type"); type.present() && typeOf(model) != "BPE")
+  const std::string_view kind = typeOf(model);
+  if (model_.characters && kind == "Unigram") return unigram(model);
+  if (model_.characters && (kind == "WordPiece" || kind == "WordLevel")) return wordModel(model);
+  if (Value type = model.find("type"); type.present() && kind != "BPE")
     return unsupported(type, type.is(Kind::String)
                                  ? fmt::format("a tokenizer of type {}", jsonQuote(abbreviate(type.text(), 100)))
                                  : "this type of tokenizer");
@@ -233,6 +242,61 @@ bool BpeReader::characterModel(const Value& model) {
          flag(model, "fuse_unk", false, model_.characters->fusesUnknown);
 }
 
+// Its vocabulary is a list of tokens with the logarithms of their probabilities.
+bool BpeReader::unigram(const Value& model) {
+  CharacterRules& rules = *model_.characters;
+  rules.model = CharacterRules::Model::Unigram;
+  const Value vocab = model.find("vocab"), unknown = model.find("unk_id");
+  if (!flag(model, "byte_fallback", false, rules.fallsBack)) return false;
+  if (!vocab || !vocab.is(Kind::Array)) return fail(model.range(), "the model has no vocab, a list");
+  for (Value v = vocab.first(); v; v = v.next()) {
+    const Value text = v.is(Kind::Array) ? v.first() : Value(), score = text ? text.next() : Value();
+    if (!score || !text.is(Kind::String) || !score.real()) return expected(v, "a token and its score");
+    const auto id = static_cast<TokenId>(model_.tokens.size());
+    model_.tokens.push_back(bytesOf(text.text()).value_or(std::string()));
+    if (text.text().empty()) continue;
+    rules.unigram.add(text.text(), *score.real());
+    ids_.insert_or_assign(std::string(text.text()), id);
+  }
+  return !unknown.present() || tokenNumber(unknown, model_.tokens.size(), rules.unknown);
+}
+
+bool BpeReader::wordModel(const Value& model) {
+  CharacterRules& rules = *model_.characters;
+  const bool isPieces = typeOf(model) == "WordPiece";
+  rules.model = isPieces ? CharacterRules::Model::WordPiece : CharacterRules::Model::Words;
+  const Value vocab = model.find("vocab"), prefix = model.find("continuing_subword_prefix");
+  const Value most = model.find("max_input_chars_per_word");
+  if (!vocab) return fail(model.range(), "the model has no vocab");
+  if (prefix && prefix.is(Kind::String)) rules.wordPiece.goesOn = prefix.text();
+  if (most && most.integer())
+    rules.wordPiece.mostCharacters = static_cast<size_t>(std::max<int64_t>(0, *most.integer()));
+  if (!vocabulary(vocab)) return false;
+  for (const auto& [text, id] : ids_) rules.wordPiece.add(text, id);
+  return true;
+}
+
+// Words are decoded with spaces between them, but for parts of words and, if that is asked for, before punctuation.
+void BpeReader::spellWords(const Value& decoder) {
+  const bool isPieces = typeOf(decoder) == "WordPiece";
+  const Value prefix = decoder.find("prefix"), cleanup = decoder.find("cleanup");
+  const std::string goesOn(prefix && prefix.is(Kind::String) ? prefix.text() : "##");
+  const bool cleans = isPieces && !(cleanup && cleanup.is(Kind::Bool) && !cleanup.truth());
+  for (const auto& [text, id] : ids_) {
+    const bool isPart = isPieces && text.starts_with(goesOn);
+    std::string spelled = isPart ? text.substr(goesOn.size()) : " " + text;
+    static constexpr std::pair<std::string_view, std::string_view> kCleaned[] = {
+        {" .", "."},   {" ?", "?"},           {" !", "!"},   {" ,", ","},     {" ' ", "'"},    {" n't", "n't"},
+        {" 'm", "'m"}, {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"},
+    };
+    for (const auto& [from, to] : kCleaned)
+      for (size_t at = 0; cleans && (at = spelled.find(from, at)) != std::string::npos; at += to.size())
+        spelled.replace(at, from.size(), to);
+    model_.tokens[static_cast<size_t>(id)] = std::move(spelled);
+  }
+  model_.characters->dropsFirstSpace = true;
+}
+
 bool BpeReader::addedTokens(const Value& list) {
   if (!list.is(Kind::Array)) return expected(list, "a list of added tokens");
   size_t limit = 2 * (model_.tokens.size() + list.count()) + 1024;
@@ -241,14 +305,10 @@ bool BpeReader::addedTokens(const Value& list) {
     if (!content || !content.is(Kind::String) || content.text().empty())
       return fail(v.range(), "an added token needs its content, a string that is not empty");
     if (!id) return fail(v.range(), "an added token needs its id");
-    for (std::string_view option : {"single_word", "lstrip", "rstrip"}) {
-      bool set;
-      if (!flag(v, option, false, set)) return false;
-      if (set) return unsupported(v, fmt::format("{} of an added token", option));
-    }
     AddedToken token;
     if (!tokenNumber(id, limit, token.id) || !flag(v, "special", false, token.special) ||
-        !flag(v, "normalized", false, token.normalized))
+        !flag(v, "normalized", false, token.normalized) || !flag(v, "single_word", false, token.isWord) ||
+        !flag(v, "lstrip", false, token.takesSpacesBefore) || !flag(v, "rstrip", false, token.takesSpacesAfter))
       return false;
     token.text = content.text();
     auto known = ids_.find(token.text);
@@ -277,23 +337,17 @@ bool BpeReader::replacesSpaces(const Value& v, bool isBack) {
 
 bool BpeReader::normalizer(const Value& v) {
   std::string_view type = typeOf(v);
-  if (model_.characters && replacesSpaces(v, false)) return model_.characters->marksSpaces = true;
-  if (Value mark = v.find("prepend");
-      model_.characters && type == "Prepend" && mark && mark.is(Kind::String) && mark.text() == kSpaceMark) {
-    model_.characters->normal = CharacterRules::Prefix::Always;
-    return true;
-  }
-  if (type == "NFC") {
-    model_.nfc = true;
-    return true;
-  }
+  marksSpaces_ = marksSpaces_ || replacesSpaces(v, false);
   if (type == "Sequence")
     if (Value list = v.find("normalizers"); list && list.is(Kind::Array)) {
       for (Value n = list.first(); n; n = n.next())
         if (!normalizer(n)) return false;
       return true;
     }
-  return unsupported(v, fmt::format("the normalizer {}", jsonQuote(abbreviate(type, 100))));
+  Normalizer step = readNormalizer(v);
+  if (!step) return unsupported(v, fmt::format("the normalizer {}", jsonQuote(abbreviate(type, 100))));
+  model_.normalizers.push_back(std::move(step));
+  return true;
 }
 
 bool BpeReader::byteLevel(const Value& v) {
@@ -325,11 +379,31 @@ bool BpeReader::split(const Value& v, TextCut& cut) {
   return cut.pattern || cut.rule != SplitRule::Whole || unsupported(regex ? regex : v, "splitting by this pattern");
 }
 
+// Of characters.
+bool BpeReader::words(const Value& v) {
+  const std::string_view type = typeOf(v);
+  bool isEach = false;
+  if (type == "Digits" && !flag(v, "individual_digits", false, isEach)) return false;
+  const Value behavior = v.find("behavior");
+  const bool isIsolated = !behavior || (behavior.is(Kind::String) && behavior.text() == "Isolated");
+  const std::optional<WordRule> rule = type == "WhitespaceSplit"             ? std::optional(WordRule::Spaces)
+                                       : type == "Whitespace"                ? std::optional(WordRule::Words)
+                                       : type == "BertPreTokenizer"          ? std::optional(WordRule::Bert)
+                                       : type == "Punctuation" && isIsolated ? std::optional(WordRule::Punctuation)
+                                       : type == "Digits" && isEach          ? std::optional(WordRule::DigitsEach)
+                                       : type == "Digits"                    ? std::optional(WordRule::DigitsTogether)
+                                                                             : std::nullopt;
+  if (!rule) return unsupported(v, fmt::format("the pre_tokenizer {}", jsonQuote(abbreviate(type, 100))));
+  model_.characters->words.push_back(*rule);
+  return true;
+}
+
 bool BpeReader::cut(const Value& v) {
+  if (model_.characters) return words(v);
   TextCut& cut = model_.cuts.emplace_back();
-  if (typeOf(v) == "Split" && !model_.characters) return split(v, cut);
+  if (typeOf(v) == "Split") return split(v, cut);
   bool isEach;
-  if (typeOf(v) != "Digits" || model_.characters)
+  if (typeOf(v) != "Digits")
     return unsupported(v, fmt::format("the pre_tokenizer {} before another", jsonQuote(abbreviate(typeOf(v), 100))));
   if (!flag(v, "individual_digits", false, isEach)) return false;
   cut.digits = isEach ? DigitRule::Each : DigitRule::Together;
@@ -366,9 +440,8 @@ bool BpeReader::preTokenizer(const Value& v) {
   if (type == "ByteLevel") return byteLevel(v);
   if (model_.characters && type == "Metaspace") return metaspace(v);
   // There are no spaces left where these became marks.
-  if (Value by = v.find("pattern").find("String"); type == "Split" && model_.characters &&
-                                                   model_.characters->marksSpaces && by && by.is(Kind::String) &&
-                                                   by.text() == " ")
+  if (Value by = v.find("pattern").find("String");
+      type == "Split" && model_.characters && marksSpaces_ && by && by.is(Kind::String) && by.text() == " ")
     return true;
   if (type == "Sequence")
     for (Value p = v.find("pretokenizers").first(); p; p = p.next()) {
@@ -376,6 +449,7 @@ bool BpeReader::preTokenizer(const Value& v) {
       if (p.next()) continue;
       return !model_.addPrefixSpace || model_.cuts.empty() || unsupported(p, "add_prefix_space after a Split");
     }
+  if (model_.characters) return words(v);
   return unsupported(v, fmt::format("the pre_tokenizer {}", jsonQuote(abbreviate(type, 100))));
 }
 
@@ -408,9 +482,19 @@ bool BpeReader::templateFrame(const Value& v) {
   return true;
 }
 
+// ["[CLS]", 101]
+bool BpeReader::pairFrame(const Value& v, std::string_view name, std::vector<TokenId>& frame) {
+  const Value pair = v.find(name), text = pair && pair.is(Kind::Array) ? pair.first() : Value();
+  const Value id = text ? text.next() : Value();
+  return id ? tokenNumber(id, model_.tokens.size(), frame.emplace_back())
+            : fail(v.range(), fmt::format("expected a token and its number as {}", name));
+}
+
 bool BpeReader::postProcessor(const Value& v) {
   std::string_view type = typeOf(v);
   if (type == "ByteLevel") return true;  // moves offsets, not tokens
+  if (type == "BertProcessing" || type == "RobertaProcessing")
+    return pairFrame(v, "cls", model_.before) && pairFrame(v, "sep", model_.after);
   if (type == "TemplateProcessing") return templateFrame(v);
   if (type == "Sequence")
     if (Value list = v.find("processors"); list && list.is(Kind::Array)) {
@@ -458,18 +542,23 @@ bool BpeReader::tokenizerJson(const Value& root) {
   if (Value v = root.find("added_tokens"); v.present() && !addedTokens(v)) return false;
   if (Value v = root.find("normalizer"); v.present() && !normalizer(v)) return false;
   if (before.present() && !preTokenizer(before)) return false;
+  CharacterRules* rules = model_.characters ? &*model_.characters : nullptr;
   // Without these tokens are whole texts, and words of which nothing is left of what stood between them.
-  if (const auto& c = model_.characters; c && !c->marksSpaces && c->prefix == CharacterRules::Prefix::None)
-    return unsupported(before ? before : root, "a tokenizer without a pre_tokenizer");
+  const bool marks = marksSpaces_ || (rules && rules->prefix != CharacterRules::Prefix::None);
+  const bool isOfWords = rules && rules->model > CharacterRules::Model::Unigram;
+  if (rules && !marks && !isOfWords) return unsupported(before ? before : root, "a tokenizer without a pre_tokenizer");
   if (Value v = root.find("post_processor"); v.present() && !postProcessor(v)) return false;
-  if (Value v = root.find("decoder"); v.present() && !decoder(v)) return false;
-  if (!model_.characters) return checkAlphabet();
-  if (Value v = root.find("decoder"); !v.present())
-    return unsupported(v ? v : root, "a tokenizer of characters without a decoder");
+  const Value decodes = root.find("decoder");
+  if (isOfWords && (!decodes.present() || typeOf(decodes) == "WordPiece"))
+    spellWords(decodes);
+  else if (decodes.present() && !decoder(decodes))
+    return false;
+  if (!rules) return checkAlphabet();
+  if (!decodes.present() && !isOfWords)
+    return unsupported(decodes ? decodes : root, "a tokenizer of characters without a decoder");
   if (Value unknown = model.find("unk_token"); unknown.present() && unknown.is(Kind::String))
-    if (auto found = ids_.find(std::string(unknown.text())); found != ids_.end())
-      model_.characters->unknown = found->second;
-  model_.characters->ids = std::move(ids_);
+    if (auto found = ids_.find(std::string(unknown.text())); found != ids_.end()) rules->unknown = found->second;
+  rules->ids = std::move(ids_);
   return true;
 }
 

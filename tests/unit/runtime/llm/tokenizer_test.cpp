@@ -4,7 +4,7 @@
 #include "ir/support/diagnostic_printer.h"
 #include "ir/values/random.h"
 #include "runtime/llm/bpe.h"
-#include "runtime/llm/nfc.h"
+#include "runtime/llm/normal_forms.h"
 #include "tests/support/json.h"
 #include "tests/support/text_file.h"
 
@@ -159,10 +159,29 @@ TEST(Tokenizer, NormalizesAsQwenDoes) {
   for (const Json& c : cases.items) EXPECT_EQ(encode(*t, c["text"].text), ids(c["tokens"])) << c["text"].text;
 }
 
+// Goldens of Hugging Face's tokenizers: tests/tools/make_word_encodings.py.
+TEST(Tokenizer, EncodesWordsAndPiecesWithScores) {
+  Json kinds = readJson(dataPath("word_encodings.json"));
+  ASSERT_GT(kinds.size(), 8u);
+  for (const Json& kind : kinds.items) {
+    Diagnostics diagnostics;
+    std::unique_ptr<Tokenizer> t =
+        parseTokenizerJson(SourceFile::make("t.json", std::string(kind["tokenizer"].text)), diagnostics);
+    ASSERT_TRUE(t) << renderDiagnostics(diagnostics, "test");
+    for (const Json& c : kind["texts"].items) {
+      EXPECT_EQ(encode(*t, c["text"].text), ids(c["tokens"])) << c["text"].text << kind["tokenizer"].text;
+      EXPECT_EQ(t->decode(ids(c["tokens"])), c["decoded"].text) << kind["tokenizer"].text;
+    }
+  }
+}
+
 TEST(Tokenizer, NormalForms) {
+  const auto toNfc = [](std::string_view text) { return toNormalForm(text, NormalForm::Nfc); };
   EXPECT_EQ(toNfc("e\u0301 \u0958 \u1100\u1161\u11a8"), "\u00e9 \u0915\u093c \uac01");
   EXPECT_EQ(toNfc("a\u0301\u0323"), "\u1ea1\u0301");
   EXPECT_EQ(toNfc("\uac00\u11a7 \uac00\u11a8"), "\uac00\u11a7 \uac01");
+  EXPECT_EQ(toNormalForm("ﬁ\u00e9", NormalForm::Nfkd), "fie\u0301");
+  EXPECT_EQ(toNormalForm("\u00bde\u0301", NormalForm::Nfkc), "1\u20442\u00e9");
   // Bytes that are no text stay, and keep apart what is beside them.
   EXPECT_EQ(toNfc("e\xff\u0301\xcc"), "e\xff\u0301\xcc");
   // A hundred thousand marks in the wrong order.
@@ -410,6 +429,7 @@ TEST(Tokenizer, CutsByPatternsOfFiles) {
   EXPECT_EQ(cut(" ?[^(\\s|[.,!?…。，、।۔،])]+", "Hi, you (a|b) !"),
             (Pieces{"Hi", ",", " you", " (", "a", "|", "b", ") !"}));
   EXPECT_EQ(cut(R"(\p{N}{1,3})", "ab12345c"), (Pieces{"ab", "123", "45", "c"}));
+  EXPECT_EQ(cut(R"(\p{L}++|\p{N}{1,3}+|\s++$|\s)", "ab12345  \n"), (Pieces{"ab", "12345", "  \n"}));
   for (const char* other :
        {"a*?", "(?<=a)b", "^a", "[a&&b]", "\\bx", "\\p{Han}", "(a", "a)", "[b-a]", "x{2,1}", "(?:ab)+"})
     EXPECT_FALSE(SplitPattern::parse(other)) << other;
@@ -471,17 +491,15 @@ TEST(Tokenizer, ProblemsHavePlaces) {
   EXPECT_EQ(problem("\"BPE\"", "\"Unigram\""), "t.json:7:21: error: a tokenizer of type \"Unigram\" is not supported");
   EXPECT_EQ(problem("\"type\": \"BPE\"", "\"dropout\": 0.1"),
             "t.json:7:24: error: dropout in a BPE model is not supported");
-  EXPECT_EQ(problem("\"normalizer\": null", "\"normalizer\": {\"type\": \"Lowercase\"}"),
-            "t.json:3:17: error: the normalizer \"Lowercase\" is not supported");
-  EXPECT_EQ(problem("\"special\": true", "\"lstrip\": true"),
-            "t.json:2:20: error: lstrip of an added token is not supported");
+  EXPECT_EQ(problem("\"normalizer\": null", "\"normalizer\": {\"type\": \"Nmt\"}"),
+            "t.json:3:17: error: the normalizer \"Nmt\" is not supported");
   EXPECT_EQ(problem("\"special\": true", "\"special\": 1"),
             "t.json:2:59: error: expected true or false as special, found a number");
   EXPECT_EQ(problem("\"id\": 4", "\"id\": 2"), "t.json:2:27: error: two tokens have the number 2");
   EXPECT_EQ(problem("\"<e>\"", "\"ab\""),
             "t.json:2:27: error: the added token \"ab\" has the number 4, but 2 in the vocabulary");
-  EXPECT_EQ(problem("{\"type\": \"ByteLevel\", \"add", "{\"type\": \"Whitespace\", \"add"),
-            "t.json:4:20: error: the pre_tokenizer \"Whitespace\" is not supported");
+  EXPECT_EQ(problem("{\"type\": \"ByteLevel\", \"add", "{\"type\": \"UnicodeScripts\", \"add"),
+            "t.json:4:20: error: the pre_tokenizer \"UnicodeScripts\" is not supported");
   EXPECT_EQ(problem("{\"type\": \"ByteLevel\", \"add", "{\"type\": \"Metaspace\", \"add"),
             "t.json:6:14: error: the decoder \"ByteLevel\" is not supported");
   EXPECT_EQ(problem("\"special\": true}", "\"special\": true"),

@@ -1,0 +1,67 @@
+#include "runtime/llm/word_models.h"
+
+#include "runtime/llm/text_split.h"
+
+#include <algorithm>
+
+namespace tscompile {
+
+void UnigramModel::add(std::string_view token, double score) {
+  tokens_.add(token, static_cast<uint32_t>(scores_.size()));
+  least_ = scores_.empty() ? score : std::min(least_, score);
+  scores_.push_back(score);
+}
+
+void UnigramModel::encode(std::string_view text, std::string_view unknown, const Part& part) const {
+  constexpr double kBelowLeast = 10;
+  struct Best {
+    double score = 0;
+    size_t from = std::string_view::npos;
+    bool isToken = true;
+  };
+  std::vector<Best> best(text.size() + 1);  // of what ends there
+  for (size_t at = 0; at < text.size();) {
+    const double before = best[at].score;
+    auto offer = [&](size_t bytes, double score, bool isToken) {
+      Best& b = best[at + bytes];
+      if (b.from == std::string_view::npos || before + score > b.score) b = {before + score, at, isToken};
+    };
+    const size_t character = characterAt(text, at).bytes;
+    bool isAlone = false;
+    tokens_.each(text.substr(at), [&](size_t bytes, uint32_t index) {
+      offer(bytes, scores_[index], text.substr(at, bytes) != unknown);
+      isAlone = isAlone || bytes == character;
+    });
+    if (!isAlone) offer(character, least_ - kBelowLeast, false);
+    at += character;
+  }
+  std::vector<size_t> begins;
+  for (size_t at = text.size(); at > 0; at = best[at].from) begins.push_back(at);
+  size_t begin = 0;
+  for (size_t i = begins.size(); i-- > 0;) {
+    const bool isToken = best[begins[i]].isToken;
+    if (!isToken && i > 0 && !best[begins[i - 1]].isToken) continue;
+    part(text.substr(begin, begins[i] - begin), isToken);
+    begin = begins[i];
+  }
+}
+
+bool WordPieceModel::encode(std::string_view word, std::vector<TokenId>& out) const {
+  const size_t before = out.size();
+  size_t characters = 0;
+  for (size_t at = 0; at < word.size(); at += characterAt(word, at).bytes) ++characters;
+  std::string rest(word);
+  for (size_t kept = 0; rest.size() > kept && characters <= mostCharacters; kept = goesOn.size()) {
+    size_t end = 0;
+    uint32_t token = 0;
+    tokens_.each(rest, [&](size_t bytes, uint32_t index) { end = bytes, token = index; });
+    if (end <= kept) break;
+    out.push_back(static_cast<TokenId>(token));
+    rest = goesOn + rest.substr(end);
+    if (rest.size() == goesOn.size()) return true;
+  }
+  out.resize(before);
+  return false;
+}
+
+}  // namespace tscompile
