@@ -25,6 +25,7 @@
 #include "passes/serving/forms/pair_mask.h"
 #include "passes/serving/forms/returned_logits.h"
 #include "passes/serving/forms/stacks.h"
+#include "passes/serving/forms/text_calls.h"
 #include "passes/serving/forms/text_dimension.h"
 #include "passes/serving/hide_later.h"
 #include "passes/serving/incremental.h"
@@ -172,41 +173,34 @@ class LanguageModelBuild {
     return lowered_.ok();
   }
 
-  // Of a graph of ids, a mask and positions.
-  static Entrance namedEntrance(const Graph& graph, bool tokensFirst) {
-    Entrance named;
-    named.tokensFirst = tokensFirst;
-    for (const Value* v : graph.inputs()) {
-      if (!v->type()->isTensor()) continue;
-      named.inputs.push_back(roleByName(v).value_or(ServingInput::Ids));
-      named.dtypes.push_back(v->type()->tensor().dtype);
-      named.names.push_back(v->name());
-      named.isNamed.push_back(true);
-    }
-    return named;
-  }
-
   bool hidesLaterTokens(const Module& model, bool tokensFirst = false) const {
     return TextTrials([&](const std::vector<IValue>& in, Diagnostics& d) { return model.forward(in, d); })
-        .hidesLaterTokens(namedEntrance(*model.graph(), tokensFirst));
+        .hidesLaterTokens(entranceByNames(*model.graph(), tokensFirst));
   }
 
   bool runs(const Module& model) const {
     return TextTrials([&](const std::vector<IValue>& in, Diagnostics& d) { return model.forward(in, d); })
-        .run(namedEntrance(*model.graph(), false));
+        .run(entranceByNames(*model.graph(), false));
   }
 
-  // A model that takes the tokens of one text, without a dimension for texts, gets one.
-  bool withTextDimension() {
+  // Another form of the model, which takes or returns others: where `isSure` says so, or where it runs with texts and
+  // the model does not.
+  using Form = bool(Graph&, const OpRegistry&);
+  bool takeForm(Form* change, bool isSure) {
     const Module flat = withoutCalls();
     std::unique_ptr<Graph> graph = cloneGraph(*flat.graph());
-    if (!addTextDimension(*graph)) return true;
+    if (!change(*graph, given_.registry())) return true;
     const Module other = Module(flat).withGraph(std::move(graph), true);
-    if (!lacksTextDimension(*flat.graph()) && (runs(flat) || !runs(other))) return true;
+    if (!isSure && (runs(flat) || !runs(other))) return true;
     repeated_ = given_.exportedInputs(*given_.graph());
     given_ = other;
     lowered_ = given_.lowered(lowering_, diagnostics_);
     return lowered_.ok();
+  }
+
+  bool withTextDimension() {
+    return (isExported() || takeForm(putAnySizes, true)) && takeForm(dropTargets, true) &&
+           takeForm(takeOneAxis, false) && takeForm(addTextDimension, lacksTextDimension(*withoutCalls().graph()));
   }
 
   // A mask that hides later tokens is made in the graph, if it is not one of texts with a number for each token.
@@ -323,7 +317,7 @@ class LanguageModelBuild {
     const int64_t ring = longestRing(sized), around = ring + kBehindRing;
     const bool isRing = ring > 0 && around <= staticCaches_.tokens && around <= kRingWork / weights;
     const int64_t most = isRing ? around : std::min({staticCaches_.tokens, kMostTokens, kLittleWork / weights});
-    const Entrance entrance = namedEntrance(*single, false);
+    const Entrance entrance = entranceByNames(*single, false);
     return forgetsInOneCall(runOf(whole), runOf(*single), entrance, most) ? std::move(single) : nullptr;
   }
 

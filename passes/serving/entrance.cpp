@@ -367,6 +367,19 @@ std::optional<ServingInput> servingInputNamed(std::string_view name) {
   return std::nullopt;
 }
 
+Entrance entranceByNames(const Graph& graph, bool tokensFirst) {
+  Entrance named;
+  named.tokensFirst = tokensFirst;
+  for (const Value* v : graph.inputs()) {
+    if (!v->type()->isTensor()) continue;
+    named.inputs.push_back(roleByName(v).value_or(ServingInput::Ids));
+    named.dtypes.push_back(v->type()->tensor().dtype);
+    named.names.push_back(v->name());
+    named.isNamed.push_back(true);
+  }
+  return named;
+}
+
 Tensor inputOf(const Entrance& entrance, size_t input, const Dims& sizes, std::span<const int64_t> numbers) {
   const DType known = entrance.dtypes[input];
   Tensor t = Tensor::empty(known == DType::Undefined ? DType::Int64 : known, sizes);

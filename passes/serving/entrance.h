@@ -43,6 +43,9 @@ struct Entrance {
 // are the same in all rows of a batch. A report if an input is none of these.
 Result<Entrance> openEntrance(Graph& graph, const OpRegistry& registry, Evaluator& evaluator, Diagnostics& diagnostics);
 
+// Of a graph of ids, a mask and positions, which are told by their names alone.
+Entrance entranceByNames(const Graph& graph, bool tokensFirst);
+
 // The tensor of logits among what the graph returns, by the same rules; null if there is none.
 Value* logitsOf(const Graph& graph);
 

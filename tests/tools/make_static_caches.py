@@ -620,6 +620,7 @@ def main():
         export("static_texts_one.pt2", made(Texts), (two[:, :1], torch.arange(1)), decomposed=True)
         trace("static_texts.pt", made(Texts), (two, torch.arange(3)))
         trace("static_put_one.pt", made(Put), (one, torch.arange(1)))
+        trace("static_put.pt", made(Buffers), (three, torch.arange(3)))
         grows = ({}, {}, {3: Dim("past", max=LONGEST - 1)})
         export("grown_one.pt2", made(Grown), (one, place, past), grows)
         export("grown_texts.pt2", made(Stacked), (torch.zeros(2, 5, dtype=torch.long), torch.zeros(2, 2, 2, 3, 4)),

@@ -37,7 +37,7 @@ bool lacksTextDimension(const Graph& graph) {
   return !inputs.empty() && std::ranges::all_of(inputs, isRow);
 }
 
-bool addTextDimension(Graph& graph) {
+bool addTextDimension(Graph& graph, const OpRegistry&) {
   const std::vector<Value*> inputs = inputsOfTokens(graph);
   Value* logits = logitsOf(graph);
   auto mayBeRow = [](const Value* v) { return isRow(v) || !v->type()->tensor().hasRank; };

@@ -51,6 +51,22 @@ TEST_F(Decoders, InputsWithoutANameForItArePositionsByTheirUse) {
   expectServed(compared, "pi");
 }
 
+// Of texts with images, where each token has three: the same in a text alone.
+TEST_F(Decoders, PositionsMayHaveAxes) {
+  for (const char* type : {"Tensor", "Long(3, *, *)"}) {
+    Decoder d;
+    d.inputs = std::string("%input_ids : Tensor, %position_ids : ") + type;
+    d.positions =
+        "  %height : Tensor = aten::select(%position_ids, %0, %0)\n"
+        "  %width : Tensor = aten::select(%position_ids, %0, %2)\n"
+        "  %some : Tensor = aten::embedding(%places, %height, %m1, %no, %no)\n"
+        "  %others : Tensor = aten::embedding(%places, %width, %m1, %no, %no)\n"
+        "  %both : Tensor = aten::add(%some, %others, %1)\n  %x.positions : Tensor = aten::div(%both, %2)\n";
+    ASSERT_TRUE(builds(d)) << messages();
+    EXPECT_EQ(served(9), expected(Decoder(), "ip", 9)) << messages();
+  }
+}
+
 // A tensor that a count is added to has one number, whatever its name says.
 TEST_F(Decoders, TextsBeginAtTheFirstPlace) {
   Decoder d;

@@ -35,6 +35,18 @@ class DecoderOutputs : public Decoders {
   }
 };
 
+// As a call in training returns them: what a loss is computed from is no input of texts.
+TEST_F(DecoderOutputs, TargetsAreLeftOut) {
+  const std::string loss =
+      "  %rows : Tensor = aten::flatten(%logits, %0, %1)\n  %wanted : Tensor = aten::flatten(%targets, %0, %1)\n"
+      "  %loss : Tensor = aten::cross_entropy_loss(%rows, %wanted, %none, %1, %m1, %drop)\n";
+  for (const char* order : {"%logits, %loss", "%loss, %logits"}) {
+    Decoder d = returning(loss + "  %r : (Tensor, Tensor) = prim::TupleConstruct(" + order + ")\n  return (%r)\n");
+    d.inputs += ", %targets : Tensor";
+    expectLogits(d);
+  }
+}
+
 // Chosen before they are normalised, and as torch.export decomposes what comes then: rows of a matrix, whose sizes say
 // that there is one token.
 TEST_F(DecoderOutputs, LogitsMayBeOfTheLastTokensAlone) {
