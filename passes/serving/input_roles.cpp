@@ -202,6 +202,11 @@ class Roles {
                               (inputs_.size() > kMost ? counted(inputs_.size(), "input") + ": " + listOf(inputs_)
                                                       : "an input %" + v->name() + " : " + typeText(v->type())));
         if (std::ranges::none_of(inputs_, hasSizes)) d.note(kExport);
+        auto mayCount = [](const Value* in) {
+          return in->type()->isTensor() && !roleByName(in) && isIntegral(in->type()->tensor().dtype, false);
+        };
+        if (auto count = std::ranges::find_if(inputs_, mayCount); count != inputs_.end() && *count != v)
+          d.note(fmt::format("call %{} position_ids if it counts tokens from 0", (*count)->name()));
         d.note(kWrapper);
         return false;
       }
@@ -435,7 +440,8 @@ std::optional<ServingInput> roleOfName(std::string_view given) {
   const std::string name = lowered(given);
   auto has = [&](std::string_view part) { return name.find(part) != std::string::npos; };
   if (has("mask")) return ServingInput::Mask;
-  if (has("pos") || name == "step" || name == "offset") return ServingInput::Positions;
+  const bool isCount = has("pos") || has("offset") || has("past_len") || has("n_past") || name == "timestep";
+  if (isCount || name == "step" || name == "start") return ServingInput::Positions;
   if (has("ids") || has("idx") || has("token")) return ServingInput::Ids;
   return std::nullopt;
 }

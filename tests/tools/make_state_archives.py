@@ -20,6 +20,7 @@ PROMPTS = ([3, 11, 7, 1], [0, 12, 5, 5, 2, 9, 4], [8])
 
 class Decoder(nn.Module):
     is_masked, has_place = False, False
+    tokens = (1, 1)
 
     def __init__(self):
         super().__init__()
@@ -38,6 +39,35 @@ class Sums(Decoder):
         q, k, v = self.qkv(x[:, 0]).chunk(3, -1)
         s = 0.9 * s + k.unsqueeze(2) * v.unsqueeze(1)
         return self.head(x + torch.bmm(q.unsqueeze(1), s)), s
+
+
+class Lone(Sums):
+    """Its token has no dimension, and gets one, which a token that has one gets as well."""
+
+    tokens = (1,)
+
+    def forward(self, ids, s):
+        x = self.words(ids)[:, None]
+        q, k, v = self.qkv(x).view(x.size(0), x.size(1), 3, 8).unbind(2)
+        s = 0.9 * s + k[:, 0].unsqueeze(2) * v[:, 0].unsqueeze(1)
+        return self.head(x + torch.bmm(q, s)), s
+
+
+class LoneHeld(Sums):
+    """The same, kept by the module, and traced."""
+
+    tokens = (1,)
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("s", torch.zeros(1, 8, 8))
+
+    def forward(self, ids):
+        x = self.words(ids)
+        q, k, v = self.qkv(x).chunk(3, -1)
+        s = 0.9 * self.s + k.unsqueeze(2) * v.unsqueeze(1)
+        self.s.copy_(s)
+        return self.head(x + torch.bmm(q.unsqueeze(1), s)[:, 0])
 
 
 class Placed(Sums):
@@ -385,7 +415,7 @@ def greedy(path, kind, states, prompt):
     at = 0
     while len(ids) < len(prompt) + 9:
         while at < len(ids):
-            out = model(torch.tensor([[ids[at]]]), *beside(kind, 1, at), *given)
+            out = model(torch.tensor([ids[at]]).view(kind.tokens), *beside(kind, 1, at), *given)
             logits, given = (out[0], list(out[1 : 1 + len(given)])) if isinstance(out, tuple) else (out, [])
             at += 1
         ids.append(int(functional.log_softmax(logits, -1).reshape(-1, 13)[-1].argmax()))
@@ -522,6 +552,8 @@ if __name__ == "__main__":
     with torch.no_grad():
         for name, kind, states in (
             ("sums", Sums, [(1, 8, 8)]),
+            ("lone", Lone, [(1, 8, 8)]),
+            ("lone_held", LoneHeld, []),
             ("placed", Placed, [(1, 8, 8)]),
             ("window", Window, [(1, 8, 3)]),
             ("projected", Projected, [(2, 1, 4), (2, 1, 6)]),
@@ -558,8 +590,12 @@ if __name__ == "__main__":
                 continue
             path = os.path.join(FOLDER, f"states_{name}.pt")
             ids = torch.tensor([[5, 3, 7]] if kind in (Beside, Masked, Swapped, Behind, Exchanged) else [[5]])
-            example = (ids, *beside(kind, ids.shape[1], GROWS), *(random(s) for s in states))
+            ids = ids.view(kind.tokens) if ids.numel() == 1 else ids
+            example = (ids, *beside(kind, ids.shape[-1], GROWS), *(random(s) for s in states))
             model = made(kind)
-            saved = torch.jit.trace(model, example, check_trace=False) if states else torch.jit.script(model)
+            is_traced = states or kind is LoneHeld
+            saved = torch.jit.trace(model, example, check_trace=False) if is_traced else torch.jit.script(model)
+            if kind is LoneHeld:
+                saved.s.zero_()
             save(saved, path)
             print(name, [greedy(path, kind, states, prompt) for prompt in PROMPTS])

@@ -41,7 +41,8 @@ class Examples {
         return texts > 1 ? apply(*found, texts, kUnknownSize) : placeInRow(*found);
     for (int64_t texts = 1; texts <= kMostTexts; ++texts)
       if (std::optional<CallForms> found = sizesFor(texts, {1})) return apply(*found, texts, 1);
-    return false;
+    const std::optional<CallForms> lone = sizesFor(1, {1}, {CallPart::Token});
+    return lone && apply(*lone, 1, 1);
   }
 
  private:
@@ -76,7 +77,8 @@ class Examples {
   }
 
   // The first forms of the other inputs that fit ids of so many texts and each of these numbers of tokens.
-  std::optional<CallForms> sizesFor(int64_t texts, std::initializer_list<int64_t> tokens) const {
+  std::optional<CallForms> sizesFor(int64_t texts, std::initializer_list<int64_t> tokens,
+                                    const CallForm& ids = {CallPart::Text, CallPart::Token}) const {
     std::vector<CallForm> positions{{}}, masks{{}};
     if (hasPositions_)
       positions = {
@@ -92,7 +94,7 @@ class Examples {
     for (const CallForm& p : positions)
       for (const CallForm& m : masks)
         for (int64_t count : places) {
-          const CallForms sizes{p, m, count};
+          const CallForms sizes{p, m, count, ids};
           const bool hasPlaces = std::ranges::find(m, CallPart::Place) != m.end();
           if (hasPlaces == (count > 1) && std::ranges::all_of(tokens, [&](int64_t t) { return fits(sizes, texts, t); }))
             return sizes;

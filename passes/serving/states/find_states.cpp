@@ -190,8 +190,8 @@ class States {
     std::optional<std::vector<GivenState>> given = givenStates(*searched, sameInput(*searched, *ids_));
     const ShapeOptions known = fromFirst(*searched, knownOfCall(*searched, sizes, 1, tokens));
     auto counts = [&](std::vector<GivenState>& states) {
-      fits_ = true;
       std::optional<std::vector<GivenState>> same = statesIn(*apart_, *ids_, states);
+      fits_ = fits_ || !same || !givesMoreThanRows(sizes, tokens, *same);
       const StateTrial trial{*apart_, *ids_, run_, sizes, handsOn_};
       std::string doubt;
       const ShapeOptions others = fromFirst(*apart_, knownOfCall(*apart_, sizes, 1, tokens));
@@ -216,6 +216,17 @@ class States {
           {knownOfCall(graph_, sizes, 1, 1), knownOfCall(graph_, sizes, 1, 2), knownOfCall(graph_, sizes, 1, tokens)},
           *own);
     return true;
+  }
+
+  // A model for rows of tokens that is given texts of them has logits of so many dimensions.
+  bool givesMoreThanRows(const CallForms& sizes, int64_t tokens, const std::vector<GivenState>& states) const {
+    constexpr size_t kMostRank = 3;
+    const Value* logits = logitsOf(*apart_);
+    const ShapeOptions known = fromFirst(*apart_, knownOfCall(*apart_, sizes, 1, tokens));
+    const TensorFacts facts =
+        logits ? ShapePropagation(*apart_, registry_, withStates(*apart_, known, states)).tensor(logits)
+               : TensorFacts();
+    return facts.hasRank && facts.sizes.size() > kMostRank;
   }
 
   // Of a text that begins with the call.

@@ -388,6 +388,8 @@ TEST_F(DecoderFiles, StatesOfOneTokenACallAreKept) {
   const std::pair<const char*, Texts> models[] = {
       {"sums", sums},
       {"held", sums},
+      {"lone", sums},
+      {"lone_held", sums},
       {"placed", sums},
       {"relayed", {{4, 4, 8, 2, 4, 8, 4, 8, 2}, {8, 8, 4, 4, 8, 8, 4, 8, 4}, {3, 4, 10, 11, 1, 1, 1, 1, 1}}},
       {"delayed", {{3, 4, 7, 12, 0, 4, 10, 11, 3}, {11, 9, 0, 4, 8, 6, 8, 7, 12}, {6, 2, 7, 7, 0, 2, 4, 0, 4}}},

@@ -759,6 +759,8 @@ TEST_F(Decoders, InputsThatAreNeitherIdsNorMasksNorPositionsAreRefused) {
   d.inputs = "%input_ids : Tensor, %a_mask : Tensor, %b_mask : Tensor";
   d.positions = kCounted;
   expectRefused(d, "%a_mask and %b_mask are all taken for masks");
+  d.inputs = "%input_ids : Long(1, 1), %n : Long(1), %a : Float(1, 8), %b : Float(1, 8)";
+  expectRefused(d, "call %n position_ids if it counts tokens from 0");
 }
 
 }  // namespace
