@@ -160,7 +160,8 @@ bool FileReader::readPart(const std::string& member, const std::string& model, c
   if (member == kOldProgram)  // its files of torch.save had the end of JSON texts until PyTorch 2.3
     return readCheckpoint(oldName + ".json", "", out) && readCheckpoint(oldName + ".pt", "", out);
   const std::string path = member.substr(0, member.find('/')) + "/data/" + kind + "/";
-  return readTensors(path, path + model + "_" + kind + "_config.json", out);
+  return readCheckpoint(path + model + ".pt", "", out) &&  // of PyTorch 2.8
+         readTensors(path, path + model + "_" + kind + "_config.json", out);
 }
 
 bool FileReader::readTensors(const std::string& folder, const std::string& config, ExportFile& out) {

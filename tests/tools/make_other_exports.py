@@ -4,7 +4,7 @@
     make_other_exports.py DIR
 
 Makes what the PyTorch that runs it writes in its own way: 2.1 old_signature, 2.3 old_indices and old_slopes, 2.5
-old_containers; later ones with torchao: torchao. The files are as make_exports.py leaves them.
+old_containers, 2.8 old_folders; later ones with torchao: torchao. The files are as make_exports.py leaves them.
 """
 import io
 import json
@@ -114,6 +114,9 @@ def main():
     elif version == ["2", "5"]:
         write("old_containers", Containers(), ({"image": x, "label": x[0]}, (x * 2, [x[1], x[2]])),
               {"scale": torch.tensor(3.0)})
+    elif version == ["2", "8"]:
+        torch.manual_seed(0)
+        write("old_folders", Counted(), (x, (x[:, :2].contiguous(), x[0].clone())))
     else:
         write("torchao", quantized(), (x.reshape(3, 4),))
 
