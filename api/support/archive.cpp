@@ -122,7 +122,7 @@ class ArchiveLoader {
         if (std::optional<Device> d = deviceFromText(v->text())) return *d;
         break;
       case PickleValue::Kind::Tensor:
-        return values_[v] = tensorOf(v->tensor());
+        return values_[v] = tensorOf(v);
       case PickleValue::Kind::List:
         return listOf(v, type);
       case PickleValue::Kind::Tuple:
@@ -138,10 +138,11 @@ class ArchiveLoader {
     return {};
   }
 
-  static IValue tensorOf(const PickleTensor& t) {
+  IValue tensorOf(PickleRef v) {
+    const PickleTensor& t = v->tensor();
     if (t.tensor.defined()) return isQuantized(t.dtype) ? quantizedTensor(t) : t.tensor;
-    // Reported where it is needed.
-    return IValue(Ref<LiteralValue>::make(std::string(t.storage), LiteralValue::Kind::MissingTensor));
+    fail(v, fmt::format("tensors of {} are not supported", pythonName(t.dtype)), ErrorKind::Unsupported);
+    return {};
   }
 
   // Its storage is one of its own over the same memory, which says what the integers stand for.

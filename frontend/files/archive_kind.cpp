@@ -33,6 +33,8 @@ FileKind archiveKind(const ZipArchive& zip) {
   if (has("bytecode.pkl")) return FileKind::TorchBytecode;
   if (has(".data/extern_modules")) return FileKind::TorchPackage;
   if (has("data.pkl")) return has("constants.pkl") ? FileKind::TorchScript : FileKind::TorchCheckpoint;
+  if (zip.find("data.pkl")) return FileKind::LooseTorchArchive;
+  if (zip.find("model.weights.h5")) return FileKind::Keras;
   bool isNpz = !zip.members().empty() && endsWith(zip.members()[0].name, ".npy");
   return isNpz ? FileKind::Npz : FileKind::Zip;
 }

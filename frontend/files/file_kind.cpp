@@ -141,6 +141,8 @@ std::string_view advice(FileKind kind) {
   switch (kind) {
     case FileKind::LegacyTorchScript:
       return "a PyTorch from 1.4 to 2.x saves it anew: torch.jit.save(torch.jit.load(FILE), NEW)";
+    case FileKind::LooseTorchArchive:
+      return "PyTorch keeps all files of an archive in one folder, and opens no other: save the model anew";
     case FileKind::TorchBytecode:
     case FileKind::TorchFlatbuffer:
     case FileKind::ExecuTorch:

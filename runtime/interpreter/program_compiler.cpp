@@ -133,7 +133,11 @@ const Operator* ProgramCompiler::resolve(const Node* n) {
     return op;
   }
   if (op) {
-    unsupported(n, fmt::format("operator {} is not implemented", op->fullName()));
+    Diagnostic& d = unsupported(n, fmt::format("operator {} is not implemented", op->fullName()));
+    if (op->fullName().find("sparse") != std::string::npos)
+      d.note(
+          "sparse matrices are multiplied, added up and asked for what they hold; what else takes one, or returns it, "
+          "takes to_dense()");
     return nullptr;
   }
   if (!registry.isKnown(n->kind())) {

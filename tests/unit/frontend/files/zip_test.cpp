@@ -127,6 +127,8 @@ TEST(ArchiveKind, IsToldByTheNames) {
       {{"m/archive_format", "m/models/model.json"}, FileKind::ExportedProgram},
       {{"m/archive_format", "m/data/aotinductor/model/x.so"}, FileKind::CompiledTorchPackage},
       {{"m/.data/extern_modules", "m/.data/version"}, FileKind::TorchPackage},
+      {{"data/0", "data.pkl", "code/__torch__.py", "constants.pkl", "version"}, FileKind::LooseTorchArchive},
+      {{"metadata.json", "config.json", "model.weights.h5"}, FileKind::Keras},
       {{"a.npy", "b.npy"}, FileKind::Npz},
       {{"readme.txt"}, FileKind::Zip},
       {{}, FileKind::Zip},
