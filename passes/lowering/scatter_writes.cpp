@@ -357,8 +357,8 @@ class WriteScatterer {
     bool changed = false;
     std::vector<Value*> todo;
     for (Value* base : bases)
-      if ((base->useCount() > 1 || isTurn((*base->uses().begin()).user)) && base->node() &&
-          !base->node()->hasBlocks() && facts_.isFresh(base->node()) && facts_.aliases().knows(base) &&
+      if ((base->useCount() > 1 || takesTurns_) && base->node() && !base->node()->hasBlocks() &&
+          facts_.isFresh(base->node()) && facts_.aliases().knows(base) &&
           !facts_.aliases().locations(base).reachOutside())
         todo.push_back(base);
     while (!todo.empty()) {
@@ -392,7 +392,7 @@ class WriteScatterer {
   Node* solePart(Value* base) {
     if (base->useCount() != 1) return nullptr;
     const Use& use = *base->uses().begin();
-    return use.index() == 0 && isPart(use.user) && !isTurn(use.user) && !writerBehind(use.user) ? use.user : nullptr;
+    return use.index() == 0 && isPart(use.user) && !writerBehind(use.user) ? use.user : nullptr;
   }
 
   // Views whose elements lie at different places, and what may be one.
@@ -584,7 +584,7 @@ class WriteScatterer {
       if (facts_.aliases().writes(w).intersects(memory)) return false;
     if (!facts_.isFresh(maker)) return copyWhole(base, memory);
     if (memory.empty() || memory.reachOutside()) return false;
-    if (Node* part = solePart(base); part && part->block() == base->block()) {
+    if (Node* part = takesTurns_ ? nullptr : solePart(base); part && part->block() == base->block()) {
       if (showsGaps(part->output(), memory)) return false;  // a copy has none
       if (!facts_.isSeen(part->output()) || likeLiesInOrder(part->output(), facts_))
         part->setKind(*copyOf(part->kind(), registry_));
