@@ -58,10 +58,10 @@ bool isNumber(const Value* v, const Value* mask, GraphFacts& facts) {
 
 // Whether a value is computed of what the mask takes and of numbers alone, and without a step that may fail.
 bool isOfMask(Site& site, Value* v, const Value* mask, int steps) {
-  Node* n = steps < kMostSteps && site.isFloating(v) ? site.producer(v) : nullptr;
+  Node* n = steps < kMostSteps ? site.producer(v) : nullptr;
   if (!n || n->outputCount() != 1) return false;
   if (takes(n, mask, site.facts)) return haveSameSizes(site, n->input(0), mask);
-  if (v->useCount() != 1) return false;
+  if (v->useCount() != 1 || !site.isFloating(v)) return false;  // integers are not divided by 0
   std::vector<size_t> tensors = site.tensorInputs(n);
   std::erase_if(tensors, [&](size_t i) { return isNumber(n->input(i), mask, site.facts); });
   return isElementwise(n, site.facts) && !tensors.empty() && std::all_of(tensors.begin(), tensors.end(), [&](size_t i) {
