@@ -1,6 +1,7 @@
 // Writes that are said in ways that scatterWrites() and functionalise() know, or not at all:
 //   a, b = x.chunk(2); a += y        -> a = x[0:n], ...     of the parts that a list holds views are written
 //   x.fill_diagonal_(v)              -> diagonal(x).fill_(v)
+//   x.type_as(y)                     -> x.to(y)             which shows no memory of y
 //   batch_norm(x, ..., mean, var, training)   keeps no statistics that nobody else reads
 #include "ir/values/aten.h"
 #include "passes/rewrite/operator_names.h"
@@ -63,6 +64,15 @@ Replacement fillDiagonal(Node* n, RewriteContext& c) {
   return Replacement::done();
 }
 
+Replacement convertLike(Node* n, RewriteContext& c) {
+  if (n->inputCount() != 2 || !c.facts.resolve(n) || !c.facts.isWritten(n->input(1))) return {};
+  Builder b = c.before(n);
+  Value *no = b.constant(IValue(false), types().boolean), *none = b.constant(IValue(), types().none);
+  for (Value* v : {no, no, none}) n->addInput(v);
+  n->setKind(aten::to);
+  return Replacement::done();
+}
+
 // Statistics of channels that are new memory and that nobody else reads.
 Replacement forgetStatistics(Node* n, RewriteContext& c) {
   const Operator* op = c.facts.resolve(n);
@@ -84,10 +94,12 @@ Replacement forgetStatistics(Node* n, RewriteContext& c) {
 NodeRewrite plainWrites() {
   NodeRewrite r;
   r.name = "plain_writes";
-  r.kinds = {sym::ListUnpack, kFillDiagonal, aten::batch_norm, named("instance_norm"), named("native_batch_norm")};
+  r.kinds = {sym::ListUnpack,  kFillDiagonal,          aten::type_as,
+             aten::batch_norm, named("instance_norm"), named("native_batch_norm")};
   r.apply = [](Node* n, RewriteContext& c) -> Replacement {
     if (n->inputCount() == 0) return {};
     if (n->kind() == sym::ListUnpack) return unpackParts(n, c);
+    if (n->kind() == aten::type_as) return convertLike(n, c);
     return n->kind() == kFillDiagonal ? fillDiagonal(n, c) : forgetStatistics(n, c);
   };
   return r;
