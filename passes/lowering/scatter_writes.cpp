@@ -51,10 +51,13 @@ class WriteScatterer {
       if (n->hasBlocks() || facts_.isPure(n)) return;
       writers_.push_back(n);
       if (!writesFirst(n)) return;
-      if (!isPart(n->input(0)) && !isMadeByView(n->input(0))) return;
+      const bool isOfView = isPart(n->input(0)) || isMadeByView(n->input(0));
+      if (!isOfView && !takesTurns_) return;
       Value* base = n->input(0);
       while (isPart(base)) base = base->node()->input(0);
       while (base->node() && !base->node()->hasBlocks() && writesFirst(base->node())) base = base->node()->input(0);
+      const Node* maker = base->node();
+      if (!isOfView && (!maker || maker->hasBlocks() || !facts_.isFresh(maker))) return;
       if (std::find(bases.begin(), bases.end(), base) == bases.end()) bases.push_back(base);
     });
     findTurns(bases);
