@@ -74,6 +74,7 @@ void polygammaKernel(Call& call) {
 }
 
 void inferMultigamma(InferCall& call) {
+  call.require(call.tensor(0).dtype != DType::Bool, "the input tensor may not be a boolean tensor");
   if (call.constant(1)) call.require(call.integer(1) >= 1, "p has to be greater than or equal to 1");
   inferFloatUnary(call);
 }

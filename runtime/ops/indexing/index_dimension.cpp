@@ -254,6 +254,7 @@ void registerIndexDimensionOps(OpRegistry& ops) {
            .infer = inferIndexAdd,
            .kernel = indexReduceKernel,
            .convert = convertIndexReduce,
+           .dtypes = kRealTypes,
            .inplace = InPlace::Direct,
            .traits = {Trait::SetsStrides}});
 }

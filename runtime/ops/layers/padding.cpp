@@ -99,6 +99,8 @@ void checkMargin(const InferCall& call, Margin margin, DimSpan sizes, Sides s, s
 
 // `dims` trailing dimensions are padded.
 void resultMargin(InferCall& call, const TensorInfo& t, const Dims& pad, size_t dims, Margin margin) {
+  call.require(margin == Margin::Circular || t.dtype != DType::Bool, "\"{}_pad{}d\" not implemented for 'Bool'",
+               margin == Margin::Reflect ? "reflection" : "replication", dims);
   size_t rank = t.rank(), least = margin == Margin::Circular ? 0 : 1;
   call.require(rank == dims + 1 || rank == dims + 2, "expected a tensor of {} or {} dimensions, not of {}", dims + 1,
                dims + 2, rank);

@@ -104,6 +104,7 @@ void inferSum(InferCall& call) { inferReduction(call, reductionDType(call, sumTy
 void inferNanSum(InferCall& call) {
   DType in = call.tensor(0).dtype, dtype = reductionDType(call, sumType);
   call.require(!isComplex(in), "nansum on CPU does not support complex inputs");
+  call.require(!isComplex(dtype), "\"nansum_cpu\" not implemented for '{}'", graphName(dtype));
   inferReduction(call, dtype);
 }
 
