@@ -189,6 +189,8 @@ class LanguageModelBuild {
   bool takeForm(Form* change, bool isSure) {
     const Module flat = withoutCalls();
     std::unique_ptr<Graph> graph = cloneGraph(*flat.graph());
+    Diagnostics ignored;
+    if (const Result<ModuleValues> own = flat.values(ignored)) tellAttributeSizes(*graph, own->tensors);
     if (!change(*graph, given_.registry())) return true;
     const Module other = Module(flat).withGraph(std::move(graph), true);
     if (!isSure && (runs(flat) || !runs(other))) return true;

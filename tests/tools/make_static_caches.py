@@ -57,6 +57,16 @@ class Buffers(Decoder):
         return self.logits(x, q, self.keys, self.values, self.seen[None, None, input_pos])
 
 
+class PutAndRead(Buffers):
+    """Puts what follows from what it has put."""
+
+    def forward(self, ids: Tensor, input_pos: Tensor) -> Tensor:
+        x, q, k, v = self.heads(ids, input_pos)
+        self.keys[:, :, input_pos] = k
+        self.values[:, :, input_pos] = v + (self.keys[:, :, input_pos] - k)
+        return self.logits(x, q, self.keys, self.values, self.seen[None, None, input_pos])
+
+
 class From(Buffers):
     """Is given the place of the first token alone, as a tensor."""
 
@@ -621,6 +631,7 @@ def main():
         trace("static_texts.pt", made(Texts), (two, torch.arange(3)))
         trace("static_put_one.pt", made(Put), (one, torch.arange(1)))
         trace("static_put.pt", made(Buffers), (three, torch.arange(3)))
+        trace("static_put_read.pt", made(PutAndRead), (three, torch.arange(3)))
         grows = ({}, {}, {3: Dim("past", max=LONGEST - 1)})
         export("grown_one.pt2", made(Grown), (one, place, past), grows)
         export("grown_texts.pt2", made(Stacked), (torch.zeros(2, 5, dtype=torch.long), torch.zeros(2, 2, 2, 3, 4)),

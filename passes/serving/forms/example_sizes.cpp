@@ -182,6 +182,12 @@ void tellAttributeSizes(Graph& graph, const std::map<std::string, Tensor>& attri
         n->output()->setType(symbolicTensor(found->second.dtype(), found->second.sizes()).type);
 }
 
+std::optional<SymbolicValue> sizesOfAttribute(const Value* v) {
+  const bool isAttribute = v->node() && v->node()->kind() == sym::GetAttr && v->type()->isTensor();
+  if (!isAttribute || !v->type()->tensor().hasRank) return std::nullopt;
+  return symbolicTensor(v->type()->tensor().dtype, v->type()->tensor().sizes);
+}
+
 bool findExampleSizes(Graph& graph, const OpRegistry& registry, const std::map<std::string, Tensor>& attributes,
                       int64_t places, const RunExample& run, std::string& doubt) {
   tellAttributeSizes(graph, attributes);

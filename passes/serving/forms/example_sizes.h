@@ -1,17 +1,22 @@
 // Traces that run with the sizes of their example alone, which are in no file: what these were.
 #pragma once
 
+#include "ir/analysis/shape_propagation.h"
 #include "ir/graph/graph.h"
 #include "ir/operators/op_registry.h"
 #include "passes/serving/states/example_call.h"
 
 #include <map>
+#include <optional>
 #include <string>
 
 namespace tscompile {
 
 // Writes the sizes of tensors, by their paths, into the types of the values that read them.
 void tellAttributeSizes(Graph& graph, const std::map<std::string, Tensor>& attributes);
+
+// What these types say, as ShapeOptions::known takes it.
+std::optional<SymbolicValue> sizesOfAttribute(const Value* v);
 
 // Of a graph whose inputs have no sizes, and which does not run with one text of any number of tokens: looks for a
 // number of texts, of any number of tokens or of one, that it runs with, and writes these sizes into the types of its

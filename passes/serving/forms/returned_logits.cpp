@@ -6,6 +6,7 @@
 #include "ir/values/kind_set.h"
 #include "passes/rewrite/facts.h"
 #include "passes/serving/entrance.h"
+#include "passes/serving/forms/example_sizes.h"
 #include "passes/serving/lookups.h"
 
 #include <algorithm>
@@ -110,11 +111,7 @@ class Returned {
       std::optional<SymbolicValue>& known = options.inputs.emplace_back();
       if (input->type()->isTensor()) known = symbolicTensor(DType::Int64, Dims{texts, tokens});
     }
-    options.known = [](const Value* a) -> std::optional<SymbolicValue> {
-      const bool isAttribute = a->node() && a->node()->kind() == sym::GetAttr && a->type()->isTensor();
-      if (!isAttribute || !a->type()->tensor().hasRank) return std::nullopt;
-      return symbolicTensor(a->type()->tensor().dtype, a->type()->tensor().sizes);
-    };
+    options.known = sizesOfAttribute;
     const ShapePropagation shapes(graph_, registry_, options);
     const SymbolicValue* known = shapes.conflicts().empty() ? shapes.find(v) : nullptr;
     if (!known || !known->type->isTensor() || !known->type->tensor().hasAllSizes()) return std::nullopt;

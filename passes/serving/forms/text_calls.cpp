@@ -6,6 +6,7 @@
 #include "ir/values/kind_set.h"
 #include "passes/lowering/clean_up.h"
 #include "passes/rewrite/facts.h"
+#include "passes/serving/forms/example_sizes.h"
 #include "passes/serving/forms/returned_logits.h"
 #include "passes/serving/input_roles.h"
 
@@ -63,7 +64,16 @@ bool takeOneAxis(Graph& graph, const OpRegistry&) {
 
 bool putAnySizes(Graph& graph, const OpRegistry& registry) {
   static const KindSet kPuts{"aten::index_put", "aten::index_put_"};
-  const ShapePropagation shapes(graph, registry);
+  const Value* ids = idsOf(graph);
+  ShapeOptions known;  // of ranks, which heads have whatever those of positions are
+  for (const Value* v : graph.inputs()) {
+    std::optional<SymbolicValue>& told = known.inputs.emplace_back();
+    if (!v->type()->isTensor() || v->type()->tensor().hasRank) continue;
+    if (v == ids) told = symbolicTensor(DType::Int64, Dims{kUnknownSize, kUnknownSize});
+    if (roleByName(v) == ServingInput::Positions) told = symbolicTensor(DType::Int64, Dims{kUnknownSize});
+  }
+  known.known = sizesOfAttribute;
+  const ShapePropagation shapes(graph, registry, known);
   std::vector<Node*> views;
   forEachNode(graph, [&](Node* n) {
     Node* view = kPuts.contains(n->kind()) ? n->input(2)->node() : nullptr;
@@ -73,7 +83,7 @@ bool putAnySizes(Graph& graph, const OpRegistry& registry) {
     if (whole.hasRank && whole.sizes.size() > sizes->toList().items.size()) views.push_back(view);
   });
   for (Node* view : views) {
-    const int64_t rank = static_cast<int64_t>(GraphFacts::constant(view->input(1))->toList().items.size());
+    const auto rank = static_cast<int64_t>(GraphFacts::constant(view->input(1))->toList().items.size());
     Builder b(graph, view);
     std::vector<Value*> sizes;
     for (int64_t d = -rank; d < 0; ++d)

@@ -154,12 +154,17 @@ TEST_F(DecoderFiles, CachesOfAFixedLengthAreThoseOfTexts) {
   }
 }
 
-// A buffer beside a stack of them is written, and only what is written goes from token to token.
+// A buffer beside a stack of them is written, and only what is written goes from token to token. Places that are read
+// again are kept so, too.
 TEST_F(DecoderFiles, RingsOfPlacesAreKeptAsStates) {
-  ASSERT_TRUE(buildsFile("language/static_ring.pt")) << messages();
-  EXPECT_EQ(readBuiltModel(folder_, diagnostics_)->config.kvCacheType, KvCacheType::State) << messages();
-  EXPECT_EQ(served(9), (std::vector<std::vector<TokenId>>{
-                           {5, 6, 11, 0, 6, 0, 4, 6, 3}, {3, 6, 10, 5, 6, 3, 0, 6, 3}, {11, 0, 6, 11, 3, 5, 6, 4, 5}}));
+  for (const char* name : {"static_ring.pt", "static_put_read.pt"}) {
+    ASSERT_TRUE(buildsFile(std::string("language/") + name)) << messages();
+    EXPECT_EQ(readBuiltModel(folder_, diagnostics_)->config.kvCacheType, KvCacheType::State) << messages();
+    EXPECT_EQ(served(9),
+              (std::vector<std::vector<TokenId>>{
+                  {5, 6, 11, 0, 6, 0, 4, 6, 3}, {3, 6, 10, 5, 6, 3, 0, 6, 3}, {11, 0, 6, 11, 3, 5, 6, 4, 5}}))
+        << name;
+  }
 }
 
 // One call with all tokens of a text overwrites what is in the ring, and calls with one after the other do not.
