@@ -344,6 +344,8 @@ class LanguageModelBuild {
     }
     const Result<ModuleValues> attributes = lowered_->values(ignored);
     if (!attributes) return graph;
+    if (const Node* count = keptCount(*graph, given_.registry(), attributes->tensors))
+      warnOfCount(count->output()->name(), count->range, diagnostics_);
     auto run = [&](const std::vector<IValue>& inputs, const Graph* changed) {
       Diagnostics failure;
       Result<std::vector<IValue>> out = changed ? Module(flat).withGraph(cloneGraph(*changed)).forward(inputs, failure)

@@ -307,6 +307,11 @@ void warnOfWidth(int64_t given, int64_t words, SourceRange place, Diagnostics& d
       .note("hidden values need the head of a language model, which a module around this one can add");
 }
 
+void warnOfCount(std::string_view name, SourceRange place, Diagnostics& diagnostics) {
+  diagnostics.warning(place, fmt::format("%{} does not begin with 0: texts begin with what it counted", name))
+      .note("a trace leaves in buffers what its example wrote: they are to be put back before torch.jit.save");
+}
+
 void reportNoNumbers(const Entrance& entrance, int64_t tokens, Diagnostics& diagnostics) {
   const std::string given = givenText(entrance);
   Diagnostic& d =

@@ -57,6 +57,8 @@ void reportUnchanged(const std::string& input, SourceRange place, Diagnostics& d
 std::string noteOfDropped(const Graph& graph, const Entrance& entrance);
 // Hidden values of each token are taken for logits like any other numbers.
 void warnOfWidth(int64_t given, int64_t words, SourceRange place, Diagnostics& diagnostics);
+// Of a number that calls count on with, and that is not 0 in the file.
+void warnOfCount(std::string_view name, SourceRange place, Diagnostics& diagnostics);
 // Reports that the model itself gives logits that are no numbers.
 void reportNoNumbers(const Entrance& entrance, int64_t tokens, Diagnostics& diagnostics);
 // Reports that a program for texts of so many tokens, or for several texts, is none for one of them alone; 0: several.

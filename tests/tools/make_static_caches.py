@@ -631,6 +631,7 @@ def main():
         trace("static_texts.pt", made(Texts), (two, torch.arange(3)))
         trace("static_put_one.pt", made(Put), (one, torch.arange(1)))
         trace("static_put.pt", made(Buffers), (three, torch.arange(3)))
+        trace("static_counted.pt", made(Counting), (three,))
         trace("static_put_read.pt", made(PutAndRead), (three, torch.arange(3)))
         grows = ({}, {}, {3: Dim("past", max=LONGEST - 1)})
         export("grown_one.pt2", made(Grown), (one, place, past), grows)

@@ -182,6 +182,18 @@ void tellAttributeSizes(Graph& graph, const std::map<std::string, Tensor>& attri
         n->output()->setType(symbolicTensor(found->second.dtype(), found->second.sizes()).type);
 }
 
+const Node* keptCount(const Graph& graph, const OpRegistry& registry, const std::map<std::string, Tensor>& attributes) {
+  const AliasAnalysis alias(graph, registry);
+  for (const Node* n : graph.block()->nodes()) {
+    if (n->kind() != sym::GetAttr || !n->output()->type()->isTensor() || !alias.isWritten(n->output())) continue;
+    const auto found = attributes.find(pathOf(n));
+    const bool isCount = found != attributes.end() && found->second.numel() == 1 &&
+                         isIntegral(found->second.dtype(), /*includeBool=*/false);
+    if (isCount && found->second.integer(0) != 0) return n;
+  }
+  return nullptr;
+}
+
 std::optional<SymbolicValue> sizesOfAttribute(const Value* v) {
   const bool isAttribute = v->node() && v->node()->kind() == sym::GetAttr && v->type()->isTensor();
   if (!isAttribute || !v->type()->tensor().hasRank) return std::nullopt;

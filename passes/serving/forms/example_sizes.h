@@ -15,6 +15,10 @@ namespace tscompile {
 // Writes the sizes of tensors, by their paths, into the types of the values that read them.
 void tellAttributeSizes(Graph& graph, const std::map<std::string, Tensor>& attributes);
 
+// What reads a number that calls count on with, and that does not begin with 0: of a trace that is what its example
+// counted. Null if there is none.
+const Node* keptCount(const Graph& graph, const OpRegistry& registry, const std::map<std::string, Tensor>& attributes);
+
 // What these types say, as ShapeOptions::known takes it.
 std::optional<SymbolicValue> sizesOfAttribute(const Value* v);
 

@@ -167,6 +167,14 @@ TEST_F(DecoderFiles, RingsOfPlacesAreKeptAsStates) {
   }
 }
 
+// Its trace left there how many tokens its example had.
+TEST_F(DecoderFiles, CountsThatDoNotBeginWithZeroAreTold) {
+  ASSERT_TRUE(buildsFile("language/static_counted.pt")) << messages();
+  EXPECT_NE(messages().find("%count does not begin with 0"), std::string::npos) << messages();
+  ASSERT_TRUE(buildsFile("language/static_one.pt2")) << messages();
+  EXPECT_EQ(messages().find("does not begin with 0"), std::string::npos) << messages();
+}
+
 // One call with all tokens of a text overwrites what is in the ring, and calls with one after the other do not.
 TEST_F(DecoderFiles, RingsTakeOneTokenAfterTheOther) {
   ASSERT_TRUE(buildsFile("language/static_few.pt2")) << messages();
