@@ -1,5 +1,6 @@
 // torchao's operators, which exported programs hold before they are decomposed: grids of blocks, whose sizes are given
 // for each dimension. Each is computed as others, here and in engines.
+#include "ir/values/carried_types.h"
 #include "runtime/ops/ops.h"
 #include "runtime/ops/quantized/math_of_call.h"
 #include "runtime/ops/quantized/product_grid.h"
@@ -17,9 +18,8 @@ struct Blocks {
   Dims grid;                  // `split` with blocks of one element
 };
 template <class Call>
-Blocks blocksOf(const Call& call, size_t sizesAt) {
+Blocks blocksOf(const Call& call, const Dims& blocks) {
   const Tensor x = call.tensor(0);
-  const Dims blocks = call.integers(sizesAt);
   call.require(static_cast<int>(blocks.size()) == x.rank(), "Got input dim:{}, block_size: {}", x.rank(),
                dimsText(blocks));
   Blocks out;
@@ -43,10 +43,15 @@ Blocks blocksOf(const Call& call, size_t sizesAt) {
   return out;
 }
 
+double mostOfSmallFloat(DType dtype) {
+  return dtype == DType::Float8E4M3FN ? 448 : dtype == DType::Float8E4M3FNUZ ? 240 : 57344;
+}
+
 // The least and the greatest number of a dtype, where the call says nothing.
 template <class Call>
 IValue boundAt(const Call& call, size_t i, DType dtype, bool isLeast) {
   if (!call.isNone(i)) return call.argument(i);
+  if (isSmallFloat(dtype)) return isLeast ? -mostOfSmallFloat(dtype) : mostOfSmallFloat(dtype);
   switch (dtype) {
     case DType::UInt8:
       return int64_t{isLeast ? 0 : 255};
@@ -61,11 +66,24 @@ IValue boundAt(const Call& call, size_t i, DType dtype, bool isLeast) {
   }
 }
 
+// What zero points are, which torchao said until 0.11: steps ("INT"), numbers of the middle ("FLOAT"), or nothing.
+template <class Call>
+std::string domainOf(const Call& call, size_t i) {
+  return call.isNone(i) ? "NONE" : call.argument(i).toString();
+}
+// No zero points may be a tensor without elements.
+template <class Call>
+IValue zerosOf(const Call& call, const MathOfCall<Call>& m, const Blocks& blocks) {
+  return call.isNone(3) || call.tensor(3).numel() == 0 ? IValue() : m.reshape(call.argument(3), blocks.grid);
+}
+double middleOf(const IValue& least, const IValue& most) { return (most.toDouble() + least.toDouble() + 1) / 2; }
+
 double leastNormal(DType dtype) {
   return dtype == DType::Float16 ? 0x1p-14 : dtype == DType::Float64 ? 0x1p-1022 : 0x1p-126;
 }
 
-// (input, mapping, block sizes, dtype, least, most, eps, dtype of scales, dtype of zero points, keeps dimensions)
+// (input, mapping, block sizes, dtype, least, most, eps, dtype of scales, dtype of zero points, keeps dimensions, has a
+// step for zero, domain of zero points)
 template <class Call>
 void chooseGrids(Call& call) {
   MathOfCall m(call);
@@ -73,20 +91,27 @@ void chooseGrids(Call& call) {
   const std::string& mapping = call.argument(1).toString();
   const DType target = dtypeFromNumber(call.integer(3)).value_or(DType::Undefined);
   const double least = boundAt(call, 4, target, true).toDouble(), most = boundAt(call, 5, target, false).toDouble();
-  const Blocks blocks = blocksOf(call, 2);
+  const Blocks blocks = blocksOf(call, call.integers(2));
   const IValue in = m.reshape(x, blocks.split), dims = intList(blocks.dims), zero = Tensor::zeros(x.dtype(), Dims{});
   const IValue keeps = call.flag(9);
-  const IValue below = m("aten::minimum", {m("aten::amin", {in, dims, keeps}), zero});
-  const IValue above = m("aten::maximum", {m("aten::amax", {in, dims, keeps}), zero});
+  IValue below = m("aten::amin", {in, dims, keeps}), above = m("aten::amax", {in, dims, keeps});
+  if (call.flag(10)) {
+    below = m("aten::minimum", {below, zero});
+    above = m("aten::maximum", {above, zero});
+  }
   const IValue eps = call.isNone(6) ? IValue(leastNormal(x.dtype())) : call.argument(6);
   auto over = [&](const IValue& v, double by) { return m("aten::div.Scalar", {v, by}); };
   IValue scale, point;
   DType pointType = call.isNone(8) ? DType::Undefined : dtypeFromNumber(call.integer(8)).value_or(DType::Undefined);
   if (mapping == "ASYMMETRIC") {
     scale = m.clamped(over(m.sub(above, below), most - least), eps, IValue());
-    const IValue steps = m.one("aten::round", m("aten::div.Tensor", {below, scale}));
-    point = m.clamped(m("aten::rsub.Scalar", {steps, least, 1}), least, most);
-    if (call.isNone(8)) pointType = DType::Int32;
+    if (domainOf(call, 11) == "FLOAT") {
+      point = m.add(below, m.mul(scale, middleOf(least, most)));
+    } else {
+      const IValue steps = m.one("aten::round", m("aten::div.Tensor", {below, scale}));
+      point = m.clamped(m("aten::rsub.Scalar", {steps, least, 1}), least, most);
+      if (call.isNone(8)) pointType = DType::Int32;
+    }
   } else {
     if (mapping == "SYMMETRIC") {
       scale = over(m("aten::maximum", {m.one("aten::neg", below), above}), (most - least) / 2);
@@ -95,7 +120,7 @@ void chooseGrids(Call& call) {
       const IValue low = over(below, least), high = over(above, most);
       scale = m("aten::where.self", {m("aten::gt.Tensor", {low, high}), low, high});
     }
-    const double middle = std::trunc((most + least + 1) / 2);
+    const double middle = std::trunc(middleOf(least, most));
     point = m("aten::full_like", {scale, middle, IValue(), IValue(), IValue(), IValue(), IValue()});
     scale = m.clamped(scale, eps, IValue());
   }
@@ -113,8 +138,8 @@ void chooseGrids(Call& call) {
 void inferGrids(InferCall& call) {
   const TensorInfo x = call.tensor(0);
   const DType scale = call.dtypeOr(7, x.dtype);
-  const bool hasZero = call.constant(1) && call.text(1) == "ASYMMETRIC";
-  const DType point = call.dtypeOr(8, hasZero ? DType::Int32 : x.dtype);
+  const bool hasSteps = call.constant(1) && call.text(1) == "ASYMMETRIC" && call.constant(11) && call.text(11) == "INT";
+  const DType point = call.dtypeOr(8, hasSteps ? DType::Int32 : x.dtype);
   auto unknown = [&] {
     call.resultOfUnknownRank(scale);
     call.resultOfUnknownRank(point);
@@ -140,29 +165,90 @@ void inferGrids(InferCall& call) {
   call.result(point, sizes);
 }
 
-// (input, block sizes, scales, zero points, dtype, least, most)
+// (input, block sizes, scales, zero points, dtype, least, most, domain of zero points)
 template <class Call>
 void quantizeBlocks(Call& call) {
   MathOfCall m(call);
   const DType dtype = dtypeFromNumber(call.integer(4)).value_or(DType::Undefined);
-  const Blocks blocks = blocksOf(call, 1);
-  const IValue scale = m.reshape(call.argument(2), blocks.grid), zero = m.reshape(call.argument(3), blocks.grid);
-  const IValue steps =
-      m.one("aten::round", m.mul(m.reshape(call.argument(0), blocks.split), m.one("aten::reciprocal", scale)));
-  const IValue held = m.clamped(m.add(steps, zero), boundAt(call, 5, dtype, true), boundAt(call, 6, dtype, false));
+  const Blocks blocks = blocksOf(call, call.integers(1));
+  const IValue x = m.reshape(call.argument(0), blocks.split), scale = m.reshape(call.argument(2), blocks.grid);
+  const IValue least = boundAt(call, 5, dtype, true), most = boundAt(call, 6, dtype, false);
+  const std::string domain = domainOf(call, 7);
+  const IValue zero = zerosOf(call, m, blocks);
+  IValue steps;
+  if (domain == "FLOAT") {
+    const IValue start = m.sub(zero, m.mul(scale, middleOf(least, most)));
+    steps = m.one("aten::round", m("aten::div.Tensor", {m.sub(x, start), scale}));
+  } else {
+    steps = m.mul(x, m.one("aten::reciprocal", scale));
+    if (!isSmallFloat(dtype)) steps = m.one("aten::round", steps);
+    if (!zero.isNone()) steps = m.add(steps, zero);
+  }
+  const IValue held = m.clamped(steps, least, most);
   call.setResult(0, m.to(m.reshape(held, Dims(call.tensor(0).sizes())), dtype));
 }
 
-// (input, block sizes, scales, zero points, dtype, least, most, dtype of the result)
+// (input, block sizes, scales, zero points, dtype, least, most, dtype of the result, domain of zero points)
 template <class Call>
 void dequantizeBlocks(Call& call) {
   MathOfCall m(call);
-  const Blocks blocks = blocksOf(call, 1);
+  const Blocks blocks = blocksOf(call, call.integers(1));
   const IValue dtype = call.argument(7);
-  IValue steps = m.to(m.reshape(call.argument(0), blocks.split), dtype);
-  if (!call.isNone(3)) steps = m.sub(steps, m.to(m.reshape(call.argument(3), blocks.grid), dtype));
-  const IValue made = m.mul(steps, m.reshape(call.argument(2), blocks.grid));
+  const IValue x = m.reshape(call.argument(0), blocks.split), scale = m.reshape(call.argument(2), blocks.grid);
+  const bool isFloat = domainOf(call, 8) == "FLOAT";
+  const IValue zero = zerosOf(call, m, blocks);
+  const DType from = dtypeFromNumber(call.integer(4)).value_or(DType::Undefined);
+  IValue made;
+  if (isFloat) {
+    const double middle = middleOf(boundAt(call, 5, from, true), boundAt(call, 6, from, false));
+    made = m.mul(m.to(m.sub(x, middle), dtype), scale);
+    if (!zero.isNone()) made = m.add(made, zero);
+  } else {
+    made = m.to(x, dtype);
+    if (!zero.isNone()) made = m.sub(made, m.to(zero, dtype));
+    made = m.mul(made, scale);
+  }
   call.setResult(0, m.to(m.reshape(made, Dims(call.tensor(0).sizes())), dtype));
+}
+
+// ---- numbers of 8 bits, with a scale for each block, whose sizes the scales tell ----
+
+template <class Call>
+Blocks blocksOfScales(const Call& call) {
+  const Tensor x = call.tensor(0), scale = call.tensor(1);
+  Dims sizes(x.sizes());
+  if (scale.numel() == 1) return blocksOf(call, sizes);
+  call.require(scale.rank() == x.rank(), "expected scales of {} dimensions, not of {}", x.rank(), scale.rank());
+  for (int d = 0; d < x.rank(); ++d) {
+    const int64_t parts = scale.size(d);
+    call.require(parts > 0 && sizes[d] % parts == 0,
+                 "Dimension {}: target size {} is not evenly divisible by scale size {}", d, sizes[d], parts);
+    sizes[d] /= parts;
+  }
+  return blocksOf(call, sizes);
+}
+
+// (input, scales, dtype)
+template <class Call>
+void quantizeToFloats(Call& call) {
+  MathOfCall m(call);
+  const Blocks blocks = blocksOfScales(call);
+  const DType dtype = dtypeFromNumber(call.integer(2)).value_or(DType::Undefined);
+  call.require(isSmallFloat(dtype), "expected a dtype of 8 bits, not {}", pythonName(dtype));
+  const double most = mostOfSmallFloat(dtype);
+  const IValue x = m.reshape(m.to(call.argument(0), DType::Float32), blocks.split);
+  const IValue steps = m("aten::div.Tensor", {x, m.reshape(call.argument(1), blocks.grid)});
+  call.setResult(0, m.to(m.reshape(m.clamped(steps, -most, most), Dims(call.tensor(0).sizes())), dtype));
+}
+
+// (input, scales, dtype of the result)
+template <class Call>
+void dequantizeFloats(Call& call) {
+  MathOfCall m(call);
+  const Blocks blocks = blocksOfScales(call);
+  const IValue x = m.reshape(m.to(call.argument(0), DType::Float32), blocks.split);
+  const IValue made = m.mul(x, m.reshape(call.argument(1), blocks.grid));
+  call.setResult(0, m.to(m.reshape(made, Dims(call.tensor(0).sizes())), call.argument(2)));
 }
 
 // ---- int8 or uint8 x int8 -> int32 ----
@@ -221,14 +307,26 @@ void registerQuantizedBlocksOps(OpRegistry& ops) {
   };
   add("torchao::choose_qparams_affine(Tensor? input, str mapping_type, int[] block_size, ScalarType target_dtype, "
       "Scalar? quant_min=None, Scalar? quant_max=None, float? eps=None, ScalarType? scale_dtype=None, ScalarType? "
-      "zero_point_dtype=None, bool keepdim=False) -> (Tensor, Tensor)",
+      "zero_point_dtype=None, bool keepdim=False, bool preserve_zero=True, str? zero_point_domain=\"INT\") -> (Tensor, "
+      "Tensor)",
       inferGrids, chooseGrids<KernelCall>, chooseGrids<ConvertCall>);
   add("torchao::quantize_affine(Tensor input, int[] block_size, Tensor scale, Tensor? zero_point, ScalarType "
-      "output_dtype, Scalar? quant_min=None, Scalar? quant_max=None) -> Tensor",
+      "output_dtype, Scalar? quant_min=None, Scalar? quant_max=None, str? zero_point_domain=\"INT\") -> Tensor",
       inferBlocks<4>, quantizeBlocks<KernelCall>, quantizeBlocks<ConvertCall>);
   add("torchao::dequantize_affine(Tensor input, int[] block_size, Tensor scale, Tensor? zero_point, ScalarType "
-      "input_dtype, Scalar? quant_min=None, Scalar? quant_max=None, ScalarType output_dtype=6) -> Tensor",
+      "input_dtype, Scalar? quant_min=None, Scalar? quant_max=None, ScalarType output_dtype=6, str? "
+      "zero_point_domain=\"INT\") -> Tensor",
       inferBlocks<7>, dequantizeBlocks<KernelCall>, dequantizeBlocks<ConvertCall>);
+  for (std::string_view schema :
+       {"torchao::quantize_affine_float8(Tensor tensor, Tensor scale, ScalarType float8_dtype=24) -> Tensor",
+        "torchao::quantize_affine_float8_non_decomposed(Tensor tensor, Tensor scale, ScalarType float8_dtype=24) "
+        "-> Tensor"})
+    add(schema, inferBlocks<2>, quantizeToFloats<KernelCall>, quantizeToFloats<ConvertCall>);
+  for (std::string_view schema :
+       {"torchao::dequantize_affine_float8(Tensor tensor, Tensor scale, ScalarType output_dtype=6) -> Tensor",
+        "torchao::dequantize_affine_float8_non_decomposed(Tensor tensor, Tensor scale, ScalarType output_dtype=6) "
+        "-> Tensor"})
+    add(schema, inferBlocks<2>, dequantizeFloats<KernelCall>, dequantizeFloats<ConvertCall>);
   add("aten::_int_mm", inferIntegerProduct, multiplyIntegers<KernelCall>, convertIntegerProduct);
 }
 
