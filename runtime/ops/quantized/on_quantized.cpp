@@ -5,6 +5,7 @@
 #include "runtime/ops/ops.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/quantized.h"
+#include "runtime/reference/views.h"
 
 namespace tscompile {
 namespace {
@@ -58,7 +59,9 @@ void setResults(KernelCall& call, std::vector<IValue> results, DType computed, a
   if (call.op().isInPlaceVariant()) call.setResult(call.argument(0));
 }
 
-// What moves and chooses elements works on the integers; those of other grids are brought to the first one's.
+// What moves and chooses elements works on the integers; those of other grids are brought to the first one's, but for
+// those that are written over others.
+template <bool kAsTheyAre = false>
 void onIntegers(KernelCall& call) {
   Tensor like = firstQuantized(call);
   const Quantization& q = quantizationOf(like);
@@ -68,7 +71,7 @@ void onIntegers(KernelCall& call) {
   const DType exact = stored == DType::Int32 ? DType::Float64 : DType::Float32;
   const DType moved = known.empty() || known.contains(stored) ? stored : exact;
   auto integers = [&](const Tensor& t) {
-    bool same = t.dtype() == like.dtype() && sameGrid(quantizationOf(t), q);
+    bool same = t.dtype() == like.dtype() && (kAsTheyAre || sameGrid(quantizationOf(t), q));
     Tensor all = integersOf(same ? t : quantize(dequantize(t), like.dtype(), q));
     return moved == stored ? all : convertTensor(all, moved);
   };
@@ -231,6 +234,45 @@ constexpr const char* kCompared[] = {"aten::eq.Scalar", "aten::eq.Tensor", "aten
                                      "aten::gt.Scalar", "aten::gt.Tensor", "aten::ge.Scalar", "aten::ge.Tensor",
                                      "aten::argmax",    "aten::argmin",    "aten::argsort"};
 
+// ---- writes ----
+
+Tensor filled(KernelCall& call, const Tensor& to) {
+  const IValue all = Tensor::zeros(DType::Float32, Dims(to.sizes()));
+  invoke(call, "aten::fill_.Scalar", {all, call.argument(1)});
+  return quantize(all.toTensor(), to.dtype(), quantizationOf(to));
+}
+
+// What is copied to a quantised tensor: integers as they are, with their grid; numbers are brought to the grid there.
+Tensor copied(KernelCall& call, const Tensor& to) {
+  const Tensor from = call.tensor(1);
+  const bool isMove = isQuantized(from.dtype());
+  call.require(!isMove || from.dtype() == to.dtype(), "expected a tensor of {}, not {}", pythonName(to.dtype()),
+               pythonName(from.dtype()));
+  Tensor integers = Tensor::empty(storedAs(to.dtype()), to.sizes());
+  invoke(call, "aten::copy_",
+         {integers,
+          isMove ? integersOf(from)
+                 : integersOf(quantize(convertTensor(expandedTo(from, to.sizes()), DType::Float32), to.dtype(),
+                                       quantizationOf(to))),
+          false});
+  return quantizedAs(integers, to.dtype(), quantizationOf(isMove ? from : to));
+}
+
+template <Tensor (*kMade)(KernelCall&, const Tensor&)>
+void makeOver(KernelCall& call) {
+  call.setResult(kMade(call, call.tensor(0)));
+}
+// A whole tensor takes the grid as well; in a part the integers stand for other numbers.
+template <Tensor (*kMade)(KernelCall&, const Tensor&)>
+void writeOver(KernelCall& call) {
+  const Tensor to = call.tensor(0), made = kMade(call, to);
+  requireWritable(to);
+  copyTensor(integersOf(to), integersOf(made));
+  if (to.storage()->bytes() == static_cast<size_t>(to.numel()) * itemSize(storedAs(to.dtype())))
+    to.storage()->setQuantization(quantizationOf(made));
+  call.setResult(call.argument(0));
+}
+
 // Over the two spatial dimensions.
 void convertMean(ConvertCall& call) {
   Tensor t = call.tensor(0);
@@ -245,8 +287,8 @@ void registerOnQuantizedOps(OpRegistry& ops) {
   auto add = [&](const char* schema, KernelFunction kernel, ConvertFunction convert = convertQuantizedToKernel) {
     ops.add({.schema = schema, .kernel = kernel, .convert = convert, .dtypes = kQuantizedTypes});
   };
-  for (const char* schema : kOnIntegers) add(schema, onIntegers, convertOnSteps);
-  add("aten::empty_like", onIntegers);
+  for (const char* schema : kOnIntegers) add(schema, onIntegers<>, convertOnSteps);
+  add("aten::empty_like", onIntegers<>);
   add("aten::relu", onSteps, convertOnSteps);
   add("aten::leaky_relu", onSteps, convertByTable);
   for (const char* schema : kOnSteps) add(schema, onSteps, convertRoundedSteps);
@@ -256,6 +298,12 @@ void registerOnQuantizedOps(OpRegistry& ops) {
   for (const char* schema : {"aten::relu_", "aten::leaky_relu_"}) add(schema, onSteps);
   for (const char* schema : {"aten::hardtanh_", "aten::relu6_", "aten::clamp_", "aten::threshold_"})
     add(schema, keepGrid);
+  for (const char* schema : {"aten::copy_", "aten::copy_.Tensor"}) add(schema, writeOver<copied>);
+  add("aten::copy", makeOver<copied>);
+  add("aten::fill_.Scalar", writeOver<filled>);
+  add("aten::full_like", makeOver<filled>);
+  for (const char* schema : {"aten::slice_copy.Tensor", "aten::select_copy.int"}) add(schema, onIntegers<>);
+  for (const char* schema : {"aten::slice_scatter", "aten::select_scatter"}) add(schema, onIntegers<true>);
   for (const char* schema : {"aten::sigmoid", "aten::hardsigmoid"}) add(schema, onFixedGrid<0>, convertByTable);
   add("aten::tanh", onFixedGrid<-1>, convertByTable);
   add("aten::equal", equal);
