@@ -90,8 +90,8 @@ void sumKernel(KernelCall& call) {
 
 void meanKernel(KernelCall& call) {
   ReductionCall r(call);
-  // Floats whose mean has 16 bits are not rounded first, as they are for sums.
-  const bool isRead = r.in.dtype() == DType::Float32 && itemSize(r.out.dtype()) == 2;
+  // What has a mean of 16 bits is not rounded first, as it is for sums.
+  const bool isRead = !isComplex(r.in.dtype()) && itemSize(r.out.dtype()) == 2;
   Tensor in = isRead ? r.in : convertedFor(r.in, r.out.dtype());
   withCompute(r.out.dtype(), [&](auto sample) { reduceInto(in, r.dims, r.out, Mean<decltype(sample)>()); });
 }
