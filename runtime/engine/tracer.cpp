@@ -644,16 +644,17 @@ class Tracer : private OperatorTracer {
       return false;
     }
     for (size_t i = 0; i < c.resultCount; ++i)
-      if (!isAllSymbolic(results[i])) {
+      if (!isAllKnown(results[i])) {
         std::fill(results.begin(), results.end(), IValue());
         return false;
       }
     return true;
   }
 
-  static bool isAllSymbolic(const IValue& v) {
-    if (v.isTensor()) return v.tensorImpl() && v.tensorImpl()->storage()->isSymbolic();
-    return v.isList() && std::all_of(v.toList().items.begin(), v.toList().items.end(), isAllSymbolic);
+  // Symbolic, or a view of a constant: `scale.expand_as(x)`. Constants that are written are computed node by node.
+  bool isAllKnown(const IValue& v) const {
+    if (v.isTensor()) return v.tensorImpl() && (v.tensorImpl()->storage()->isSymbolic() || !traced_.hasWrites_);
+    return v.isList() && std::ranges::all_of(v.toList().items, [this](const IValue& i) { return isAllKnown(i); });
   }
 
   // Only operators that write elements of their first argument, and return it, are understood.

@@ -139,6 +139,10 @@ TEST(ComposedOperators, MovesAndTriangles) {
       "  %i : int = prim::Constant[value=4]()\n  %m : Tensor = aten::to(%x, %i, %f, %f, %none)\n"
       "  %z : Tensor = aten::triu(%m, %one)\n",
       {x, x});
+  expectComposed(
+      "  %w : Float(1, 5) = prim::Constant[value={2}]()\n  %v : Tensor = aten::expand_as(%w, %x)\n"
+      "  %z : Tensor = aten::mul(%x, %v)\n",
+      {x, x});
   expectComposed("  %z : Tensor = aten::channel_shuffle(%x, %two)\n", {x, x});
   expectComposed("  %z : Tensor = aten::repeat_interleave(%x, %two, %one, %none)\n", {x, x});
   for (const char* turns : {"%one", "%two", "%last"})
