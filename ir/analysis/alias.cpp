@@ -3,6 +3,7 @@
 #include "ir/analysis/alias.h"
 
 #include "ir/operators/overload_cache.h"
+#include "ir/values/aten.h"
 
 #include <algorithm>
 #include <unordered_set>
@@ -265,7 +266,7 @@ class AliasBuilder {
     if (n->hasBlocks()) return block(n);
     if (n->kind() == sym::Constant) return fresh(n->output());
     std::string_view ns = n->kind().nameSpace(), kind = n->kind().name();
-    if (ns == "prim" && n->kind() != sym::PythonOp && structure(n, kind)) return;
+    if ((ns == "prim" || n->kind() == aten::wait) && n->kind() != sym::PythonOp && structure(n, kind)) return;
     if (n->kind() == sym::Engine && n->subgraph() && isHarmless(*n->subgraph())) return engine(n);
     const Operator* op = n->kind() == sym::PythonOp || n->subgraph() ? nullptr : overloads_.resolve(*n);
     if (!op || op->has(Trait::TakesOverMemory)) return unknown(n);
@@ -295,7 +296,8 @@ class AliasBuilder {
       for (const Use& u : n->inputs()) put(n->output(), u.value);
       return true;
     }
-    if (kind == "ListUnpack" || kind == "TupleUnpack" || kind == "TupleIndex") {
+    if (kind == "ListUnpack" || kind == "TupleUnpack" || kind == "TupleIndex" || kind == "wait" ||
+        kind == "awaitable_wait") {
       if (n->inputCount() == 0) return false;
       for (const Value* o : n->outputs()) takeOut(o, n->input(0));
       return true;
