@@ -204,7 +204,8 @@ bool BpeTokenizer::encodeCharacters(std::string_view piece, std::vector<TokenId>
   for (size_t at = 0; at < piece.size();) {
     const std::string_view c = piece.substr(at, characterAt(piece, at).bytes);
     at += c.size();
-    if (const TokenId own = wholeToken(c); own >= 0) {
+    const bool endsWord = at == piece.size() && !rules.endOfWord.empty();
+    if (const TokenId own = wholeToken(endsWord ? std::string(c) + rules.endOfWord : std::string(c)); own >= 0) {
       symbols.push_back(own);
       wasUnknown = false;
       continue;

@@ -52,6 +52,7 @@ struct CharacterRules {
   enum class Prefix : uint8_t { None, Never, Missing, MissingAtFirst };
   Prefix prefix = Prefix::None;  // a mark that a word gets if it has none, or only at the beginning of all
   bool cutsWords = false;        // at marks
+  std::string endOfWord;         // stands behind the last character of a word, and for the space behind it
   bool fallsBack = false;        // to bytes
   bool fusesUnknown = false;
   bool dropsFirstSpace = false;  // of what is decoded
@@ -95,6 +96,7 @@ class BpeTokenizer : public Tokenizer {
   bool isSpecial(TokenId token) const override;
   std::optional<TokenId> find(std::string_view bytes) const override;
   bool dropsFirstSpace() const override { return model_.characters && model_.characters->dropsFirstSpace; }
+  bool dropsLastSpace() const override { return model_.characters && !model_.characters->endOfWord.empty(); }
 
  private:
   const AddedToken* addedAt(std::string_view text, size_t at, bool normalized) const;

@@ -95,6 +95,7 @@ std::string Tokenizer::decodeBytes(TokenSpan tokens) const {
 std::string Tokenizer::decode(TokenSpan tokens) const {
   std::string out = continuation(tokens);
   if (dropsFirstSpace() && out.starts_with(' ')) out.erase(0, 1);
+  if (dropsLastSpace() && out.ends_with(' ')) out.pop_back();
   return out;
 }
 

@@ -43,6 +43,8 @@ class Tokenizer {
 
   // Whether texts are encoded with a space before them, which is none of theirs.
   virtual bool dropsFirstSpace() const { return false; }
+  // Whether tokens that end words have a space, which is none of a text that ends there.
+  virtual bool dropsLastSpace() const { return false; }
 
   // The bytes of all tokens; those of numbers that are no token are U+FFFD.
   std::string decodeBytes(TokenSpan tokens) const;

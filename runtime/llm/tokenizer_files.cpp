@@ -138,10 +138,12 @@ std::optional<std::string> BpeReader::bytesOf(std::string_view text) const {
   if (model_.characters->fallsBack && text.size() == kLength && text.starts_with("<0x") && text.ends_with('>') &&
       std::from_chars(digits, digits + 2, byte, 16).ptr == digits + 2)
     return std::string(1, static_cast<char>(byte));
+  const std::string& end = model_.characters->endOfWord;
+  const std::string_view mark = end.empty() ? kSpaceMark : std::string_view(end);
   for (size_t at = 0; at < text.size();) {
-    const bool isMark = text.substr(at).starts_with(kSpaceMark);
+    const bool isMark = text.substr(at).starts_with(mark);
     out += isMark ? ' ' : text[at];
-    at += isMark ? kSpaceMark.size() : 1;
+    at += isMark ? mark.size() : 1;
   }
   return out;
 }
@@ -232,12 +234,16 @@ bool BpeReader::modelOf(const Value& model) {
   if (!merges) return fail(model.range(), "the model has no merges");
   // A token for what is unknown is never needed: bytes that are no token are refused.
   return flag(model, "ignore_merges", false, model_.wholeWords) && refuseIfSet(model, "dropout", false) &&
-         refuseIfSet(model, "continuing_subword_prefix", true) && refuseIfSet(model, "end_of_word_suffix", true) &&
-         (model_.characters ? characterModel(model) : refuseIfSet(model, "byte_fallback", false)) &&
+         refuseIfSet(model, "continuing_subword_prefix", true) &&
+         (model_.characters
+              ? characterModel(model)
+              : refuseIfSet(model, "end_of_word_suffix", true) && refuseIfSet(model, "byte_fallback", false)) &&
          vocabulary(vocab) && mergesOfJson(merges);
 }
 
 bool BpeReader::characterModel(const Value& model) {
+  if (const Value suffix = model.find("end_of_word_suffix"); suffix && suffix.is(Kind::String))
+    model_.characters->endOfWord = suffix.text();
   return flag(model, "byte_fallback", false, model_.characters->fallsBack) &&
          flag(model, "fuse_unk", false, model_.characters->fusesUnknown);
 }
@@ -513,6 +519,9 @@ bool BpeReader::stepOfDecoder(const Value& v) {
     return true;
   }
   if (type == "ByteFallback" || type == "Fuse" || replacesSpaces(v, true)) return true;
+  if (const Value suffix = v.find("suffix");
+      type == "BPEDecoder" && suffix && suffix.is(Kind::String) && suffix.text() == model_.characters->endOfWord)
+    return true;
   const Value content = v.find("content");
   const bool isOne = type == "Strip" && content && content.is(Kind::String) && content.text() == " " &&
                      v.find("start").integer() == 1 && v.find("stop").integer() == 0;
@@ -546,7 +555,11 @@ bool BpeReader::tokenizerJson(const Value& root) {
   // Without these tokens are whole texts, and words of which nothing is left of what stood between them.
   const bool marks = marksSpaces_ || (rules && rules->prefix != CharacterRules::Prefix::None);
   const bool isOfWords = rules && rules->model > CharacterRules::Model::Unigram;
-  if (rules && !marks && !isOfWords) return unsupported(before ? before : root, "a tokenizer without a pre_tokenizer");
+  const bool hasEnds = rules && !rules->endOfWord.empty() && !rules->words.empty() && !marks;
+  if (rules && !rules->endOfWord.empty() && !hasEnds)
+    return unsupported(before ? before : root, "end_of_word_suffix without words");
+  if (rules && !marks && !isOfWords && !hasEnds)
+    return unsupported(before ? before : root, "a tokenizer without a pre_tokenizer");
   if (Value v = root.find("post_processor"); v.present() && !postProcessor(v)) return false;
   const Value decodes = root.find("decoder");
   if (isOfWords && (!decodes.present() || typeOf(decodes) == "WordPiece"))

@@ -65,6 +65,11 @@ def kinds():
                 normalizers.Sequence([normalizers.NFD(), normalizers.StripAccents(), normalizers.Lowercase()]),
                 pre_tokenizers.Sequence([pre_tokenizers.Whitespace(), pre_tokenizers.Digits(individual_digits=True)]),
                 decoders.WordPiece(cleanup=False))
+    ends = {t: i for i, t in enumerate(["<unk>", "<s>", "</s>", "t", "h", "e", "e</w>", "a", "a</w>", "g", "r", "p", "s</w>", "it</w>",
+                                        "i", "t</w>", "th", "the</w>", "gr", "gra", "ph", "h</w>", "ph</w>", "graph</w>", ",</w>"])}
+    yield words(models.BPE(ends, [("t", "h"), ("th", "e</w>"), ("g", "r"), ("gr", "a"), ("p", "h</w>"), ("gra", "ph</w>"),
+                                  ("i", "t</w>")], unk_token="<unk>", end_of_word_suffix="</w>"),
+                normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer(), decoders.BPEDecoder(suffix="</w>"))
     yield words(models.WordLevel(numbers, unk_token="<unk>"), normalizers.NFKC(),
                 pre_tokenizers.Sequence([pre_tokenizers.Punctuation(), pre_tokenizers.WhitespaceSplit()]))
     for bytes_, cut in ((False, pre_tokenizers.Metaspace()), (True, pre_tokenizers.Metaspace(prepend_scheme="first", split=False))):
