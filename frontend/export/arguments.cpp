@@ -125,6 +125,8 @@ class ArgumentReader {
         std::abs(v.toFloat()) < kExact)
       return b_.constant(static_cast<int64_t>(v.toFloat()));
     if (wanted_->is(TypeKind::List) && v.isNumber()) return repeated(std::move(v));
+    if (wanted_->is(TypeKind::Device) && v.isString())  // as torch.export.passes.move_to_device_pass writes it
+      if (std::optional<Device> device = deviceFromText(v.toString())) return b_.constant(*device);
     return b_.constant(v);
   }
   // A number for `int[2]`.

@@ -23,6 +23,7 @@ from torch import nn
 from torch._decomp import decomposition_table
 from torch._higher_order_ops import map as map_rows, scan, while_loop
 from torch.export import Dim
+from torch.export.passes import move_to_device_pass
 from torch.export.pt2_archive._package import package_pt2
 from torch.utils import _pytree
 
@@ -355,6 +356,11 @@ class Seen(nn.Module):
         return y, z
 
 
+class Placed(nn.Module):
+    def forward(self, x):
+        return torch.arange(x.shape[0]).unsqueeze(1) * x + torch.full((3,), 0.5), torch.zeros(x.shape[0], device="cpu")
+
+
 class Moved(nn.Module):
     """Rows that are stacked along other dimensions, and rows of what has none."""
 
@@ -463,6 +469,7 @@ SCENES = {
                               "rest": (None, {0: Dim.DYNAMIC}), "scale": None, "more": {"other": {0: Dim.DYNAMIC}}}),
     "stretched": scene(Stretched, (torch.tensor([[1, 2, 3, 4, 5]]),), dynamic=({1: Dim.DYNAMIC},)),
     "seen": scene(Seen, (torch.sin(torch.arange(12.0)).reshape(2, 3, 2),)),
+    "placed": scene(Placed, (x43,)),
     "moved": scene(Moved, (x43, x22)),
     "heads": scene(Heads, (torch.cos(torch.arange(24.0)).reshape(2, 3, 4),)),
 }
@@ -626,6 +633,8 @@ def main():
         program = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic, strict=strict)
         if decomposed:
             program = program.run_decompositions(None if decomposed is True else decomposed)
+        if name == "placed":
+            program = move_to_device_pass(program, "cpu")
         write(program, os.path.join(folder, name + ".pt2"))
         given = [a.clone() if isinstance(a, torch.Tensor) else a for a in args]
         rows = [f"in: {text_of(tuple(v) if isinstance(v, deque) else v)}" for v in (*args, *kwargs.values())

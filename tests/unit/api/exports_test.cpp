@@ -63,12 +63,12 @@ INSTANTIATE_TEST_SUITE_P(Files, Exports,
                          testing::Values("net", "net_decomposed", "trees", "choice", "counter", "counter_decomposed",
                                          "writer", "sizes", "attention", "attention_decomposed", "constants", "loops",
                                          "loops_decomposed", "mapped", "prefixes", "mixed", "solved", "numbered",
-                                         "truths", "shared", "seen", "moved", "heads", "quantized", "old_layout",
-                                         "old_signature", "old_indices", "old_containers", "old_slopes", "old_folders", "torchao",
-                                         "sums", "sums_fixed", "grouped_decomposed", "leaky_decomposed", "containers",
-                                         "masked_decomposed", "primitives", "primitives_of_numbers",
-                                         "writes_by_primitives", "derived", "regrouped", "compared", "guarded",
-                                         "stretched"),
+                                         "truths", "shared", "seen", "moved", "placed", "heads", "quantized",
+                                         "old_layout", "old_signature", "old_indices", "old_containers", "old_slopes",
+                                         "old_folders", "torchao", "sums", "sums_fixed", "grouped_decomposed",
+                                         "leaky_decomposed", "containers", "masked_decomposed", "primitives",
+                                         "primitives_of_numbers", "writes_by_primitives", "derived", "regrouped",
+                                         "compared", "guarded", "stretched"),
                          [](const auto& info) { return std::string(info.param); });
 
 // Constants that a program only numbers stay as they are: another program may have others by these names.
