@@ -138,6 +138,43 @@ HWY_INLINE void transformOdd(C* a, const float* cosines, const float* sines, int
   a[0] = first;
 }
 
+// Any odd radix up to kLargestRadix.
+HWY_INLINE void runOddPass(Elements in, Elements out, const FourierPlan::Pass& p, const float* cosines,
+                           const float* sines, int64_t lane) {
+  const int64_t radix = p.radix, half = radix / 2, step = p.before * p.after;
+  for (int64_t k = 0; k < p.before; ++k)
+    for (int64_t i = 0; i < p.after; ++i) {
+      auto from = [&](int64_t m) HWY_ATTR { return in.load((i + p.after * (m + radix * k)) * kFourierLines + lane); };
+      auto store = [&](C c, int64_t j) HWY_ATTR {
+        const int64_t root = i * j * p.before;
+        out.store(root == 0 ? c : times(c, cosines[root], sines[root]),
+                  (i + p.after * (k + p.before * j)) * kFourierLines + lane);
+      };
+      C sums[kLargestRadix / 2], turns[kLargestRadix / 2];
+      const C zeroth = from(0);
+      C first = zeroth;
+      for (int64_t m = 1; m <= half; ++m) {
+        const C a = from(m), b = from(radix - m);
+        sums[m - 1] = a + b;
+        turns[m - 1] = turned(a - b, 1);
+        first = first + sums[m - 1];
+      }
+      store(first, 0);
+      for (int64_t j = 1; j <= half; ++j) {
+        C middle = zeroth, turn = times(turns[0], sines[j * step]);
+        int64_t at = 0;
+        for (int64_t m = 1; m <= half; ++m) {
+          at += j;
+          at -= at >= radix ? radix : 0;
+          middle = middle + times(sums[m - 1], cosines[at * step]);
+          if (m > 1) turn = turn + times(turns[m - 1], sines[at * step]);
+        }
+        store(middle + turn, j);
+        store(middle - turn, radix - j);
+      }
+    }
+}
+
 void fourierPass(const FourierPlan::Pass& p, float sign, const float* cosines, const float* sines, float* re, float* im,
                  float* toRe, float* toIm) {
   const Elements in{re, im}, out{toRe, toIm};
@@ -167,11 +204,22 @@ void fourierPass(const FourierPlan::Pass& p, float sign, const float* cosines, c
         runPass<11>(in, out, p, cosines, sines, lane,
                     [=](C* a) HWY_ATTR { transformOdd<11>(a, cosines, sines, p.before * p.after); });
         break;
-      default:
+      case 13:
         runPass<13>(in, out, p, cosines, sines, lane,
                     [=](C* a) HWY_ATTR { transformOdd<13>(a, cosines, sines, p.before * p.after); });
+        break;
+      default:
+        runOddPass(in, out, p, cosines, sines, lane);
     }
   }
+}
+
+// Element k of all lines times factor k.
+void fourierTimes(const float* factorRe, const float* factorIm, int64_t count, float* re, float* im) {
+  const Elements all{re, im};
+  for (int64_t k = 0; k < count; ++k)
+    for (int64_t at = k * kFourierLines; at < (k + 1) * kFourierLines; at += static_cast<int64_t>(hn::Lanes(Tag())))
+      all.store(times(all.load(at), factorRe[k], factorIm[k]), at);
 }
 
 // With the spectra E and O of the elements at even and odd places, the spectrum of pairs is Z = E + i O, and that of
@@ -336,7 +384,6 @@ namespace {
 // Eights first, which walk through memory least often, then fours: two of them rather than an eight and a two. What is
 // left of n stands at the end.
 std::vector<int64_t> radicesOf(int64_t n) {
-  constexpr int64_t kLargestRadix = 13;
   std::vector<int64_t> radices;
   for (; n % 8 == 0 && (n % 32 == 0 || n % 16 != 0); n /= 8) radices.push_back(8);
   for (; n % 4 == 0; n /= 4) radices.push_back(4);
@@ -355,20 +402,50 @@ void scatterFourier(const FourierLines& lines, const float* re, const float* im,
   TS_SIMD(scatterLines)(lines, re, im, scale, to);
 }
 
-bool FourierPlan::accepts(int64_t n) { return n > 0 && radicesOf(n).back() == 1; }
-
 FourierPlan::FourierPlan(int64_t n, bool forward) : n_(n), forward_(forward) {
+  for (int64_t k = 0; k < n; ++k) {
+    const double angle = 2 * std::numbers::pi * (static_cast<double>(k) / static_cast<double>(n));
+    cosines_.push_back(static_cast<float>(std::cos(angle)));
+    sines_.push_back(static_cast<float>(forward ? -std::sin(angle) : std::sin(angle)));
+  }
   std::vector<int64_t> radices = radicesOf(n);
+  if (radices.back() > 1) {
+    convolve();
+    return;
+  }
   radices.pop_back();
   int64_t before = 1;
   for (int64_t radix : radices) {
     passes_.push_back({radix, before, n / before / radix});
     before *= radix;
   }
-  for (int64_t k = 0; k < n; ++k) {
-    const double angle = 2 * std::numbers::pi * (static_cast<double>(k) / static_cast<double>(n));
-    cosines_.push_back(static_cast<float>(std::cos(angle)));
-    sines_.push_back(static_cast<float>(forward ? -std::sin(angle) : std::sin(angle)));
+}
+
+// Bluestein's algorithm: with j k = (j^2 + k^2 - (k - j)^2) / 2 the transform is a convolution with exp(+- i pi k^2 /
+// n) of what is multiplied by its conjugate, which is multiplied so again.
+void FourierPlan::convolve() {
+  constexpr int64_t kStep = 8;  // an eight costs least
+  int64_t length = (2 * n_ - 1 + kStep - 1) / kStep * kStep;
+  while (radicesOf(length).back() > 1) length += kStep;
+  inner_ = std::make_unique<FourierPlan>(length, true);
+  const auto size = static_cast<size_t>(length * kFourierLines);
+  std::vector<float> re(size), im(size), otherRe(size), otherIm(size);
+  int64_t square = 0;  // k^2 modulo 2 n
+  for (int64_t k = 0; k < n_; ++k) {
+    const double angle = std::numbers::pi * (static_cast<double>(square) / static_cast<double>(n_));
+    square = (square + 2 * k + 1) % (2 * n_);
+    chirpRe_.push_back(static_cast<float>(std::cos(angle)));
+    chirpIm_.push_back(static_cast<float>(forward_ ? -std::sin(angle) : std::sin(angle)));
+    for (int64_t at : {k, k == 0 ? 0 : length - k}) {
+      re[static_cast<size_t>(at * kFourierLines)] = chirpRe_.back();
+      im[static_cast<size_t>(at * kFourierLines)] = -chirpIm_.back();
+    }
+  }
+  const bool isInOther = inner_->run(re.data(), im.data(), otherRe.data(), otherIm.data());
+  const float scale = 1 / static_cast<float>(length);
+  for (size_t at = 0; at < size; at += kFourierLines) {
+    spectrumRe_.push_back((isInOther ? otherRe : re)[at] * scale);
+    spectrumIm_.push_back((isInOther ? otherIm : im)[at] * scale);
   }
 }
 
@@ -380,6 +457,20 @@ void FourierPlan::pairsOfParts(const float* re, const float* im, float* pairRe, 
 }
 
 bool FourierPlan::run(float* re, float* im, float* otherRe, float* otherIm) const {
+  if (inner_) {
+    auto multiply = TS_SIMD(fourierTimes);
+    multiply(chirpRe_.data(), chirpIm_.data(), n_, re, im);
+    const int64_t taken = n_ * kFourierLines, all = inner_->length() * kFourierLines;
+    std::fill(re + taken, re + all, 0.0f);
+    std::fill(im + taken, im + all, 0.0f);
+    const bool isInOther = inner_->run(re, im, otherRe, otherIm);
+    if (isInOther) std::swap(re, otherRe), std::swap(im, otherIm);
+    multiply(spectrumRe_.data(), spectrumIm_.data(), inner_->length(), re, im);
+    inner_->run(im, re, otherIm, otherRe);  // exchanged parts turn it round
+    if (isInOther) std::swap(re, otherRe), std::swap(im, otherIm);
+    multiply(chirpRe_.data(), chirpIm_.data(), n_, re, im);
+    return false;
+  }
   auto pass = TS_SIMD(fourierPass);
   for (const Pass& p : passes_) {
     pass(p, forward_ ? -1.0f : 1.0f, cosines_.data(), sines_.data(), re, im, otherRe, otherIm);

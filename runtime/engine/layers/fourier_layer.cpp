@@ -74,7 +74,7 @@ void FourierLayer::scatter(const float* re, const float* im, bool complex, int64
 
 void FourierLayer::runPairs(const float* from, int64_t given, int64_t made, int64_t first, int64_t lines,
                             float* scratch, float* to) const {
-  const int64_t size = plan_.length() * kFourierLines;
+  const int64_t size = room() * kFourierLines;
   float *pairRe = scratch, *pairIm = pairRe + size, *re = pairIm + size, *im = re + size;
   auto transform = [&] {
     if (half_->run(pairRe, pairIm, re, im)) std::swap(pairRe, re), std::swap(pairIm, im);
@@ -113,7 +113,7 @@ void FourierLayer::run(Frame& frame) const {
   constexpr int64_t kParallel = 16 << 10;  // elements
   parallelFor(count, lines * n < kParallel ? 1 : frame.threads(), [&](int64_t p) {
     auto* scratch = reinterpret_cast<float*>(frame.workspace()) + p * pieceFloats();
-    const int64_t size = n * kFourierLines;
+    const int64_t size = room() * kFourierLines;
     const Piece piece = pieceOf(groups(), count, p);
     for (int64_t g = piece.begin; g < piece.end; ++g) {
       const int64_t first = g * kFourierLines, some = std::min(kFourierLines, lines - first);
@@ -132,7 +132,7 @@ void FourierLayer::run(Frame& frame) const {
 
 std::string_view fourierProblem(int64_t points, int64_t lines) {
   constexpr int64_t kFewestLines = 3;  // of sixteen that are computed
-  if (!FourierPlan::accepts(points)) return "the number of points has a large prime factor";
+  if (points < 1) return "there are no points";
   return lines < kFewestLines ? "it transforms few lines" : std::string_view();
 }
 

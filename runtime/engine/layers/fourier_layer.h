@@ -5,6 +5,7 @@
 #include "runtime/engine/network/frame.h"
 #include "runtime/kernels/fourier.h"
 
+#include <algorithm>
 #include <optional>
 
 namespace tscompile {
@@ -28,7 +29,9 @@ class FourierLayer : public Layer {
  private:
   int64_t groups() const { return (outer * inner + kFourierLines - 1) / kFourierLines; }
   int64_t pieces() const;
-  int64_t pieceFloats() const { return 4 * plan_.length() * kFourierLines; }
+  // How many elements each of the four buffers holds.
+  int64_t room() const { return half_ ? std::max(plan_.length(), half_->room()) : plan_.room(); }
+  int64_t pieceFloats() const { return 4 * room() * kFourierLines; }
   template <class Move>
   void overNeighbours(bool complex, int64_t length, int64_t first, int64_t lines, int64_t count, Move&& move) const;
   void makeEndsReal(float* im) const;

@@ -190,8 +190,21 @@ TEST(ComposedLayers, FourierTransforms) {
       "  %a : Tensor = aten::fft_rfft(%x, %none, %last, %none)\n"
       "  %b : Tensor = aten::transpose(%a, %one, %last)\n  %z : Tensor = aten::fft_irfft(%b, %none, %one, %none)\n",
       "fourier, copy, fourier", {x, x});
-  expectLayers("  %a : Tensor = aten::fft_rfft(%x, %none, %zero, %none)\n" + pairs,
-               "kernel aten::fft_rfft: the number of points has a large prime factor, move", {randn({17, 4}, 1), x});
+}
+
+// Odd radices of any kind, and convolutions where a prime factor is large; pairs of what has one.
+TEST(ComposedLayers, FouriersOfLargePrimes) {
+  for (int64_t points : {17, 19, 31, 37, 58, 62, 67, 74, 127, 254, 361, 509}) {
+    SCOPED_TRACE(points);
+    const Tensor x = randn({5, points}, 1), y = randn({2, points, 9}, 2);
+    expectLayers("  %a : Tensor = aten::fft_rfft(%x, %none, %last, %none)\n  %z : Tensor = aten::view_as_real(%a)\n",
+                 "fourier", {x, x});
+    expectLayers(fmt::format("  %n : int = prim::Constant[value={}]()\n"
+                             "  %a : Tensor = aten::fft_fft(%y, %none, %one, %none)\n"
+                             "  %z : Tensor = aten::fft_irfft(%a, %n, %one, %none)\n",
+                             points),
+                 "fourier, fourier", {x, y});
+  }
 }
 
 }  // namespace tscompile::test
