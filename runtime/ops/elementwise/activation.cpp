@@ -295,7 +295,11 @@ void logSigmoidForwardKernel(KernelCall& call) {
 // ---- as steps ----
 
 int relu6Steps(StepBuilder& b) { return b.stepWith(0, 6, PointwiseOp::Clamp, b.value(0)); }
-int hardtanhSteps(StepBuilder& b) { return b.stepWith(b.number(1), b.number(2), PointwiseOp::Clamp, b.value(0)); }
+int hardtanhSteps(StepBuilder& b) {
+  const double low = b.number(1), high = b.number(2);
+  if (std::isnan(low) || std::isnan(high)) return b.fail("a limit is NaN");
+  return b.stepWith(low, high, PointwiseOp::Clamp, b.value(0));
+}
 int leakyReluSteps(StepBuilder& b) { return b.stepWith(b.number(1), 0, PointwiseOp::LeakyRelu, b.value(0)); }
 int geluSteps(StepBuilder& b) {
   bool tanh = b.call().size() > 1 && b.call().argument(1).isString() && b.call().text(1) == "tanh";
@@ -331,6 +335,7 @@ int softshrinkSteps(StepBuilder& b) {
 int softplusSteps(StepBuilder& b) {
   const double beta = b.number(1);
   if (b.number(2) != 20) return b.fail("the threshold is not 20");
+  if (!std::isfinite(beta)) return b.fail("beta is not finite");
   if (beta == 1) return b.step(PointwiseOp::Softplus, b.value(0));
   const int scaled = b.step(PointwiseOp::Mul, b.value(0), b.constant(beta));
   return b.step(PointwiseOp::Div, b.step(PointwiseOp::Softplus, scaled), b.constant(beta));
