@@ -1,6 +1,6 @@
 // Writes that are said in ways that scatterWrites() and functionalise() know, or not at all:
 //   a, b = x.chunk(2); a += y        -> a = x[0:n], ...     of the parts that a list holds views are written
-//   x.fill_diagonal_(v)              -> diagonal(x).fill_(v)
+//   x.fill_diagonal_(v)              -> diagonal(x).fill_(v)   but where tall ones take it up again
 //   x.type_as(y)                     -> x.to(y)             which shows no memory of y
 //   batch_norm(x, ..., mean, var, training)   keeps no statistics that nobody else reads
 #include "ir/values/aten.h"
@@ -15,15 +15,20 @@ namespace {
 const Symbol kUnbind = named("unbind"), kChunk = named("chunk"), kSplit = named("split"),
              kSplitWithSizes = named("split_with_sizes"), kFillDiagonal = named("fill_diagonal_");
 
-// How long the parts of a dimension are that is split.
-std::optional<Dims> lengthsOf(const Node* list, int64_t size, GraphFacts& facts) {
-  if (const std::optional<Dims> given = facts.integers(list->input(1))) return given;
-  const std::optional<int64_t> number = facts.integer(list->input(1));
-  if (!number || *number < 1 || size < 1) return std::nullopt;
-  const int64_t length = list->kind() == kChunk ? (size + *number - 1) / *number : *number;
-  Dims lengths;
-  for (int64_t from = 0; from < size; from += length) lengths.push_back(std::min(length, size - from));
-  return lengths;
+// How long the parts of a dimension are that is split, so many of them; nothing for others.
+std::optional<Dims> lengthsOf(const Node* list, int64_t size, size_t parts, GraphFacts& facts) {
+  std::optional<Dims> lengths = facts.integers(list->input(1));
+  if (!lengths) {
+    const std::optional<int64_t> number = list->kind() == kUnbind ? 1 : facts.integer(list->input(1));
+    if (!number || *number < 1) return std::nullopt;
+    const int64_t length = list->kind() == kChunk ? size / *number + (size % *number != 0) : *number;
+    lengths.emplace();
+    for (int64_t rest = size; rest > 0 && lengths->size() < parts; rest -= length)
+      lengths->push_back(std::min(length, rest));
+  }
+  int64_t rest = size;
+  for (const int64_t length : *lengths) rest = length < 0 || length > rest ? -1 : rest - length;
+  return lengths->size() == parts && rest == 0 ? lengths : std::nullopt;
 }
 
 Replacement unpackParts(Node* n, RewriteContext& c) {
@@ -39,21 +44,21 @@ Replacement unpackParts(Node* n, RewriteContext& c) {
   const auto rank = static_cast<int64_t>(sizes ? sizes->size() : 0);
   if (!dim || *dim < -rank || *dim >= rank) return {};
   const int64_t size = (*sizes)[*dim < 0 ? *dim + rank : *dim];
-  const Dims lengths = isUnbound ? Dims(size, 1) : lengthsOf(list, size, c.facts).value_or(Dims());
-  if (lengths.size() != n->outputCount()) return {};
+  const std::optional<Dims> lengths = lengthsOf(list, size, n->outputCount(), c.facts);
+  if (!lengths) return {};
   Builder b = c.before(n);
   auto number = [&](int64_t v) { return b.constant(IValue(v)); };
   std::vector<Value*> parts;
   int64_t from = 0;
-  for (size_t i = 0; i < lengths.size(); from += lengths[i++])
-    parts.push_back(isUnbound
-                        ? b.call(aten::select, {whole, dimension, number(from)})
-                        : b.call(aten::slice, {whole, dimension, number(from), number(from + lengths[i]), number(1)}));
+  for (size_t i = 0; i < lengths->size(); from += (*lengths)[i++])
+    parts.push_back(
+        isUnbound ? b.call(aten::select, {whole, dimension, number(from)})
+                  : b.call(aten::slice, {whole, dimension, number(from), number(from + (*lengths)[i]), number(1)}));
   return parts;
 }
 
 Replacement fillDiagonal(Node* n, RewriteContext& c) {
-  if (n->inputCount() != 3 || c.facts.rank(n->input(0)) != 2) return {};
+  if (n->inputCount() != 3 || c.facts.rank(n->input(0)) != 2 || c.facts.boolean(n->input(2)) != false) return {};
   Builder b = c.before(n);
   auto number = [&](int64_t v) { return b.constant(IValue(v)); };
   Value* whole = n->input(0);
