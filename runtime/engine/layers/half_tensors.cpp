@@ -28,9 +28,9 @@ DType promotedHalf(std::span<const IValue* const> arguments) {
   return isHalf(type.get()) ? type.get() : DType::Undefined;
 }
 
-// Whether argument i is a factor or divisor without dimensions, which PyTorch takes as it is (half_operands.h).
+// Whether argument i is a factor or divisor of one element, which PyTorch takes as it is (half_operands.h).
 bool isFactor(const Operator& op, std::span<const IValue* const> arguments, size_t i) {
-  return i == 1 && op.has(Trait::RoundsOnce) && tensorOf(*arguments[1])->sizes().empty() &&
+  return i == 1 && op.has(Trait::RoundsOnce) && tensorOf(*arguments[1])->numel() == 1 &&
          (arguments.size() < 3 || !tensorOf(*arguments[2]));
 }
 
