@@ -88,19 +88,20 @@ template <auto kF, class Call = KernelCall>
 void roundedQuotientKernel(Call& call) {
   DType dtype = promotedDType(call, 2);
   if (dtype == DType::Bool) refuseDType(dtype);
+  const bool isStepwise = isHalf(dtype) && !hasOneFactor(call);
   dtype = factorDType(call, dtype);
   auto inSteps = [&](auto round) {
     mapElements<kF32, 2>(call, dtype, [=](float a, float b) { return kF(a, b, round); });
   };
-  if (dtype == DType::Float16) return inSteps(RoundedTo<Half>());
-  if (dtype == DType::BFloat16) return inSteps(RoundedTo<BFloat16>());
+  if (isStepwise && dtype == DType::Float16) return inSteps(RoundedTo<Half>());
+  if (isStepwise) return inSteps(RoundedTo<BFloat16>());
   mapElements<kReals, 2>(call, dtype, [](auto a, auto b) { return kF(a, b, std::identity()); });
 }
 // Quotients of halves are rounded to 16 bits before they are cut off, which no loop of steps does.
 template <PointwiseSteps kSteps, MapBody kBody>
 void convertRoundedQuotient(ConvertCall& call) {
   const DType dtype = call.spec().dtype;
-  if (isHalf(dtype) && factorDType(call, dtype) == dtype) return convertByBody(call, kBody);
+  if (isHalf(dtype) && !hasOneFactor(call)) return convertByBody(call, kBody);
   convertStepsOrBody(call, kSteps, kBody);
 }
 
