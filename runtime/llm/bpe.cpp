@@ -12,11 +12,7 @@
 namespace tscompile {
 namespace {
 
-std::string withMarks(std::string_view text) {
-  std::string out;
-  for (char c : text) c == ' ' ? out += kSpaceMark : out += c;
-  return out;
-}
+std::string withMarks(std::string_view text) { return replaced(text, " ", kSpaceMark); }
 
 bool printsAsItself(unsigned byte) { return (byte >= 33 && byte <= 126) || (byte >= 161 && byte != 173); }
 
@@ -321,8 +317,8 @@ bool BpeTokenizer::encodeAround(std::string_view text, bool normalized, std::vec
     at = last;
     if (token->takesSpacesBefore)
       for (Character c; first > begin && isSpace(c = characterBefore(text, first));) first -= c.bytes;
-    if (token->takesSpacesAfter)
-      for (Character c; isSpace(c = characterAt(text, last));) last += c.bytes;
+    if (token->takesSpacesAfter)  // those up to `begin` are taken
+      for (Character c; isSpace(c = characterAt(text, last = std::max(last, begin)));) last += c.bytes;
     if (first > begin && !rest(text.substr(begin, first - begin))) return false;
     out.push_back(token->id);
     begin = last;

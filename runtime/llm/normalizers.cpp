@@ -53,11 +53,13 @@ bool isChinese(uint32_t c) {
          (c >= 0xf900 && c <= 0xfaff) || (c >= 0x2f800 && c <= 0x2fa1f);
 }
 
-// Spaces of any kind as one; no controls, formats and characters for private use.
+// Spaces of any kind as one; no controls but \t, \n and \r, formats and characters for private use.
 bool cleaned(const Character& c, std::string& out) {
   constexpr uint32_t kReplacement = 0xfffd;
-  if (c.kind == CharClass::Space) return out += ' ', true;
   const std::string_view category = categoryOf(c);
+  const bool isSpace =
+      c.kind == CharClass::Space && (category != "Cc" || c.code == '\t' || c.code == '\n' || c.code == '\r');
+  if (isSpace) return out += ' ', true;
   return c.code == kReplacement || category == "Cc" || category == "Cf" || category == "Co";
 }
 
@@ -89,6 +91,15 @@ class CharacterTable {
     std::memcpy(units_.data(), bytes.data(), units_.size() * sizeof(uint32_t));
     texts_ = bytes.substr(size);
     return true;
+  }
+
+  size_t longest() const {
+    size_t most = 0;
+    for (size_t at = 0, end; at < texts_.size(); at = end + 1) {
+      end = std::min(texts_.find('\0', at), texts_.size());
+      most = std::max(most, end - at);
+    }
+    return most;
   }
 
   std::string apply(std::string_view text) const {
@@ -142,7 +153,7 @@ class CharacterTable {
   std::string texts_;
 };
 
-Normalizer replacer(const Value& v) {
+Normalizer replacer(const Value& v, double& growth) {
   const Value literal = v.find("pattern").find("String"), regex = v.find("pattern").find("Regex");
   const Value content = v.find("content");
   const Value& pattern = literal ? literal : regex;
@@ -151,13 +162,13 @@ Normalizer replacer(const Value& v) {
   if (!literal && !(expression = SplitPattern::parse(pattern.text()))) return {};
   std::string by(content.text()), what(pattern.text());
   if (what.empty()) return {};
+  const double least = expression ? 1 : static_cast<double>(what.size());
+  growth *= std::max(1.0, static_cast<double>(by.size()) / least);
+  if (!expression) return [=](std::string_view text) { return replaced(text, what, by); };
   return [=](std::string_view text) {
     std::string out;
     for (size_t at = 0; at < text.size();) {
-      const size_t end = expression                          ? expression->matchEnd(text, at)
-                         : text.substr(at).starts_with(what) ? at + what.size()
-                                                             : at;
-      const size_t bytes = end > at ? end - at : characterAt(text, at).bytes;
+      const size_t end = expression->matchEnd(text, at), bytes = end > at ? end - at : characterAt(text, at).bytes;
       out += end > at ? std::string_view(by) : text.substr(at, bytes);
       at += bytes;
     }
@@ -190,7 +201,18 @@ Normalizer ofBert(const Value& v) {
 
 }  // namespace
 
-Normalizer readNormalizer(const JsonTree::Value& v) {
+std::string replaced(std::string_view text, std::string_view what, std::string_view by) {
+  std::string out;
+  for (size_t at = 0;;) {
+    const size_t found = text.find(what, at);
+    out += text.substr(at, found - at);
+    if (found == std::string_view::npos) return out;
+    out += by;
+    at = found + what.size();
+  }
+}
+
+Normalizer readNormalizer(const JsonTree::Value& v, double& growth) {
   const JsonTree::Value name = v.find("type");
   const std::string_view type = name && name.is(JsonTree::Kind::String) ? name.text() : "";
   const auto form = [](NormalForm f) { return [f](std::string_view text) { return toNormalForm(text, f); }; };
@@ -200,21 +222,25 @@ Normalizer readNormalizer(const JsonTree::Value& v) {
   if (type == "NFKD") return form(NormalForm::Nfkd);
   if (type == "Lowercase") return lowered;
   if (type == "StripAccents") return [](std::string_view text) { return withoutMarks(text, "M"); };
-  if (type == "Replace") return replacer(v);
+  if (type == "Replace") return replacer(v, growth);
   if (type == "BertNormalizer") return ofBert(v);
   if (type == "Strip")
     return [left = isSet(v, "strip_left", true), right = isSet(v, "strip_right", true)](std::string_view text) {
       return stripped(text, left, right);
     };
-  if (const JsonTree::Value mark = v.find("prepend"); type == "Prepend" && mark && mark.is(JsonTree::Kind::String))
+  if (const JsonTree::Value mark = v.find("prepend"); type == "Prepend" && mark && mark.is(JsonTree::Kind::String)) {
+    growth *= 1 + static_cast<double>(mark.text().size());
     return [before = std::string(mark.text())](std::string_view text) {
       return text.empty() ? std::string() : before + std::string(text);
     };
+  }
   if (const JsonTree::Value map = v.find("precompiled_charsmap"); type == "Precompiled" && map) {
     const std::optional<std::string> bytes = map.is(JsonTree::Kind::String) ? bytesOfBase64(map.text()) : std::nullopt;
     CharacterTable table;
-    if (bytes && table.read(*bytes))
+    if (bytes && table.read(*bytes)) {
+      growth *= std::max<double>(1, static_cast<double>(table.longest()));
       return [table = std::move(table)](std::string_view text) { return table.apply(text); };
+    }
   }
   return {};
 }

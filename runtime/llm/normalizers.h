@@ -11,7 +11,10 @@ namespace tscompile {
 
 using Normalizer = std::function<std::string(std::string_view)>;
 
-// Of an entry that is no Sequence of others; empty if it is not known, or not whole.
-Normalizer readNormalizer(const JsonTree::Value& v);
+// Of an entry that is no Sequence of others; empty if it is not known, or not whole. `growth` is multiplied by how much
+// longer texts may become by what the entry says.
+Normalizer readNormalizer(const JsonTree::Value& v, double& growth);
+
+std::string replaced(std::string_view text, std::string_view what, std::string_view by);
 
 }  // namespace tscompile

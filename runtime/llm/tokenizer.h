@@ -1,9 +1,9 @@
 // Text to tokens and back.
 //
 // What can be read: tokenizer.json of the `tokenizers` library (BPE of bytes, or of characters as SentencePiece has
-// it), vocab.json with merges.txt beside it (GPT-2's public files), and a plain vocabulary: one token a line, the
-// line's number from 0 is the token. In a plain vocabulary \n, \r, \t, \\ and \xHH stand for bytes, and text is cut
-// into the longest tokens from its beginning on.
+// it, Unigram, WordPiece, WordLevel), vocab.json with merges.txt beside it (GPT-2's public files), and a plain
+// vocabulary: one token a line, the line's number from 0 is the token. In a plain vocabulary \n, \r, \t, \\ and \xHH
+// stand for bytes, and text is cut into the longest tokens from its beginning on.
 #pragma once
 
 #include "ir/support/diagnostics.h"

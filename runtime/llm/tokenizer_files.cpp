@@ -76,6 +76,7 @@ class BpeReader {
   std::unordered_map<TokenId, SourceRange> outsideAlphabet_;  // tokens that are no bytes
   uint32_t ranks_ = 0;
   bool marksSpaces_ = false;  // where text is normalized
+  double growth_ = 1;         // of the length of texts, there
 };
 
 bool BpeReader::flag(const Value& object, std::string_view name, bool otherwise, bool& value) {
@@ -139,13 +140,7 @@ std::optional<std::string> BpeReader::bytesOf(std::string_view text) const {
       std::from_chars(digits, digits + 2, byte, 16).ptr == digits + 2)
     return std::string(1, static_cast<char>(byte));
   const std::string& end = model_.characters->endOfWord;
-  const std::string_view mark = end.empty() ? kSpaceMark : std::string_view(end);
-  for (size_t at = 0; at < text.size();) {
-    const bool isMark = text.substr(at).starts_with(mark);
-    out += isMark ? ' ' : text[at];
-    at += isMark ? mark.size() : 1;
-  }
-  return out;
+  return replaced(text, end.empty() ? kSpaceMark : std::string_view(end), " ");
 }
 
 bool BpeReader::checkAlphabet() {
@@ -248,22 +243,23 @@ bool BpeReader::characterModel(const Value& model) {
          flag(model, "fuse_unk", false, model_.characters->fusesUnknown);
 }
 
-// Its vocabulary is a list of tokens with the logarithms of their probabilities.
+// Its vocabulary is a list of tokens with the logarithms of their probabilities; of equal ones the last counts.
 bool BpeReader::unigram(const Value& model) {
   CharacterRules& rules = *model_.characters;
   rules.model = CharacterRules::Model::Unigram;
   const Value vocab = model.find("vocab"), unknown = model.find("unk_id");
   if (!flag(model, "byte_fallback", false, rules.fallsBack)) return false;
   if (!vocab || !vocab.is(Kind::Array)) return fail(model.range(), "the model has no vocab, a list");
+  std::vector<double> scores;
   for (Value v = vocab.first(); v; v = v.next()) {
     const Value text = v.is(Kind::Array) ? v.first() : Value(), score = text ? text.next() : Value();
     if (!score || !text.is(Kind::String) || !score.real()) return expected(v, "a token and its score");
-    const auto id = static_cast<TokenId>(model_.tokens.size());
+    if (!text.text().empty())
+      ids_.insert_or_assign(std::string(text.text()), static_cast<TokenId>(model_.tokens.size()));
     model_.tokens.push_back(bytesOf(text.text()).value_or(std::string()));
-    if (text.text().empty()) continue;
-    rules.unigram.add(text.text(), *score.real());
-    ids_.insert_or_assign(std::string(text.text()), id);
+    scores.push_back(*score.real());
   }
+  for (const auto& [text, id] : ids_) rules.unigram.add(text, scores[static_cast<size_t>(id)]);
   return !unknown.present() || tokenNumber(unknown, model_.tokens.size(), rules.unknown);
 }
 
@@ -296,8 +292,7 @@ void BpeReader::spellWords(const Value& decoder) {
         {" 'm", "'m"}, {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"},
     };
     for (const auto& [from, to] : kCleaned)
-      for (size_t at = 0; cleans && (at = spelled.find(from, at)) != std::string::npos; at += to.size())
-        spelled.replace(at, from.size(), to);
+      if (cleans) spelled = replaced(spelled, from, to);
     model_.tokens[static_cast<size_t>(id)] = std::move(spelled);
   }
   model_.characters->dropsFirstSpace = true;
@@ -341,6 +336,9 @@ bool BpeReader::replacesSpaces(const Value& v, bool isBack) {
   return pattern.text() == (isBack ? kSpaceMark : " ") && content.text() == (isBack ? " " : kSpaceMark);
 }
 
+// Several may bring any text to any length.
+constexpr double kMostGrowth = 1024;
+
 bool BpeReader::normalizer(const Value& v) {
   std::string_view type = typeOf(v);
   marksSpaces_ = marksSpaces_ || replacesSpaces(v, false);
@@ -350,8 +348,11 @@ bool BpeReader::normalizer(const Value& v) {
         if (!normalizer(n)) return false;
       return true;
     }
-  Normalizer step = readNormalizer(v);
+  Normalizer step = readNormalizer(v, growth_);
   if (!step) return unsupported(v, fmt::format("the normalizer {}", jsonQuote(abbreviate(type, 100))));
+  if (growth_ > kMostGrowth)
+    return fail(v.range(), fmt::format("the normalizers may make a text more than {} times as long", kMostGrowth),
+                ErrorKind::Limit);
   model_.normalizers.push_back(std::move(step));
   return true;
 }

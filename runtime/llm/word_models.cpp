@@ -46,22 +46,25 @@ void UnigramModel::encode(std::string_view text, std::string_view unknown, const
   }
 }
 
+void WordPieceModel::add(std::string_view token, TokenId id) {
+  first_.add(token, static_cast<uint32_t>(id));
+  if (token.starts_with(goesOn)) others_.add(token.substr(goesOn.size()), static_cast<uint32_t>(id));
+}
+
 bool WordPieceModel::encode(std::string_view word, std::vector<TokenId>& out) const {
-  const size_t before = out.size();
   size_t characters = 0;
   for (size_t at = 0; at < word.size(); at += characterAt(word, at).bytes) ++characters;
-  std::string rest(word);
-  for (size_t kept = 0; rest.size() > kept && characters <= mostCharacters; kept = goesOn.size()) {
-    size_t end = 0;
-    uint32_t token = 0;
-    tokens_.each(rest, [&](size_t bytes, uint32_t index) { end = bytes, token = index; });
-    if (end <= kept) break;
-    out.push_back(static_cast<TokenId>(token));
-    rest = goesOn + rest.substr(end);
-    if (rest.size() == goesOn.size()) return true;
+  if (characters > mostCharacters) return false;
+  const size_t before = out.size();
+  for (size_t at = 0, end = 0; at < word.size(); at = end) {
+    TokenId longest = 0;
+    (at == 0 ? first_ : others_).each(word.substr(at), [&](size_t bytes, uint32_t token) {
+      end = at + bytes, longest = static_cast<TokenId>(token);
+    });
+    if (end == at) return out.resize(before), false;
+    out.push_back(longest);
   }
-  out.resize(before);
-  return false;
+  return true;
 }
 
 }  // namespace tscompile

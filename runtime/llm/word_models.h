@@ -29,15 +29,15 @@ class UnigramModel {
 // Schuster and Nakajima 2012: the longest token that a word begins with, then the longest of those that go on.
 class WordPieceModel {
  public:
-  std::string goesOn = "##";
+  std::string goesOn = "##";  // what tokens begin with that go on with a word
   size_t mostCharacters = 100;
 
-  void add(std::string_view token, TokenId id) { tokens_.add(token, static_cast<uint32_t>(id)); }
+  void add(std::string_view token, TokenId id);
   // False, with nothing appended, for a word that is not made of tokens.
   bool encode(std::string_view word, std::vector<TokenId>& out) const;
 
  private:
-  PrefixTree tokens_;
+  PrefixTree first_, others_;  // others without their mark
 };
 
 }  // namespace tscompile

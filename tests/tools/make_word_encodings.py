@@ -11,7 +11,8 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
 OUT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "llm", "word_encodings.json")
 TEXTS = ["the graph, it isn't", "  A\tÉTÉ\n\nGraph's  ", "ﬁt 中文 graphs ½", "a\u0301 İx Å\u0323 \u200bq\u00a0the", "", "  ",
-         "<s>the </s> <mask> graph the", "thegraph the.graph _a1 23 4", "a" * 12, "▁the ▁▁graph", "क्षि Σς 😀 xthe graph"]
+         "<s>the </s> <mask> graph the", "thegraph the.graph _a1 23 4", "a" * 12, "▁the ▁▁graph", "क्षि Σς 😀 xthe graph",
+         "a\x0bt\x0cthe\x85graph\tn\x1f"]
 WORDS = ["<unk>", "<s>", "</s>", "the", "graph", "a", "it", "is", "##n", "'", "t", "##s", "##graph", "fit", "##fit", "中", ",", "ete",
          "É", "##T", "##a", "2", "3", "4", ".", "_", "i", "x", "A", "s", "Graph", "n", "fi", "##t", "ﬁt"]
 PIECES = [("<unk>", 0.0), ("<s>", 0.0), ("</s>", 0.0), ("▁", -2.0), ("▁the", -3.0), ("▁graph", -3.5), ("t", -5.0), ("h", -5.5),

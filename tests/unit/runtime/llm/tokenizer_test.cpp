@@ -175,6 +175,17 @@ TEST(Tokenizer, EncodesWordsAndPiecesWithScores) {
   }
 }
 
+// As Hugging Face's tokenizers.
+TEST(Tokenizer, OfEqualPiecesTheLastCounts) {
+  Diagnostics diagnostics;
+  std::unique_ptr<Tokenizer> t = parseTokenizerJson(SourceFile::make("t.json", R"({
+    "pre_tokenizer": {"type": "Metaspace", "prepend_scheme": "never"}, "decoder": {"type": "Metaspace"},
+    "model": {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0], ["a", -3], ["aa", -1], ["aa", -9]]}})"),
+                                                    diagnostics);
+  ASSERT_TRUE(t) << renderDiagnostics(diagnostics, "test");
+  EXPECT_EQ(encode(*t, "aa"), (std::vector<TokenId>{1, 1}));
+}
+
 TEST(Tokenizer, NormalForms) {
   const auto toNfc = [](std::string_view text) { return toNormalForm(text, NormalForm::Nfc); };
   EXPECT_EQ(toNfc("e\u0301 \u0958 \u1100\u1161\u11a8"), "\u00e9 \u0915\u093c \uac01");
@@ -493,6 +504,10 @@ TEST(Tokenizer, ProblemsHavePlaces) {
             "t.json:7:24: error: dropout in a BPE model is not supported");
   EXPECT_EQ(problem("\"normalizer\": null", "\"normalizer\": {\"type\": \"Nmt\"}"),
             "t.json:3:17: error: the normalizer \"Nmt\" is not supported");
+  const std::string longer =
+      R"({"type": "Replace", "pattern": {"String": "a"}, "content": ")" + std::string(40, 'a') + "\"}";
+  EXPECT_EQ(problem("null", "{\"type\": \"Sequence\", \"normalizers\": [" + longer + ", " + longer + "]}"),
+            "t.json:3:158: error: the normalizers may make a text more than 1024 times as long");
   EXPECT_EQ(problem("\"special\": true", "\"special\": 1"),
             "t.json:2:59: error: expected true or false as special, found a number");
   EXPECT_EQ(problem("\"id\": 4", "\"id\": 2"), "t.json:2:27: error: two tokens have the number 2");
@@ -562,6 +577,19 @@ TEST(Tokenizer, LongPiecesAreNoTrap) {
   std::string text(1 << 20, 'e');
   std::vector<TokenId> tokens = encode(*t, text);
   EXPECT_EQ(t->decodeBytes(tokens), text);
+}
+
+// Nor do words of many parts, and spaces that each belong to a token before them.
+TEST(Tokenizer, LongWordsAndSpacesAreNoTrap) {
+  Diagnostics diagnostics;
+  std::unique_ptr<Tokenizer> t = parseTokenizerJson(SourceFile::make("t.json", R"({
+    "added_tokens": [{"id": 2, "content": " ", "rstrip": true}], "pre_tokenizer": {"type": "WhitespaceSplit"},
+    "model": {"type": "WordPiece", "vocab": {"x": 0, "##x": 1}, "max_input_chars_per_word": 9999999}})"),
+                                                    diagnostics);
+  ASSERT_TRUE(t) << renderDiagnostics(diagnostics, "test");
+  constexpr size_t kCount = 1 << 20;
+  EXPECT_EQ(encode(*t, std::string(kCount, 'x')).size(), kCount);
+  EXPECT_EQ(encode(*t, std::string(kCount, ' ')).size(), kCount);
 }
 
 TEST(JsonTree, ReadsValues) {
