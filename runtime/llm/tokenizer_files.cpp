@@ -44,6 +44,7 @@ class BpeReader {
   }
   bool flag(const Value& object, std::string_view name, bool otherwise, bool& value);
   bool tokenNumber(const Value& v, size_t limit, TokenId& id);
+  bool isShort(std::string_view token, SourceRange at);
   bool name(TokenId id, std::string bytes, SourceRange at);
   bool merge(std::string_view left, std::string_view right, SourceRange at);
   bool piecesOf(std::string_view text, SourceRange at, TokenId& id);
@@ -100,7 +101,15 @@ bool BpeReader::tokenNumber(const Value& v, size_t limit, TokenId& id) {
   return true;
 }
 
+// Texts are compared with tokens from each of their characters on.
+bool BpeReader::isShort(std::string_view token, SourceRange at) {
+  constexpr size_t kMostBytes = 4096;
+  return token.size() <= kMostBytes ||
+         fail(at, fmt::format("a token has {} bytes; {} are the most", token.size(), kMostBytes), ErrorKind::Limit);
+}
+
 bool BpeReader::name(TokenId id, std::string bytes, SourceRange at) {
+  if (!isShort(bytes, at)) return false;
   if (model_.tokens.size() <= static_cast<size_t>(id)) model_.tokens.resize(static_cast<size_t>(id) + 1);
   std::string& token = model_.tokens[static_cast<size_t>(id)];
   if (!token.empty()) return fail(at, fmt::format("two tokens have the number {}", id));
@@ -254,6 +263,7 @@ bool BpeReader::unigram(const Value& model) {
   for (Value v = vocab.first(); v; v = v.next()) {
     const Value text = v.is(Kind::Array) ? v.first() : Value(), score = text ? text.next() : Value();
     if (!score || !text.is(Kind::String) || !score.real()) return expected(v, "a token and its score");
+    if (!isShort(text.text(), text.range())) return false;
     if (!text.text().empty())
       ids_.insert_or_assign(std::string(text.text()), static_cast<TokenId>(model_.tokens.size()));
     model_.tokens.push_back(bytesOf(text.text()).value_or(std::string()));

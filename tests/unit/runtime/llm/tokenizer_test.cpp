@@ -491,6 +491,8 @@ TEST(Tokenizer, ProblemsHavePlaces) {
   EXPECT_EQ(problem("\"ab\": 2", "\"ab\": -1"), "t.json:7:60: error: expected the number of a token, 0 or more");
   EXPECT_EQ(problem("\"ab\": 2", "\"ab\": 2.5"), "t.json:7:60: error: expected the number of a token, 0 or more");
   EXPECT_EQ(problem("\"ab\": 2", "\"a\": 2"), "t.json:7:59: error: the object has the key \"a\" twice");
+  EXPECT_EQ(problem("\"ab\": 2", "\"" + std::string(5000, 'b') + "\": 2"),
+            "t.json:7:5058: error: a token has 5000 bytes; 4096 are the most");
   EXPECT_EQ(problem("\"a b\"", "\"a c\""), "t.json:7:84: error: \"c\" is no token of the vocabulary");
   EXPECT_EQ(problem("\"a b\"", "\"b a\""), "t.json:7:84: error: \"ba\" is no token of the vocabulary");
   EXPECT_EQ(problem("\"a b\"", "\"ab\""), "t.json:7:84: error: expected two tokens with one space between them");
