@@ -168,9 +168,9 @@ Normalizer replacer(const Value& v, double& growth) {
   return [=](std::string_view text) {
     std::string out;
     for (size_t at = 0; at < text.size();) {
-      const size_t end = expression->matchEnd(text, at), bytes = end > at ? end - at : characterAt(text, at).bytes;
-      out += end > at ? std::string_view(by) : text.substr(at, bytes);
-      at += bytes;
+      const size_t end = expression->matchEnd(text, at), next = end > at ? end : expression->afterMiss(text, at);
+      out += end > at ? std::string_view(by) : text.substr(at, next - at);
+      at = next;
     }
     return out;
   };

@@ -280,9 +280,20 @@ size_t SplitPattern::matchEnd(std::string_view text, size_t at) const {
   return Match(text).sequence(*all_, 0, at, [&](size_t e) { return end = e, true; }) ? end : at;
 }
 
+// What begins with any number of a class has no match in all of a run of these: all ends of the first were tried.
+size_t SplitPattern::afterMiss(std::string_view text, size_t at) const {
+  const std::vector<Sequence>& ways = all_->front().alternatives;
+  const Node* first = ways.size() == 1 && !ways[0].empty() ? &ways[0][0] : nullptr;
+  Character c = characterAt(text, at);
+  const bool isInRun = first && first->kind == Node::Kind::Class && first->most == kWithoutEnd && first->has(c);
+  do at += c.bytes;
+  while (isInRun && (c = characterAt(text, at)).bytes > 0 && first->has(c));
+  return at;
+}
+
 size_t SplitPattern::pieceEnd(std::string_view text, size_t at) const {
   if (const size_t end = matchEnd(text, at); end != at) return end;
-  do at += characterAt(text, at).bytes;
+  do at = afterMiss(text, at);
   while (at < text.size() && matchEnd(text, at) == at);
   return at;
 }

@@ -586,12 +586,14 @@ TEST(Tokenizer, LongWordsAndSpacesAreNoTrap) {
   Diagnostics diagnostics;
   std::unique_ptr<Tokenizer> t = parseTokenizerJson(SourceFile::make("t.json", R"({
     "added_tokens": [{"id": 2, "content": " ", "rstrip": true}], "pre_tokenizer": {"type": "WhitespaceSplit"},
+    "normalizer": {"type": "Replace", "pattern": {"Regex": "\\s+$"}, "content": ""},
     "model": {"type": "WordPiece", "vocab": {"x": 0, "##x": 1}, "max_input_chars_per_word": 9999999}})"),
                                                     diagnostics);
   ASSERT_TRUE(t) << renderDiagnostics(diagnostics, "test");
   constexpr size_t kCount = 1 << 20;
   EXPECT_EQ(encode(*t, std::string(kCount, 'x')).size(), kCount);
   EXPECT_EQ(encode(*t, std::string(kCount, ' ')).size(), kCount);
+  EXPECT_EQ(encode(*t, std::string(kCount, '\t') + "x").size(), 1u);
 }
 
 TEST(JsonTree, ReadsValues) {
