@@ -159,7 +159,7 @@ Normalizer replacer(const Value& v, double& growth) {
   const Value& pattern = literal ? literal : regex;
   if (!pattern || !pattern.is(JsonTree::Kind::String) || !content || !content.is(JsonTree::Kind::String)) return {};
   std::optional<SplitPattern> expression;
-  if (!literal && !(expression = SplitPattern::parse(pattern.text()))) return {};
+  if (!literal && (!(expression = SplitPattern::parse(pattern.text())) || expression->mayBeEmpty())) return {};
   std::string by(content.text()), what(pattern.text());
   if (what.empty()) return {};
   const double least = expression ? 1 : static_cast<double>(what.size());

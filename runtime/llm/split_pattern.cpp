@@ -280,6 +280,16 @@ size_t SplitPattern::matchEnd(std::string_view text, size_t at) const {
   return Match(text).sequence(*all_, 0, at, [&](size_t e) { return end = e, true; }) ? end : at;
 }
 
+bool SplitPattern::mayBeEmpty() const {
+  const std::function<bool(const Sequence&)> isEmpty = [&](const Sequence& all) {
+    return std::ranges::all_of(all, [&](const Node& n) {
+      const bool isGroup = n.kind == Node::Kind::Group;
+      return n.least == 0 || (isGroup ? std::ranges::any_of(n.alternatives, isEmpty) : n.kind != Node::Kind::Class);
+    });
+  };
+  return isEmpty(*all_);
+}
+
 // What begins with any number of a class has no match in all of a run of these: all ends of the first were tried.
 size_t SplitPattern::afterMiss(std::string_view text, size_t at) const {
   const std::vector<Sequence>& ways = all_->front().alternatives;

@@ -21,6 +21,8 @@ class SplitPattern {
 
   // The end of a match that begins at `at`; `at` if there is none, or an empty one.
   size_t matchEnd(std::string_view text, size_t at) const;
+  // Whether there are texts with empty matches.
+  bool mayBeEmpty() const;
   // Where a match may begin next if none begins at `at`, inside the text.
   size_t afterMiss(std::string_view text, size_t at) const;
 

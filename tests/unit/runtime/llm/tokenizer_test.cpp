@@ -506,6 +506,10 @@ TEST(Tokenizer, ProblemsHavePlaces) {
             "t.json:7:24: error: dropout in a BPE model is not supported");
   EXPECT_EQ(problem("\"normalizer\": null", "\"normalizer\": {\"type\": \"Nmt\"}"),
             "t.json:3:17: error: the normalizer \"Nmt\" is not supported");
+  for (const char* empty : {"$", "a*(?!b)", "b|(?:a?)"})
+    EXPECT_EQ(problem("null", "{\"type\": \"Replace\", \"pattern\": {\"Regex\": \"" + std::string(empty) +
+                                  "\"}, \"content\": \"x\"}"),
+              "t.json:3:17: error: the normalizer \"Replace\" is not supported");
   const std::string longer =
       R"({"type": "Replace", "pattern": {"String": "a"}, "content": ")" + std::string(40, 'a') + "\"}";
   EXPECT_EQ(problem("null", "{\"type\": \"Sequence\", \"normalizers\": [" + longer + ", " + longer + "]}"),
