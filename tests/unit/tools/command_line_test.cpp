@@ -230,6 +230,7 @@ TEST(DefaultsFile, FaultsHaveTheirPlace) {
   for (const char* other : {"\xc2\xa1", "\xd2\x99", "\xe3\x80\x81", "\xef\xbb\xbe"})
     EXPECT_NE(fault(std::string(other) + " = 3").find("d.toml:1:1: error: "), std::string::npos) << other;
   EXPECT_NE(fault("[rum]\n").find("d.toml:1:2: error: there is no command 'rum'"), std::string::npos);
+  EXPECT_NE(fault("[{v").find("d.toml:1:2: error: expected bare key"), std::string::npos);
   EXPECT_NE(fault("threads = 'many'").find("d.toml:1:11: error: --threads takes"), std::string::npos);
   EXPECT_NE(fault("threads = [1, 2]").find("threads takes one value"), std::string::npos);
   EXPECT_NE(fault("quiet = 1").find("quiet takes true or false"), std::string::npos);
