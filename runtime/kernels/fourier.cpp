@@ -99,15 +99,19 @@ HWY_INLINE void transform8(C* a, float sign) {
   }
 }
 
+// kRadix 0: that of the pass, up to kLargestRadix.
 template <int kRadix, class F>
 HWY_INLINE void runPass(Elements in, Elements out, const FourierPlan::Pass& p, const float* cosines, const float* sines,
                         int64_t lane, F&& transform) {
+  const int64_t radix = kRadix ? kRadix : p.radix;
   for (int64_t k = 0; k < p.before; ++k)
     for (int64_t i = 0; i < p.after; ++i) {
-      C a[kRadix];
-      for (int m = 0; m < kRadix; ++m) a[m] = in.load((i + p.after * (m + kRadix * k)) * kFourierLines + lane);
+      C a[kRadix ? kRadix : kLargestRadix];
+      auto load = [&](int64_t m) HWY_ATTR { return in.load((i + p.after * (m + radix * k)) * kFourierLines + lane); };
+      a[0] = load(0);
+      for (int64_t m = 1; m < radix; ++m) a[m] = load(m);
       transform(a);
-      for (int j = 0; j < kRadix; ++j) {
+      for (int64_t j = 0; j < radix; ++j) {
         const int64_t root = i * j * p.before;
         out.store(root == 0 ? a[j] : times(a[j], cosines[root], sines[root]),
                   (i + p.after * (k + p.before * j)) * kFourierLines + lane);
@@ -115,64 +119,32 @@ HWY_INLINE void runPass(Elements in, Elements out, const FourierPlan::Pass& p, c
     }
 }
 
-// Elements at equal distances from the ends share their factors, which are roots `step` apart.
+// Elements at equal distances from the ends share their factors, which are roots p.before * p.after apart.
 template <int kRadix>
-HWY_INLINE void transformOdd(C* a, const float* cosines, const float* sines, int64_t step) {
-  constexpr int kHalf = kRadix / 2;
-  C sums[kHalf], turns[kHalf], first = a[0];
-  for (int m = 1; m <= kHalf; ++m) {
-    sums[m - 1] = a[m] + a[kRadix - m];
-    turns[m - 1] = turned(a[m] - a[kRadix - m], 1);
-    first = first + sums[m - 1];
-  }
-  for (int j = 1; j <= kHalf; ++j) {
-    C middle = a[0], turn = times(turns[0], sines[j * step]);
-    for (int m = 1; m <= kHalf; ++m) {
-      const int64_t at = j * m % kRadix * step;
-      middle = middle + times(sums[m - 1], cosines[at]);
-      if (m > 1) turn = turn + times(turns[m - 1], sines[at]);
-    }
-    a[j] = middle + turn;
-    a[kRadix - j] = middle - turn;
-  }
-  a[0] = first;
-}
-
-// Any odd radix up to kLargestRadix.
 HWY_INLINE void runOddPass(Elements in, Elements out, const FourierPlan::Pass& p, const float* cosines,
                            const float* sines, int64_t lane) {
-  const int64_t radix = p.radix, half = radix / 2, step = p.before * p.after;
-  for (int64_t k = 0; k < p.before; ++k)
-    for (int64_t i = 0; i < p.after; ++i) {
-      auto from = [&](int64_t m) HWY_ATTR { return in.load((i + p.after * (m + radix * k)) * kFourierLines + lane); };
-      auto store = [&](C c, int64_t j) HWY_ATTR {
-        const int64_t root = i * j * p.before;
-        out.store(root == 0 ? c : times(c, cosines[root], sines[root]),
-                  (i + p.after * (k + p.before * j)) * kFourierLines + lane);
-      };
-      C sums[kLargestRadix / 2], turns[kLargestRadix / 2];
-      const C zeroth = from(0);
-      C first = zeroth;
-      for (int64_t m = 1; m <= half; ++m) {
-        const C a = from(m), b = from(radix - m);
-        sums[m - 1] = a + b;
-        turns[m - 1] = turned(a - b, 1);
-        first = first + sums[m - 1];
-      }
-      store(first, 0);
-      for (int64_t j = 1; j <= half; ++j) {
-        C middle = zeroth, turn = times(turns[0], sines[j * step]);
-        int64_t at = 0;
-        for (int64_t m = 1; m <= half; ++m) {
-          at += j;
-          at -= at >= radix ? radix : 0;
-          middle = middle + times(sums[m - 1], cosines[at * step]);
-          if (m > 1) turn = turn + times(turns[m - 1], sines[at * step]);
-        }
-        store(middle + turn, j);
-        store(middle - turn, radix - j);
-      }
+  constexpr int kMostHalf = (kRadix ? kRadix : kLargestRadix) / 2;
+  const int64_t radix = kRadix ? kRadix : p.radix, half = radix / 2, step = p.before * p.after;
+  runPass<kRadix>(in, out, p, cosines, sines, lane, [=](C* a) HWY_ATTR {
+    C sums[kMostHalf], turns[kMostHalf], first = a[0];
+    for (int64_t m = 1; m <= half; ++m) {
+      sums[m - 1] = a[m] + a[radix - m];
+      turns[m - 1] = turned(a[m] - a[radix - m], 1);
+      first = first + sums[m - 1];
     }
+    for (int64_t j = 1; j <= half; ++j) {
+      C middle = a[0], turn = times(turns[0], sines[j * step]);
+      int64_t at = 0;  // j m modulo the radix
+      for (int64_t m = 1; m <= half; ++m) {
+        at += at + j < radix ? j : j - radix;
+        middle = middle + times(sums[m - 1], cosines[at * step]);
+        if (m > 1) turn = turn + times(turns[m - 1], sines[at * step]);
+      }
+      a[j] = middle + turn;
+      a[radix - j] = middle - turn;
+    }
+    a[0] = first;
+  });
 }
 
 void fourierPass(const FourierPlan::Pass& p, float sign, const float* cosines, const float* sines, float* re, float* im,
@@ -194,22 +166,19 @@ void fourierPass(const FourierPlan::Pass& p, float sign, const float* cosines, c
         runPass<5>(in, out, p, cosines, sines, lane, [=](C* a) HWY_ATTR { transform5(a, sign); });
         break;
       case 7:
-        runPass<7>(in, out, p, cosines, sines, lane,
-                   [=](C* a) HWY_ATTR { transformOdd<7>(a, cosines, sines, p.before * p.after); });
+        runOddPass<7>(in, out, p, cosines, sines, lane);
         break;
       case 8:
         runPass<8>(in, out, p, cosines, sines, lane, [=](C* a) HWY_ATTR { transform8(a, sign); });
         break;
       case 11:
-        runPass<11>(in, out, p, cosines, sines, lane,
-                    [=](C* a) HWY_ATTR { transformOdd<11>(a, cosines, sines, p.before * p.after); });
+        runOddPass<11>(in, out, p, cosines, sines, lane);
         break;
       case 13:
-        runPass<13>(in, out, p, cosines, sines, lane,
-                    [=](C* a) HWY_ATTR { transformOdd<13>(a, cosines, sines, p.before * p.after); });
+        runOddPass<13>(in, out, p, cosines, sines, lane);
         break;
       default:
-        runOddPass(in, out, p, cosines, sines, lane);
+        runOddPass<0>(in, out, p, cosines, sines, lane);
     }
   }
 }
@@ -424,9 +393,9 @@ FourierPlan::FourierPlan(int64_t n, bool forward) : n_(n), forward_(forward) {
 // Bluestein's algorithm: with j k = (j^2 + k^2 - (k - j)^2) / 2 the transform is a convolution with exp(+- i pi k^2 /
 // n) of what is multiplied by its conjugate, which is multiplied so again.
 void FourierPlan::convolve() {
-  constexpr int64_t kStep = 8;  // an eight costs least
+  constexpr int64_t kStep = 8;  // as a radix it costs least, and those above most
   int64_t length = (2 * n_ - 1 + kStep - 1) / kStep * kStep;
-  while (radicesOf(length).back() > 1) length += kStep;
+  while (std::ranges::max(radicesOf(length)) > kStep) length += kStep;
   inner_ = std::make_unique<FourierPlan>(length, true);
   const auto size = static_cast<size_t>(length * kFourierLines);
   std::vector<float> re(size), im(size), otherRe(size), otherIm(size);
