@@ -2,7 +2,7 @@
 // change tokens but is not done here is refused by its name.
 #include "frontend/files/json_tree.h"
 #include "ir/support/text.h"
-#include "runtime/llm/bpe.h"
+#include "runtime/llm/vocabulary_tokenizer.h"
 
 #include <fmt/core.h>
 
@@ -15,15 +15,15 @@ namespace {
 using Value = JsonTree::Value;
 using Kind = JsonTree::Kind;
 
-class BpeReader {
+class VocabularyReader {
  public:
-  explicit BpeReader(Diagnostics& diagnostics) : diagnostics_(diagnostics) {}
+  explicit VocabularyReader(Diagnostics& diagnostics) : diagnostics_(diagnostics) {}
 
   bool vocabulary(const Value& object);
   bool mergesOfJson(const Value& list);
   bool mergesOfText(const SourcePtr& source);
   bool tokenizerJson(const Value& root);
-  BpeModel& model() { return model_; }
+  VocabularyModel& model() { return model_; }
   // All tokens of the vocabulary must be bytes, or added tokens.
   bool checkAlphabet();
 
@@ -72,7 +72,7 @@ class BpeReader {
   bool decoder(const Value& v);
 
   Diagnostics& diagnostics_;
-  BpeModel model_;
+  VocabularyModel model_;
   std::unordered_map<std::string, TokenId> ids_;              // by the text in the file
   std::unordered_map<TokenId, SourceRange> outsideAlphabet_;  // tokens that are no bytes
   uint32_t ranks_ = 0;
@@ -80,7 +80,7 @@ class BpeReader {
   double growth_ = 1;         // of the length of texts, there
 };
 
-bool BpeReader::flag(const Value& object, std::string_view name, bool otherwise, bool& value) {
+bool VocabularyReader::flag(const Value& object, std::string_view name, bool otherwise, bool& value) {
   Value v = object.find(name);
   value = otherwise;
   if (!v.present()) return true;
@@ -90,7 +90,7 @@ bool BpeReader::flag(const Value& object, std::string_view name, bool otherwise,
 }
 
 // Numbers may have gaps, but no more than there are tokens: memory is taken by the greatest of them.
-bool BpeReader::tokenNumber(const Value& v, size_t limit, TokenId& id) {
+bool VocabularyReader::tokenNumber(const Value& v, size_t limit, TokenId& id) {
   std::optional<int64_t> number = v.integer();
   if (!number || *number < 0) return fail(v.range(), "expected the number of a token, 0 or more");
   if (static_cast<uint64_t>(*number) >= limit)
@@ -102,13 +102,13 @@ bool BpeReader::tokenNumber(const Value& v, size_t limit, TokenId& id) {
 }
 
 // Texts are compared with tokens from each of their characters on.
-bool BpeReader::isShort(std::string_view token, SourceRange at) {
+bool VocabularyReader::isShort(std::string_view token, SourceRange at) {
   constexpr size_t kMostBytes = 4096;
   return token.size() <= kMostBytes ||
          fail(at, fmt::format("a token has {} bytes; {} are the most", token.size(), kMostBytes), ErrorKind::Limit);
 }
 
-bool BpeReader::name(TokenId id, std::string bytes, SourceRange at) {
+bool VocabularyReader::name(TokenId id, std::string bytes, SourceRange at) {
   if (!isShort(bytes, at)) return false;
   if (model_.tokens.size() <= static_cast<size_t>(id)) model_.tokens.resize(static_cast<size_t>(id) + 1);
   std::string& token = model_.tokens[static_cast<size_t>(id)];
@@ -117,7 +117,7 @@ bool BpeReader::name(TokenId id, std::string bytes, SourceRange at) {
   return true;
 }
 
-bool BpeReader::vocabulary(const Value& object) {
+bool VocabularyReader::vocabulary(const Value& object) {
   if (!object.is(Kind::Object)) return expected(object, "an object of tokens and their numbers");
   size_t count = object.count(), limit = 2 * count + 1024;
   ids_.reserve(count);
@@ -139,7 +139,7 @@ bool BpeReader::vocabulary(const Value& object) {
 }
 
 // None if a character stands for no byte.
-std::optional<std::string> BpeReader::bytesOf(std::string_view text) const {
+std::optional<std::string> VocabularyReader::bytesOf(std::string_view text) const {
   std::string out;
   if (!model_.characters) return bytesOfAlphabet(text, out) ? std::optional(out) : std::nullopt;
   constexpr size_t kLength = 6;  // <0x0A>
@@ -152,7 +152,7 @@ std::optional<std::string> BpeReader::bytesOf(std::string_view text) const {
   return replaced(text, end.empty() ? kSpaceMark : std::string_view(end), " ");
 }
 
-bool BpeReader::checkAlphabet() {
+bool VocabularyReader::checkAlphabet() {
   for (const AddedToken& a : model_.added) outsideAlphabet_.erase(a.id);
   if (outsideAlphabet_.empty()) return true;
   auto earliest = std::min_element(outsideAlphabet_.begin(), outsideAlphabet_.end(),
@@ -162,7 +162,7 @@ bool BpeReader::checkAlphabet() {
                           jsonQuote(abbreviate(model_.tokens[static_cast<size_t>(earliest->first)], 200))));
 }
 
-bool BpeReader::piecesOf(std::string_view text, SourceRange at, TokenId& id) {
+bool VocabularyReader::piecesOf(std::string_view text, SourceRange at, TokenId& id) {
   auto found = ids_.find(std::string(text));
   if (found == ids_.end())
     return fail(at, fmt::format("{} is no token of the vocabulary", jsonQuote(abbreviate(text, 200))));
@@ -170,17 +170,17 @@ bool BpeReader::piecesOf(std::string_view text, SourceRange at, TokenId& id) {
   return true;
 }
 
-bool BpeReader::merge(std::string_view left, std::string_view right, SourceRange at) {
+bool VocabularyReader::merge(std::string_view left, std::string_view right, SourceRange at) {
   TokenId l, r, both;
   std::string joined(left);
   joined += right;
   if (!piecesOf(left, at, l) || !piecesOf(right, at, r) || !piecesOf(joined, at, both)) return false;
-  model_.merges[BpeModel::pairKey(l, r)] = {ranks_++, both};  // of two that are the same, the later one counts
+  model_.merges[VocabularyModel::pairKey(l, r)] = {ranks_++, both};  // of two that are the same, the later one counts
   return true;
 }
 
 // "a b", or ["a", "b"] in newer files.
-bool BpeReader::mergesOfJson(const Value& list) {
+bool VocabularyReader::mergesOfJson(const Value& list) {
   if (!list.is(Kind::Array)) return expected(list, "a list of merges");
   model_.merges.reserve(list.count());
   for (Value v = list.first(); v; v = v.next()) {
@@ -200,7 +200,7 @@ bool BpeReader::mergesOfJson(const Value& list) {
   return true;
 }
 
-bool BpeReader::mergesOfText(const SourcePtr& source) {
+bool VocabularyReader::mergesOfText(const SourcePtr& source) {
   diagnostics_.keepAlive(source);
   std::string_view text = source->text();
   for (size_t begin = 0, end; begin < text.size(); begin = end + 1) {
@@ -217,14 +217,14 @@ bool BpeReader::mergesOfText(const SourcePtr& source) {
   return true;
 }
 
-bool BpeReader::refuseIfSet(const Value& object, std::string_view name, bool stringMayBeEmpty) {
+bool VocabularyReader::refuseIfSet(const Value& object, std::string_view name, bool stringMayBeEmpty) {
   Value v = object.find(name);
   if (!v.present() || (v.is(Kind::Bool) && !v.truth()) || v.real() == 0.0) return true;
   if (stringMayBeEmpty && v.is(Kind::String) && v.text().empty()) return true;
   return unsupported(v, fmt::format("{} in a BPE model", name));
 }
 
-bool BpeReader::modelOf(const Value& model) {
+bool VocabularyReader::modelOf(const Value& model) {
   if (!model.is(Kind::Object)) return expected(model, "an object as model");
   const std::string_view kind = typeOf(model);
   if (model_.characters && kind == "Unigram") return unigram(model);
@@ -245,7 +245,7 @@ bool BpeReader::modelOf(const Value& model) {
          vocabulary(vocab) && mergesOfJson(merges);
 }
 
-bool BpeReader::characterModel(const Value& model) {
+bool VocabularyReader::characterModel(const Value& model) {
   if (const Value suffix = model.find("end_of_word_suffix"); suffix && suffix.is(Kind::String))
     model_.characters->endOfWord = suffix.text();
   return flag(model, "byte_fallback", false, model_.characters->fallsBack) &&
@@ -253,7 +253,7 @@ bool BpeReader::characterModel(const Value& model) {
 }
 
 // Its vocabulary is a list of tokens with the logarithms of their probabilities; of equal ones the last counts.
-bool BpeReader::unigram(const Value& model) {
+bool VocabularyReader::unigram(const Value& model) {
   CharacterRules& rules = *model_.characters;
   rules.model = CharacterRules::Model::Unigram;
   const Value vocab = model.find("vocab"), unknown = model.find("unk_id");
@@ -273,7 +273,7 @@ bool BpeReader::unigram(const Value& model) {
   return !unknown.present() || tokenNumber(unknown, model_.tokens.size(), rules.unknown);
 }
 
-bool BpeReader::wordModel(const Value& model) {
+bool VocabularyReader::wordModel(const Value& model) {
   CharacterRules& rules = *model_.characters;
   const bool isPieces = typeOf(model) == "WordPiece";
   rules.model = isPieces ? CharacterRules::Model::WordPiece : CharacterRules::Model::Words;
@@ -289,7 +289,7 @@ bool BpeReader::wordModel(const Value& model) {
 }
 
 // Words are decoded with spaces between them, but for parts of words and, if that is asked for, before punctuation.
-void BpeReader::spellWords(const Value& decoder) {
+void VocabularyReader::spellWords(const Value& decoder) {
   const bool isPieces = typeOf(decoder) == "WordPiece";
   const Value prefix = decoder.find("prefix"), cleanup = decoder.find("cleanup");
   const std::string goesOn(prefix && prefix.is(Kind::String) ? prefix.text() : "##");
@@ -308,7 +308,7 @@ void BpeReader::spellWords(const Value& decoder) {
   model_.characters->dropsFirstSpace = true;
 }
 
-bool BpeReader::addedTokens(const Value& list) {
+bool VocabularyReader::addedTokens(const Value& list) {
   if (!list.is(Kind::Array)) return expected(list, "a list of added tokens");
   size_t limit = 2 * (model_.tokens.size() + list.count()) + 1024;
   for (Value v = list.first(); v; v = v.next()) {
@@ -339,7 +339,7 @@ bool BpeReader::addedTokens(const Value& list) {
 }
 
 // Replace of " " by the mark, or back.
-bool BpeReader::replacesSpaces(const Value& v, bool isBack) {
+bool VocabularyReader::replacesSpaces(const Value& v, bool isBack) {
   const Value pattern = v.find("pattern").find("String"), content = v.find("content");
   if (typeOf(v) != "Replace" || !pattern || !pattern.is(Kind::String) || !content || !content.is(Kind::String))
     return false;
@@ -349,7 +349,7 @@ bool BpeReader::replacesSpaces(const Value& v, bool isBack) {
 // Several may bring any text to any length.
 constexpr double kMostGrowth = 1024;
 
-bool BpeReader::normalizer(const Value& v) {
+bool VocabularyReader::normalizer(const Value& v) {
   std::string_view type = typeOf(v);
   marksSpaces_ = marksSpaces_ || replacesSpaces(v, false);
   if (type == "Sequence")
@@ -367,7 +367,7 @@ bool BpeReader::normalizer(const Value& v) {
   return true;
 }
 
-bool BpeReader::byteLevel(const Value& v) {
+bool VocabularyReader::byteLevel(const Value& v) {
   bool cut;
   if (!flag(v, "use_regex", true, cut) || !flag(v, "add_prefix_space", true, model_.addPrefixSpace)) return false;
   model_.split = cut ? SplitRule::Gpt2 : SplitRule::Whole;
@@ -381,7 +381,7 @@ bool isolates(std::string_view behavior, bool inverted) {
          (behavior == "Removed" && inverted);
 }
 
-bool BpeReader::split(const Value& v, TextCut& cut) {
+bool VocabularyReader::split(const Value& v, TextCut& cut) {
   Value pattern = v.find("pattern"), regex = pattern.find("Regex");
   Value behavior = v.find("behavior");
   bool inverted;
@@ -397,7 +397,7 @@ bool BpeReader::split(const Value& v, TextCut& cut) {
 }
 
 // Of characters.
-bool BpeReader::words(const Value& v) {
+bool VocabularyReader::words(const Value& v) {
   const std::string_view type = typeOf(v);
   bool isEach = false;
   if (type == "Digits" && !flag(v, "individual_digits", false, isEach)) return false;
@@ -415,7 +415,7 @@ bool BpeReader::words(const Value& v) {
   return true;
 }
 
-bool BpeReader::cut(const Value& v) {
+bool VocabularyReader::cut(const Value& v) {
   if (model_.characters) return words(v);
   TextCut& cut = model_.cuts.emplace_back();
   if (typeOf(v) == "Split") return split(v, cut);
@@ -427,7 +427,7 @@ bool BpeReader::cut(const Value& v) {
   return true;
 }
 
-bool BpeReader::metaspace(const Value& v) {
+bool VocabularyReader::metaspace(const Value& v) {
   Value mark = v.find("replacement"), scheme = v.find("prepend_scheme");
   if (mark.present() && !(mark.is(Kind::String) && mark.text() == kSpaceMark))
     return unsupported(mark, "another mark than U+2581 for spaces");
@@ -445,14 +445,14 @@ bool BpeReader::metaspace(const Value& v) {
 }
 
 // Whether tokens are made of bytes: text becomes such before it is cut.
-bool BpeReader::isOfBytes(const Value& preTokenizer) {
+bool VocabularyReader::isOfBytes(const Value& preTokenizer) {
   if (typeOf(preTokenizer) != "Sequence") return typeOf(preTokenizer) == "ByteLevel";
   for (Value v = preTokenizer.find("pretokenizers").first(); v; v = v.next())
     if (typeOf(v) == "ByteLevel") return true;
   return false;
 }
 
-bool BpeReader::preTokenizer(const Value& v) {
+bool VocabularyReader::preTokenizer(const Value& v) {
   std::string_view type = typeOf(v);
   if (type == "ByteLevel") return byteLevel(v);
   if (model_.characters && type == "Metaspace") return metaspace(v);
@@ -473,7 +473,7 @@ bool BpeReader::preTokenizer(const Value& v) {
 // Each of the template's references brings as many as it names.
 constexpr size_t kMostFrameTokens = 4096;
 
-bool BpeReader::templateFrame(const Value& v) {
+bool VocabularyReader::templateFrame(const Value& v) {
   Value single = v.find("single"), specials = v.find("special_tokens");
   if (!single || !single.is(Kind::Array)) return fail(v.range(), "a TemplateProcessing needs a list as single");
   bool after = false;
@@ -500,14 +500,14 @@ bool BpeReader::templateFrame(const Value& v) {
 }
 
 // ["[CLS]", 101]
-bool BpeReader::pairFrame(const Value& v, std::string_view name, std::vector<TokenId>& frame) {
+bool VocabularyReader::pairFrame(const Value& v, std::string_view name, std::vector<TokenId>& frame) {
   const Value pair = v.find(name), text = pair && pair.is(Kind::Array) ? pair.first() : Value();
   const Value id = text ? text.next() : Value();
   return id ? tokenNumber(id, model_.tokens.size(), frame.emplace_back())
             : fail(v.range(), fmt::format("expected a token and its number as {}", name));
 }
 
-bool BpeReader::postProcessor(const Value& v) {
+bool VocabularyReader::postProcessor(const Value& v) {
   std::string_view type = typeOf(v);
   if (type == "ByteLevel") return true;  // moves offsets, not tokens
   if (type == "BertProcessing" || type == "RobertaProcessing")
@@ -523,7 +523,7 @@ bool BpeReader::postProcessor(const Value& v) {
 }
 
 // Of characters: marks become spaces, tokens of bytes these bytes, and the space that was put before a text is dropped.
-bool BpeReader::stepOfDecoder(const Value& v) {
+bool VocabularyReader::stepOfDecoder(const Value& v) {
   const std::string_view type = typeOf(v);
   if (type == "Metaspace") {
     model_.characters->dropsFirstSpace = model_.characters->prefix != CharacterRules::Prefix::Never;
@@ -540,7 +540,7 @@ bool BpeReader::stepOfDecoder(const Value& v) {
   return unsupported(v, fmt::format("the decoder {}", jsonQuote(abbreviate(type, 100))));
 }
 
-bool BpeReader::decoder(const Value& v) {
+bool VocabularyReader::decoder(const Value& v) {
   if (model_.characters) {
     if (typeOf(v) != "Sequence") return stepOfDecoder(v);
     for (Value step = v.find("decoders").first(); step; step = step.next())
@@ -554,7 +554,7 @@ bool BpeReader::decoder(const Value& v) {
 }
 
 // Settings for truncation and padding are the business of who fills batches, and passed over.
-bool BpeReader::tokenizerJson(const Value& root) {
+bool VocabularyReader::tokenizerJson(const Value& root) {
   Value model = root.find("model"), before = root.find("pre_tokenizer");
   if (!model) return fail(root.range(), "a tokenizer needs a model");
   if (!isOfBytes(before)) model_.characters.emplace();
@@ -590,23 +590,23 @@ bool BpeReader::tokenizerJson(const Value& root) {
 
 std::unique_ptr<Tokenizer> parseTokenizerJson(SourcePtr json, Diagnostics& diagnostics) {
   Result<JsonTree> tree = JsonTree::parse(std::move(json), diagnostics);
-  BpeReader reader(diagnostics);
+  VocabularyReader reader(diagnostics);
   if (!tree || !reader.tokenizerJson(tree->root())) return nullptr;
-  return std::make_unique<BpeTokenizer>(std::move(reader.model()), "tokenizer.json");
+  return std::make_unique<VocabularyTokenizer>(std::move(reader.model()), "tokenizer.json");
 }
 
 std::unique_ptr<Tokenizer> parseGpt2Tokenizer(SourcePtr vocabularyJson, SourcePtr merges, Diagnostics& diagnostics) {
   Result<JsonTree> tree = JsonTree::parse(std::move(vocabularyJson), diagnostics);
-  BpeReader reader(diagnostics);
+  VocabularyReader reader(diagnostics);
   if (!tree || !reader.vocabulary(tree->root()) || !reader.mergesOfText(merges)) return nullptr;
   // The files do not say which token ends texts; GPT-2's own is this one.
   constexpr std::string_view kEnd = "<|endoftext|>";
-  BpeModel& model = reader.model();
+  VocabularyModel& model = reader.model();
   auto end = std::find(model.tokens.begin(), model.tokens.end(), kEnd);
   if (end != model.tokens.end())
     model.added.push_back({static_cast<TokenId>(end - model.tokens.begin()), std::string(kEnd), true});
   if (!reader.checkAlphabet()) return nullptr;
-  return std::make_unique<BpeTokenizer>(std::move(model), "gpt2");
+  return std::make_unique<VocabularyTokenizer>(std::move(model), "gpt2");
 }
 
 }  // namespace tscompile

@@ -1,6 +1,6 @@
 // Byte-pair encoding (Sennrich, Haddow, Birch 2016): merging bytes, or characters, into tokens, the pair of the lowest
 // rank first, with a priority queue of the pairs and a linked list of the symbols, in O(n log n).
-#include "runtime/llm/bpe.h"
+#include "runtime/llm/vocabulary_tokenizer.h"
 
 #include "ir/support/text.h"
 
@@ -19,7 +19,7 @@ bool printsAsItself(unsigned byte) { return (byte >= 33 && byte <= 126) || (byte
 // A piece of bytes as a list of symbols that merge with their neighbours.
 class Merger {
  public:
-  Merger(const BpeModel& model, std::vector<TokenId> symbols) : model_(model), symbols_(std::move(symbols)) {
+  Merger(const VocabularyModel& model, std::vector<TokenId> symbols) : model_(model), symbols_(std::move(symbols)) {
     size_t n = symbols_.size();
     next_.resize(n);
     previous_.resize(n);
@@ -56,7 +56,7 @@ class Merger {
   void offer(size_t at) {
     size_t right = after(at);
     if (right >= symbols_.size()) return;
-    auto found = model_.merges.find(BpeModel::pairKey(symbols_[at], symbols_[right]));
+    auto found = model_.merges.find(VocabularyModel::pairKey(symbols_[at], symbols_[right]));
     if (found != model_.merges.end())
       queue_.push({found->second.rank, at, symbols_[at], symbols_[right], found->second.result});
   }
@@ -70,7 +70,7 @@ class Merger {
     offer(o.at);
   }
 
-  const BpeModel& model_;
+  const VocabularyModel& model_;
   std::vector<TokenId> symbols_;
   std::vector<int64_t> next_, previous_;
   std::priority_queue<Offer> queue_;
@@ -95,7 +95,8 @@ bool bytesOfAlphabet(std::string_view text, std::string& bytes) {
   return true;
 }
 
-BpeTokenizer::BpeTokenizer(BpeModel model, std::string_view kind) : model_(std::move(model)), kind_(kind) {
+VocabularyTokenizer::VocabularyTokenizer(VocabularyModel model, std::string_view kind)
+    : model_(std::move(model)), kind_(kind) {
   byteIds_.fill(-1);
   ids_.reserve(model_.tokens.size());
   for (size_t id = 0; id < model_.tokens.size(); ++id) {
@@ -124,25 +125,26 @@ size_t TextCut::pieceEnd(std::string_view text, size_t at) const {
   return digits != DigitRule::None ? tscompile::pieceEnd(digits, text, at) : tscompile::pieceEnd(rule, text, at);
 }
 
-std::optional<std::string_view> BpeTokenizer::bytes(TokenId token) const {
+std::optional<std::string_view> VocabularyTokenizer::bytes(TokenId token) const {
   if (token < 0 || token >= vocabularySize() || model_.tokens[static_cast<size_t>(token)].empty()) return std::nullopt;
   return model_.tokens[static_cast<size_t>(token)];
 }
 
-bool BpeTokenizer::isSpecial(TokenId token) const { return special_.contains(token); }
+bool VocabularyTokenizer::isSpecial(TokenId token) const { return special_.contains(token); }
 
-std::optional<TokenId> BpeTokenizer::find(std::string_view bytes) const {
+std::optional<TokenId> VocabularyTokenizer::find(std::string_view bytes) const {
   auto found = ids_.find(bytes);
   if (found == ids_.end()) return std::nullopt;
   return found->second;
 }
 
-const AddedToken* BpeTokenizer::addedAt(std::string_view text, size_t at, bool normalized) const {
+const AddedToken* VocabularyTokenizer::addedAt(std::string_view text, size_t at, bool normalized) const {
   std::optional<uint32_t> found = added_[normalized].longest(text.substr(at));
   return found ? &model_.added[*found] : nullptr;
 }
 
-bool BpeTokenizer::encodePiece(std::string_view piece, std::vector<TokenId>& out, Diagnostics& diagnostics) const {
+bool VocabularyTokenizer::encodePiece(std::string_view piece, std::vector<TokenId>& out,
+                                      Diagnostics& diagnostics) const {
   if (model_.wholeWords)
     if (std::optional<TokenId> whole = find(piece); whole && !outside_.contains(*whole)) {
       out.push_back(*whole);
@@ -161,19 +163,20 @@ bool BpeTokenizer::encodePiece(std::string_view piece, std::vector<TokenId>& out
   return true;
 }
 
-std::string BpeTokenizer::normalForm(std::string_view text) const {
+std::string VocabularyTokenizer::normalForm(std::string_view text) const {
   std::string out(text);
   for (const Normalizer& n : model_.normalizers) out = n(out);
   return out;
 }
 
-TokenId BpeTokenizer::wholeToken(std::string_view text) const {
+TokenId VocabularyTokenizer::wholeToken(std::string_view text) const {
   auto found = model_.characters->ids.find(std::string(text));
   return found == model_.characters->ids.end() || outside_.contains(found->second) ? TokenId{-1} : found->second;
 }
 
 // Text that is no token.
-bool BpeTokenizer::appendUnknown(std::string_view text, std::vector<TokenId>& out, Diagnostics& diagnostics) const {
+bool VocabularyTokenizer::appendUnknown(std::string_view text, std::vector<TokenId>& out,
+                                        Diagnostics& diagnostics) const {
   auto byteId = [&](char b) { return byteIds_[static_cast<unsigned char>(b)]; };
   if (std::ranges::all_of(text, [&](char b) { return byteId(b) >= 0; })) {
     std::ranges::transform(text, std::back_inserter(out), byteId);
@@ -189,7 +192,8 @@ bool BpeTokenizer::appendUnknown(std::string_view text, std::vector<TokenId>& ou
 }
 
 // Characters that are tokens, bytes of others, or one token for all that are unknown; these are merged.
-bool BpeTokenizer::encodeCharacters(std::string_view piece, std::vector<TokenId>& out, Diagnostics& diagnostics) const {
+bool VocabularyTokenizer::encodeCharacters(std::string_view piece, std::vector<TokenId>& out,
+                                           Diagnostics& diagnostics) const {
   const CharacterRules& rules = *model_.characters;
   if (const TokenId whole = model_.wholeWords ? wholeToken(piece) : -1; whole >= 0) {
     out.push_back(whole);
@@ -216,8 +220,8 @@ bool BpeTokenizer::encodeCharacters(std::string_view piece, std::vector<TokenId>
   return true;
 }
 
-bool BpeTokenizer::encodeWord(std::string_view word, bool isFirst, std::vector<TokenId>& out,
-                              Diagnostics& diagnostics) const {
+bool VocabularyTokenizer::encodeWord(std::string_view word, bool isFirst, std::vector<TokenId>& out,
+                                     Diagnostics& diagnostics) const {
   const CharacterRules& rules = *model_.characters;
   std::string marked(word);
   if (rules.prefix != CharacterRules::Prefix::None) {
@@ -241,7 +245,7 @@ bool BpeTokenizer::encodeWord(std::string_view word, bool isFirst, std::vector<T
         break;
       case CharacterRules::Model::Unigram: {
         const auto unknown = bytes(rules.unknown).value_or("");
-        rules.unigram.encode(piece, unknown, [&](std::string_view part, bool) {
+        rules.unigram.encode(piece, unknown, [&](std::string_view part) {
           isDone = isDone && (known(part) || appendUnknown(part, out, diagnostics));
         });
         break;
@@ -258,8 +262,8 @@ bool BpeTokenizer::encodeWord(std::string_view word, bool isFirst, std::vector<T
   return true;
 }
 
-bool BpeTokenizer::encodePlain(std::string_view text, bool isFirst, std::vector<TokenId>& out,
-                               Diagnostics& diagnostics) const {
+bool VocabularyTokenizer::encodePlain(std::string_view text, bool isFirst, std::vector<TokenId>& out,
+                                      Diagnostics& diagnostics) const {
   if (model_.characters) {
     std::vector<std::string_view> words;
     if (!text.empty()) words.push_back(text);
@@ -299,8 +303,8 @@ bool BpeTokenizer::encodePlain(std::string_view text, bool isFirst, std::vector<
 }
 
 template <class Rest>
-bool BpeTokenizer::encodeAround(std::string_view text, bool normalized, std::vector<TokenId>& out,
-                                const Rest& rest) const {
+bool VocabularyTokenizer::encodeAround(std::string_view text, bool normalized, std::vector<TokenId>& out,
+                                       const Rest& rest) const {
   auto isSpace = [&](const Character& c) { return c.kind == CharClass::Space; };
   size_t begin = 0;
   for (size_t at = 0; at < text.size();) {
@@ -326,8 +330,8 @@ bool BpeTokenizer::encodeAround(std::string_view text, bool normalized, std::vec
   return begin >= text.size() || rest(text.substr(begin));
 }
 
-Result<std::vector<TokenId>> BpeTokenizer::encode(std::string_view text, Diagnostics& diagnostics,
-                                                  EncodeOptions options) const {
+Result<std::vector<TokenId>> VocabularyTokenizer::encode(std::string_view text, Diagnostics& diagnostics,
+                                                         EncodeOptions options) const {
   std::vector<TokenId> out;
   if (options.frame) out = model_.before;
   const size_t framed = out.size();

@@ -60,7 +60,7 @@ struct CharacterRules {
 };
 inline constexpr std::string_view kSpaceMark = "\u2581";
 
-struct BpeModel {
+struct VocabularyModel {
   std::optional<CharacterRules> characters;  // none: it is of bytes
   std::vector<TextCut> cuts;                 // one after the other, each in the pieces of the one before
   SplitRule split = SplitRule::Gpt2;
@@ -83,10 +83,10 @@ struct BpeModel {
 
 // Merges neighbours in the order of their rank, from left to right among equals, until no merge is left; n log n for a
 // piece of n bytes.
-class BpeTokenizer : public Tokenizer {
+class VocabularyTokenizer : public Tokenizer {
  public:
   // The parts must agree: numbers of merges and added tokens are those of tokens.
-  BpeTokenizer(BpeModel model, std::string_view kind);
+  VocabularyTokenizer(VocabularyModel model, std::string_view kind);
 
   std::string_view kind() const override { return kind_; }
   int64_t vocabularySize() const override { return static_cast<int64_t>(model_.tokens.size()); }
@@ -111,7 +111,7 @@ class BpeTokenizer : public Tokenizer {
   bool appendUnknown(std::string_view text, std::vector<TokenId>& out, Diagnostics& diagnostics) const;
   bool encodePiece(std::string_view piece, std::vector<TokenId>& out, Diagnostics& diagnostics) const;
 
-  BpeModel model_;
+  VocabularyModel model_;
   std::string kind_;
   std::unordered_map<std::string_view, TokenId> ids_;
   std::array<TokenId, 256> byteIds_;               // -1: none

@@ -41,7 +41,7 @@ void UnigramModel::encode(std::string_view text, std::string_view unknown, const
   for (size_t i = begins.size(); i-- > 0;) {
     const bool isToken = best[begins[i]].isToken;
     if (!isToken && i > 0 && !best[begins[i - 1]].isToken) continue;
-    part(text.substr(begin, begins[i] - begin), isToken);
+    part(text.substr(begin, begins[i] - begin));
     begin = begins[i];
   }
 }

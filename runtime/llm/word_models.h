@@ -15,9 +15,9 @@ namespace tscompile {
 class UnigramModel {
  public:
   void add(std::string_view token, double score);
-  // Parts in their order; neighbours that are no token are one part, with false. A character that is no token counts as
-  // less likely than all that are.
-  using Part = std::function<void(std::string_view, bool isToken)>;
+  // Parts in their order; neighbours that are no token are one part. A character that is no token counts as less likely
+  // than all that are.
+  using Part = std::function<void(std::string_view)>;
   void encode(std::string_view text, std::string_view unknown, const Part& part) const;
 
  private:

@@ -3,8 +3,8 @@
 #include "frontend/files/json_tree.h"
 #include "ir/support/diagnostic_printer.h"
 #include "ir/values/random.h"
-#include "runtime/llm/bpe.h"
 #include "runtime/llm/normal_forms.h"
+#include "runtime/llm/vocabulary_tokenizer.h"
 #include "tests/support/json.h"
 #include "tests/support/text_file.h"
 
