@@ -644,7 +644,7 @@ class Tracer : private OperatorTracer {
       return false;
     }
     for (size_t i = 0; i < c.resultCount; ++i)
-      if (!isAllKnown(results[i])) {
+      if (!isView(results[i])) {
         std::fill(results.begin(), results.end(), IValue());
         return false;
       }
@@ -652,9 +652,9 @@ class Tracer : private OperatorTracer {
   }
 
   // Symbolic, or a view of a constant: `scale.expand_as(x)`. Constants that are written are computed node by node.
-  bool isAllKnown(const IValue& v) const {
+  bool isView(const IValue& v) const {
     if (v.isTensor()) return v.tensorImpl() && (v.tensorImpl()->storage()->isSymbolic() || !traced_.hasWrites_);
-    return v.isList() && std::ranges::all_of(v.toList().items, [this](const IValue& i) { return isAllKnown(i); });
+    return v.isList() && std::ranges::all_of(v.toList().items, [this](const IValue& i) { return isView(i); });
   }
 
   // Only operators that write elements of their first argument, and return it, are understood.
