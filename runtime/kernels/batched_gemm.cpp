@@ -64,6 +64,63 @@ void multiplyAlongRows(const MatrixVector& p, int64_t first) {
   for (int r = 0; r < kRows; ++r) p.out[(first + r) * p.outStep] = p.alpha * hn::GetLane(hn::SumOfLanes(d, sum[r]));
 }
 
+// Some rows times a matrix whose rows lie side by side: as many of these at once as kDepth, so that it is read from one
+// end to the other. Sums go on in memory.
+template <int kRows, int kDepth>
+void multiplyDeep(const FewRows& p, int64_t j) {
+  const hn::ScalableTag<float> d;
+  using V = hn::Vec<decltype(d)>;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const float* from = p.b + j * p.bRow;
+  V factors[kRows][kDepth];
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 8
+    for (int i = 0; i < kDepth; ++i) factors[r][i] = hn::Set(d, p.a[r * p.aRow + (j + i) * p.aColumn]);
+  auto step = [&](int64_t x, auto load, auto store) HWY_ATTR {
+    V read[kDepth];
+#pragma GCC unroll 8
+    for (int i = 0; i < kDepth; ++i) read[i] = load(from + i * p.bRow + x);
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) {
+      float* to = p.c + r * p.cRow + x;
+      V sum = j == 0 ? hn::Zero(d) : load(to);
+#pragma GCC unroll 8
+      for (int i = 0; i < kDepth; ++i) sum = hn::MulAdd(read[i], factors[r][i], sum);
+      store(j + kDepth == p.k && p.alpha != 1 ? hn::Mul(sum, hn::Set(d, p.alpha)) : sum, to);
+    }
+  };
+  int64_t x = 0;
+  for (; x + lanes <= p.n; x += lanes)
+    step(
+        x, [&](const float* at) HWY_ATTR { return hn::LoadU(d, at); },
+        [&](V v, float* to) HWY_ATTR { hn::StoreU(v, d, to); });
+  if (x == p.n) return;
+  const auto some = hn::FirstN(d, static_cast<size_t>(p.n - x));
+  step(
+      x, [&](const float* at) HWY_ATTR { return hn::MaskedLoad(some, d, at); },
+      [&](V v, float* to) HWY_ATTR { hn::BlendedStore(v, some, d, to); });
+}
+template <int kRows>
+void multiplyRowsAtOnce(const FewRows& p) {
+  constexpr int kDepth = kRows == 1 ? 8 : 4;
+  int64_t j = 0;
+  for (; j + kDepth <= p.k; j += kDepth) multiplyDeep<kRows, kDepth>(p, j);
+  for (; j < p.k; ++j) multiplyDeep<kRows, 1>(p, j);
+}
+void multiplyFewRows(const FewRows& p) {
+  switch (p.m) {
+    case 1:
+      return multiplyRowsAtOnce<1>(p);
+    case 2:
+      return multiplyRowsAtOnce<2>(p);
+    case 3:
+      return multiplyRowsAtOnce<3>(p);
+    default:
+      return multiplyRowsAtOnce<4>(p);
+  }
+}
+
 // Columns lie side by side: some vectors of results are kept over all of the depth.
 template <int kVectors>
 void multiplyAlongColumns(const MatrixVector& p, int64_t first, int64_t count) {
@@ -199,6 +256,26 @@ void batchedVector(int64_t outer, int64_t inner, int64_t m, int64_t n, int64_t k
   });
 }
 
+// Rows of B lie side by side, and are long enough to be read as they come.
+bool readsAlong(int64_t m, int64_t n, const BatchedMatrix& b) {
+  constexpr int64_t kLeast = 64;
+  return m <= kMostFewRows && b.column == 1 && n >= kLeast;
+}
+void batchedFewRows(int64_t outer, int64_t inner, int64_t m, int64_t n, int64_t k, float alpha, const BatchedMatrix& a,
+                    const BatchedMatrix& b, float* c, int64_t cOuter, int64_t cInner, int64_t cRow, int threads) {
+  constexpr int64_t kColumns = 256, kWork = 1 << 14;
+  const double cost = 1e-4 * static_cast<double>(m + 1) * static_cast<double>(outer * inner * n * k);
+  const int64_t pairs = outer * inner, most = std::min(n / kColumns, m * n * k / kWork);
+  const int64_t pieces = pairs >= 16 ? 1 : std::max<int64_t>(1, most);
+  auto multiply = TS_SIMD(multiplyFewRows);
+  parallelFor(pairs * pieces, threadsWorth(cost, threads), [&](int64_t i) {
+    const Piece piece = pieceOf(n, pieces, i % pieces);
+    const int64_t o = i / pieces / inner, in = i / pieces % inner, first = piece.begin;
+    multiply({m, piece.end - first, k, alpha, a.at(o, in), a.row, a.column, b.at(o, in) + first, b.row,
+              c + o * cOuter + in * cInner + first, cRow});
+  });
+}
+
 }  // namespace
 
 void batchedGemm(int64_t outer, int64_t inner, int64_t m, int64_t n, int64_t k, float alpha, const BatchedMatrix& a,
@@ -208,6 +285,7 @@ void batchedGemm(int64_t outer, int64_t inner, int64_t m, int64_t n, int64_t k, 
       for (int64_t r = 0; r < m; ++r) std::fill_n(c + i / inner * cOuter + i % inner * cInner + r * cRow, n, 0.0f);
     return;
   }
+  if (readsAlong(m, n, b)) return batchedFewRows(outer, inner, m, n, k, alpha, a, b, c, cOuter, cInner, cRow, threads);
   if (m == 1 || n == 1) return batchedVector(outer, inner, m, n, k, alpha, a, b, c, cOuter, cInner, cRow, threads);
   auto pair = TS_SIMD(batchedPair);
   const double cost = 2e-5 * static_cast<double>(outer * inner * m) * static_cast<double>(n * k);

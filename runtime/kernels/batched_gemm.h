@@ -28,6 +28,19 @@ struct MatrixVector {
   int64_t outStep;
 };
 
+// The same with some rows of A, at most kMostFewRows, and rows of B that lie side by side: C is m x n.
+inline constexpr int64_t kMostFewRows = 4;
+struct FewRows {
+  int64_t m, n, k;
+  float alpha;
+  const float* a;
+  int64_t aRow, aColumn;
+  const float* b;
+  int64_t bRow;
+  float* c;
+  int64_t cRow;
+};
+
 // C = alpha * A * B per pair; C's column stride is 1. A is m x k, B is k x n.
 void batchedGemm(int64_t outer, int64_t inner, int64_t m, int64_t n, int64_t k, float alpha, const BatchedMatrix& a,
                  const BatchedMatrix& b, float* c, int64_t cOuter, int64_t cInner, int64_t cRow, int threads);

@@ -107,6 +107,8 @@ TEST(EngineBatchedGemm, SizesAndStrides) {
   checkProduct(130, 128, 64, false, true, 1, 12);
   checkProduct(300, 100, 80, false, false, 1, 1);
   checkProduct(3, 5, 0, false, false);
+  for (int64_t m : {1, 2, 3, 4})
+    for (int64_t n : {64, 71, 600}) checkProduct(m, n, 37, m == 2, false, 1, n == 600 ? 1 : 2);
 }
 
 TEST(EngineAttention, QueriesKeysAndDepths) {
