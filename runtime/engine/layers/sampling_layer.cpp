@@ -2,9 +2,12 @@
 
 #include "runtime/call/thread_pool.h"
 #include "runtime/engine/layers/operands.h"
+#include "runtime/kernels/layout.h"
 #include "runtime/kernels/sampling/taps.h"
 
 #include <fmt/core.h>
+
+#include <numeric>
 
 namespace tscompile {
 namespace {
@@ -43,36 +46,92 @@ struct Places {
   float y[kPlaces], x[kPlaces];
 };
 
-// Between the four pixels around each place; what is outside of the image is 0.
-void setPixelTaps(Taps& taps, const Places& places, int64_t count, const Extent& e) {
-  const auto bottom = static_cast<float>(e.height - 1), rightmost = static_cast<float>(e.width - 1);
+// What is no row or column of an image has no pixel.
+int32_t lineAt(float v, int64_t size) {
+  const bool isThere = (v >= 0) & (v <= static_cast<float>(size - 1));
+  return static_cast<int32_t>(isThere ? v : -1.0f);
+}
+
+// Of some lines around each place, where they are and what they weigh.
+template <int kCount>
+struct Lines {
+  int32_t at[kCount][kPlaces];
+  float weights[kCount][kPlaces];
+};
+// Loops over places, one after the other, so that they become vectors.
+template <int kCount>
+void setTaps(Taps& taps, const Lines<kCount>& rows, const Lines<kCount>& columns, int64_t count, const Extent& e) {
   const auto width = static_cast<int32_t>(e.width);
-  for (int64_t p = 0; p < count; ++p) {
-    const float x = places.x[p], y = places.y[p], x0 = std::floor(x), y0 = std::floor(y);
-    const float right = x - x0, left = 1 - right, down = y - y0, up = 1 - down;
-    const float weights[] = {up * left, up * right, down * left, down * right};
-    for (int tap = 0; tap < 4; ++tap) {
-      const float row = y0 + static_cast<float>(tap / 2), column = x0 + static_cast<float>(tap % 2);
-      const bool isThere = (row >= 0) & (row <= bottom) & (column >= 0) & (column <= rightmost);
-      const auto at = static_cast<int32_t>(isThere ? row : 0) * width + static_cast<int32_t>(isThere ? column : 0);
-      taps.index[tap][p] = isThere ? at : kNoTap;
-      taps.weights[tap][p] = weights[tap];
+  for (int tap = 0; tap < kCount * kCount; ++tap) {
+    const int i = tap / kCount, j = tap % kCount;
+    for (int64_t p = 0; p < count; ++p) {
+      const int32_t row = rows.at[i][p], column = columns.at[j][p], at = row * width + column;
+      taps.index[tap][p] = (row | column) < 0 ? kNoTap : at;
+      taps.weights[tap][p] = rows.weights[i][p] * columns.weights[j][p];
     }
   }
 }
 
-void setImageTaps(Taps& taps, int64_t p, GridMode mode, const Grid& grid, const float* g, const Extent& e) {
-  if (mode == GridMode::Nearest)
-    return taps.set(0, p, 0, std::nearbyint(grid.source(g[1], e.height)), std::nearbyint(grid.source(g[0], e.width)), 1,
-                    e);
-  const float x = grid.scaled(g[0], e.width), y = grid.scaled(g[1], e.height), x0 = std::floor(x), y0 = std::floor(y);
-  float wx[4], wy[4];
-  cubicWeights(x - x0, wx);
-  cubicWeights(y - y0, wy);
+void setNearest(Lines<1>& lines, const float* places, int64_t count, int64_t size) {
+  for (int64_t p = 0; p < count; ++p) {
+    lines.at[0][p] = lineAt(std::nearbyint(places[p]), size);
+    lines.weights[0][p] = 1;
+  }
+}
+void setLinear(Lines<2>& lines, const float* places, int64_t count, int64_t size) {
+  for (int64_t p = 0; p < count; ++p) {
+    const float before = std::floor(places[p]), rest = places[p] - before;
+    lines.at[0][p] = lineAt(before, size);
+    lines.at[1][p] = lineAt(before + 1, size);
+    lines.weights[0][p] = 1 - rest;
+    lines.weights[1][p] = rest;
+  }
+}
+// Each line is brought into the image by itself.
+void setCubic(Lines<4>& lines, const float* places, int64_t count, int64_t size, const Grid& grid) {
+  for (int64_t p = 0; p < count; ++p) {
+    float weights[4];
+    cubicWeights(places[p] - std::floor(places[p]), weights);
+    for (int i = 0; i < 4; ++i) lines.weights[i][p] = weights[i];
+  }
   for (int i = 0; i < 4; ++i)
-    for (int j = 0; j < 4; ++j)
-      taps.set(i * 4 + j, p, 0, grid.bounded(y0 + static_cast<float>(i - 1), e.height),
-               grid.bounded(x0 + static_cast<float>(j - 1), e.width), wy[i] * wx[j], e);
+    for (int64_t p = 0; p < count; ++p)
+      lines.at[i][p] = lineAt(grid.bounded(std::floor(places[p]) + static_cast<float>(i - 1), size), size);
+}
+
+// Between the four pixels around each place; what is outside of the image is 0.
+void setPixelTaps(Taps& taps, const Places& places, int64_t count, const Extent& e) {
+  Lines<2> rows, columns;
+  setLinear(rows, places.y, count, e.height);
+  setLinear(columns, places.x, count, e.width);
+  setTaps(taps, rows, columns, count, e);
+}
+
+// The padding is known where this is compiled, so that its loops become vectors.
+template <GridPadding kPadding>
+void setImageTaps(Taps& taps, GridMode mode, Grid grid, const float* g, int64_t count, const Extent& e) {
+  grid.padding = kPadding;
+  grid.isVolume = false;
+  Places places{};
+  for (int64_t p = 0; p < count; ++p) {
+    places.x[p] = grid.scaled(g[2 * p], e.width);
+    places.y[p] = grid.scaled(g[2 * p + 1], e.height);
+  }
+  if (mode == GridMode::Bicubic) {
+    Lines<4> rows, columns;
+    setCubic(rows, places.y, count, e.height, grid);
+    setCubic(columns, places.x, count, e.width, grid);
+    return setTaps(taps, rows, columns, count, e);
+  }
+  for (int64_t p = 0; p < count; ++p) {
+    places.x[p] = grid.bounded(places.x[p], e.width);
+    places.y[p] = grid.bounded(places.y[p], e.height);
+  }
+  if (mode == GridMode::Bilinear) return setPixelTaps(taps, places, count, e);
+  Lines<1> rows, columns;
+  setNearest(rows, places.y, count, e.height);
+  setNearest(columns, places.x, count, e.width);
+  setTaps(taps, rows, columns, count, e);
 }
 
 void setVolumeTaps(Taps& taps, int64_t p, GridMode mode, const Grid& grid, const float* g, const Extent& e) {
@@ -90,15 +149,15 @@ void setVolumeTaps(Taps& taps, int64_t p, GridMode mode, const Grid& grid, const
 void setTaps(Taps& taps, GridMode mode, const Grid& grid, const float* g, int64_t count, const Extent& e) {
   if (grid.isVolume) {
     for (int64_t p = 0; p < count; ++p) setVolumeTaps(taps, p, mode, grid, g + p * 3, e);
-  } else if (mode == GridMode::Bilinear) {
-    Places places;
-    for (int64_t p = 0; p < count; ++p) {
-      places.x[p] = grid.source(g[2 * p], e.width);
-      places.y[p] = grid.source(g[2 * p + 1], e.height);
-    }
-    setPixelTaps(taps, places, count, e);
-  } else {
-    for (int64_t p = 0; p < count; ++p) setImageTaps(taps, p, mode, grid, g + p * 2, e);
+    return;
+  }
+  switch (grid.padding) {
+    case GridPadding::Zeros:
+      return setImageTaps<GridPadding::Zeros>(taps, mode, grid, g, count, e);
+    case GridPadding::Border:
+      return setImageTaps<GridPadding::Border>(taps, mode, grid, g, count, e);
+    case GridPadding::Reflection:
+      return setImageTaps<GridPadding::Reflection>(taps, mode, grid, g, count, e);
   }
 }
 
@@ -106,11 +165,20 @@ constexpr int64_t kForOneThread = 16 << 10;  // elements
 
 }  // namespace
 
+bool GridSamplerLayer::gainsByBlocks(const Network& network) const {
+  const Dims &in = network[inputs[0]].sizes, &out = network[outputs[0]].sizes;
+  auto area = [](const Dims& sizes) {
+    return std::accumulate(sizes.begin() + 2, sizes.end(), 1.0, std::multiplies<>());
+  };
+  return in[1] >= kBlock && area(out) * tapsOf(mode, in.size() == 5) >= 2 * area(in);
+}
+
 void GridSamplerLayer::run(Frame& frame) const {
   const Dims& in = frame.network()[inputs[0]].sizes;
   const NetTensor& out = frame.network()[outputs[0]];
   const bool isVolume = in.size() == 5;
   const int64_t channels = in[1], places = out.numel / (in[0] * channels), axes = isVolume ? 3 : 2;
+  const int64_t planes = blocked ? channelBlocks(channels) : channels, lanes = blocked ? kBlock : 1;
   const Extent extent{isVolume ? in[2] : 1, in[in.size() - 2], in[in.size() - 1]};
   const float *images = frame.data<float>(inputs[0]), *grid = frame.data<float>(inputs[1]);
   auto* to = frame.data<float>(outputs[0]);
@@ -119,11 +187,10 @@ void GridSamplerLayer::run(Frame& frame) const {
     const int64_t image = i / pieces, first = i % pieces * kPlaces, count = std::min(kPlaces, places - first);
     Taps taps;
     setTaps(taps, mode, coordinates, grid + (image * places + first) * axes, count, extent);
-    for (int64_t c = 0; c < channels; ++c) {
-      const int64_t plane = image * channels + c;
-      sumTaps(images + plane * extent.count(), taps.index[0], taps.weights[0], kPlaces, tapsOf(mode, isVolume), count,
-              to + plane * places + first);
-    }
+    for (int64_t plane = image * planes; plane < (image + 1) * planes; ++plane)
+      (blocked ? sumTapsOfBlock : sumTaps)(images + plane * extent.count() * lanes, taps.index[0], taps.weights[0],
+                                           kPlaces, tapsOf(mode, isVolume), count,
+                                           to + (plane * places + first) * lanes);
   });
 }
 

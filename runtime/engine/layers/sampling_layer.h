@@ -9,13 +9,17 @@
 namespace tscompile {
 
 // Input 0 is [batch][channels][height][width], input 1 [batch][places][x, y]; both are contiguous. Volumes have a depth
-// before the height, and places a z behind y.
+// before the height, and places a z behind y. Where images are blocked, so is the output.
 class GridSamplerLayer : public Layer {
  public:
   using Layer::Layer;
   std::string name() const override { return "grid_sampler"; }
   void run(Frame& frame) const override;
 
+  // Whether pixels that are read as vectors of channels are worth the two changes of the layout.
+  bool gainsByBlocks(const Network& network) const;
+
+  bool blocked = false;
   GridMode mode = GridMode::Bilinear;
   GridCoordinates<float> coordinates = {};
 };

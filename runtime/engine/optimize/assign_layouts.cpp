@@ -9,6 +9,7 @@
 #include "runtime/engine/layers/reduction_layer.h"
 #include "runtime/engine/layers/resize_layer.h"
 #include "runtime/engine/layers/row_layers.h"
+#include "runtime/engine/layers/sampling_layer.h"
 #include "runtime/engine/network/tactics.h"
 #include "runtime/engine/optimize/optimize.h"
 #include "runtime/kernels/layout.h"
@@ -78,6 +79,8 @@ class LayoutAssigner {
           joining(*cat);
       } else if (auto* resize = dynamic_cast<ResizeLayer*>(layer.get()))
         resizing(*resize, layers);
+      else if (auto* sampler = dynamic_cast<GridSamplerLayer*>(layer.get()))
+        sampling(*sampler);
       else if (auto* norm = dynamic_cast<GroupNormLayer*>(layer.get()))
         normalising(*norm);
       else if (auto* reduction = dynamic_cast<ReductionLayer*>(layer.get()))
@@ -651,6 +654,15 @@ class LayoutAssigner {
     layer.blocked = isBlockedItself(layer.inputs[0]) && !growsIntoRows(layer, layers);
     if (!layer.blocked) return allPlain(layer);
     layer.inputs[0] = blocked(layer.inputs[0]);
+    markBlocked(layer.outputs[0]);
+  }
+
+  void sampling(GridSamplerLayer& layer) {
+    current_ = layer.node;
+    const TensorId images = layer.inputs[0];
+    layer.blocked = isBlockedItself(images) || (!isBlocked(images) && layer.gainsByBlocks(n_));
+    if (!layer.blocked) return allPlain(layer);
+    layer.inputs = {blocked(images), plain(layer.inputs[1])};
     markBlocked(layer.outputs[0]);
   }
 

@@ -36,6 +36,23 @@ void tapsKernel(const float* plane, const int32_t* index, const float* weights, 
   }
 }
 
+void blockTapsKernel(const float* block, const int32_t* index, const float* weights, int64_t stride, int taps,
+                     int64_t count, float* out) {
+  const hn::CappedTag<float, kBlock> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t i = 0; i < count; ++i, out += kBlock)
+    for (int64_t lane = 0; lane < kBlock; lane += lanes) {
+      auto sum = hn::Zero(d);
+      for (int t = 0; t < taps; ++t) {
+        const int32_t at = index[t * stride + i];
+        const auto from = at == kNoTap ? hn::Zero(d) : hn::LoadU(d, block + int64_t{at} * kBlock + lane);
+        const auto part = hn::Mul(from, hn::Set(d, weights[t * stride + i]));
+        sum = t == 0 ? part : hn::Add(sum, part);
+      }
+      hn::StoreU(sum, d, out + lane);
+    }
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace tscompile
 HWY_AFTER_NAMESPACE();
@@ -46,6 +63,11 @@ namespace tscompile {
 void sumTaps(const float* plane, const int32_t* index, const float* weights, int64_t stride, int taps, int64_t count,
              float* out) {
   TS_SIMD(tapsKernel)(plane, index, weights, stride, taps, count, out);
+}
+
+void sumTapsOfBlock(const float* block, const int32_t* index, const float* weights, int64_t stride, int taps,
+                    int64_t count, float* out) {
+  TS_SIMD(blockTapsKernel)(block, index, weights, stride, taps, count, out);
 }
 
 }  // namespace tscompile

@@ -176,6 +176,21 @@ TEST(ComposedLayers, Grids) {
                    "grid_sampler, pointwise, pointwise", {x, grid});
 }
 
+// Many channels are read as vectors where pixels lie in blocks.
+TEST(ComposedLayers, GridsOfManyChannels) {
+  const Tensor x = randn({2, 21, 6, 5}, 1), grid = randn({2, 4, 100, 2}, 2);
+  const Tensor volume = randn({2, 16, 4, 6, 5}, 3), places = randn({2, 4, 10, 9, 3}, 4);
+  for (const char* padding : {"%zero", "%one", "%two"})
+    for (const char* mode : {"%zero", "%one", "%two"})
+      expectLayers(fmt::format("  %z : Tensor = aten::grid_sampler(%x, %y, {}, {}, %f)\n", mode, padding),
+                   "reorder, grid_sampler, reorder", {x, grid});
+  expectLayers("  %z : Tensor = aten::grid_sampler(%x, %y, %zero, %one, %t)\n", "reorder, grid_sampler, reorder",
+               {volume, places});
+  // Few places of a large image.
+  expectLayers("  %z : Tensor = aten::grid_sampler(%x, %y, %zero, %one, %t)\n", "grid_sampler",
+               {x, randn({2, 1, 3, 2}, 5)});
+}
+
 TEST(ComposedLayers, FourierTransforms) {
   Tensor x = randn({4, 6, 20}, 1);
   std::string pairs = "  %z : Tensor = aten::view_as_real(%a)\n";

@@ -1,5 +1,6 @@
 #include "runtime/kernels/sampling/taps.h"
 
+#include "runtime/kernels/simd.h"
 #include "tests/support/engine_reference.h"
 
 namespace tscompile::test {
@@ -27,6 +28,16 @@ TEST(EngineTaps, SumsInOrderAndNothingOutside) {
         EXPECT_EQ(got.back(), 9.0f) << "behind the last place";
         got.pop_back();
         expectNear(got, want, 1e-6, 1e-6);
+
+        // Each lane of a block is a plane of its own.
+        std::vector<float> block(plane.size() * kBlock), made(static_cast<size_t>(count * kBlock));
+        for (size_t i = 0; i < plane.size(); ++i)
+          for (size_t lane = 0; lane < kBlock; ++lane) block[i * kBlock + lane] = plane[i] * static_cast<float>(lane);
+        sumTapsOfBlock(block.data(), index.data(), weights.data(), kStride, taps, count, made.data());
+        std::vector<double> lanes;
+        for (double sum : want)
+          for (int lane = 0; lane < kBlock; ++lane) lanes.push_back(sum * lane);
+        expectNear(made, lanes, 1e-5, 1e-5);
       }
   });
 }
