@@ -9,6 +9,10 @@
 #include <cmath>
 #include <cstring>
 #include <numeric>
+#include <span>
+#ifdef __AVX2__
+#include <immintrin.h>
+#endif
 
 namespace tscompile {
 
@@ -28,15 +32,29 @@ void RearrangeLayer::findRuns() {
     if (runs_.empty() || !runs_.back().take(line[i])) runs_.push_back({static_cast<int64_t>(i), line[i], 1});
   rowFrom_ = inSizes_[last];
   rowTo_ = static_cast<int64_t>(line.size());
-  isScattered_ = runs_.size() > line.size() / 4 && std::find(line.begin(), line.end(), kFilling) == line.end();
-  isDoubled_ = rowTo_ == 2 * rowFrom_;
-  for (size_t i = 0; i < line.size(); ++i) isDoubled_ &= line[i] == static_cast<int64_t>(i / 2);
   last_ = last;
+  findWindows();
   keepsRows_ = true;
   for (size_t d = 0; d < last; ++d) keepsRows_ &= keeps(d);
   strides_.resize(last);
   int64_t stride = 1;
   for (size_t d = last; d-- > 0; stride *= inSizes_[d]) strides_[d] = stride;
+}
+
+void RearrangeLayer::findWindows() {
+  windows_.clear();
+  const std::vector<int64_t>& line = sources_[last_];
+  const bool isCopy = runs_.size() == 1 && runs_[0].step == 1;
+  if (unit_ != 1 || isCopy || rowFrom_ < kLanes || rowTo_ < kLanes || std::ranges::count(line, kFilling) != 0) return;
+  for (int64_t at = 0; at < rowTo_; at += kLanes) {
+    Window& w = windows_.emplace_back();
+    w.to = std::min(at, rowTo_ - kLanes);
+    const std::span sources(line.data() + w.to, kLanes);
+    const auto [least, most] = std::ranges::minmax(sources);
+    w.isNear = most - least < kLanes;
+    if (w.isNear) w.from = std::min(least, rowFrom_ - kLanes);
+    for (size_t i = 0; i < sources.size(); ++i) w.lanes[i] = static_cast<int32_t>(sources[i] - w.from);
+  }
 }
 
 bool RearrangeLayer::Run::take(int64_t source) {
@@ -119,20 +137,33 @@ void swapPairs(const std::byte* from, std::byte* to, int64_t pairs) {
 }
 }  // namespace
 
+void RearrangeLayer::copyWindows(const std::byte* from, std::byte* to) const {
+  const auto* source = reinterpret_cast<const int32_t*>(from);
+  auto* target = reinterpret_cast<int32_t*>(to);
+  for (const Window& w : windows_) {
+#ifdef __AVX2__
+    if (w.isNear) {
+      const __m256i items = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(source + w.from));
+      const __m256i lanes = _mm256_load_si256(reinterpret_cast<const __m256i*>(w.lanes.data()));
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(target + w.to), _mm256_permutevar8x32_epi32(items, lanes));
+      continue;
+    }
+#endif
+    for (size_t i = 0; i < w.lanes.size(); ++i) target[w.to + static_cast<int64_t>(i)] = source[w.from + w.lanes[i]];
+  }
+}
+
 void RearrangeLayer::copyRow(const std::byte* from, std::byte* to, size_t unitBytes) const {
-  if (from && unitBytes == sizeof(float) && isDoubled_) {
-    const auto* source = reinterpret_cast<const uint32_t*>(from);
-    auto* target = reinterpret_cast<uint32_t*>(to);
-    for (int64_t i = 0; i < rowFrom_; ++i) target[2 * i] = target[2 * i + 1] = source[i];
-    return;
-  }
-  if (from && unitBytes == sizeof(float) && isScattered_) {
-    const std::vector<int64_t>& line = sources_[last_];
-    for (size_t i = 0; i < line.size(); ++i)
-      std::memcpy(to + i * sizeof(float), from + static_cast<size_t>(line[i]) * sizeof(float), sizeof(float));
-    return;
-  }
+  if (from && unitBytes == sizeof(float) && !windows_.empty()) return copyWindows(from, to);
   for (const Run& r : runs_) {
+    if (unitBytes == sizeof(float) && r.count == 1) {
+      float* one = reinterpret_cast<float*>(to) + r.to;
+      if (from && r.from != kFilling)
+        std::memcpy(one, from + static_cast<size_t>(r.from) * sizeof(float), sizeof(float));
+      else
+        *one = filling_;
+      continue;
+    }
     std::byte* target = to + static_cast<size_t>(r.to) * unitBytes;
     const size_t bytes = static_cast<size_t>(r.count) * unitBytes;
     const std::byte* source = from && r.from != kFilling ? from + static_cast<size_t>(r.from) * unitBytes : nullptr;
@@ -160,18 +191,26 @@ void RearrangeLayer::run(Frame& frame) const {
       const auto first = static_cast<size_t>(piece.begin) * 2 * sizeof(float);
       return swapPairs(from + first, to + first, piece.end - piece.begin);
     }
-    for (int64_t row = piece.begin; row < piece.end; ++row) {
-      int64_t at = keepsRows_ ? row : 0, rest = row;
+    // Rows in a row: those of the last dimension in front.
+    const std::vector<int64_t>* near = keepsRows_ ? nullptr : &sources_[last_ - 1];
+    const int64_t count = near ? static_cast<int64_t>(near->size()) : rows;
+    for (int64_t row = piece.begin; row < piece.end;) {
+      int64_t at = 0, rest = row / count;
       bool inside = true;
-      for (size_t d = keepsRows_ ? 0 : last_; d-- > 0;) {
+      for (size_t d = near ? last_ - 1 : 0; d-- > 0;) {
         const auto size = static_cast<int64_t>(sources_[d].size());
         const int64_t source = sources_[d][static_cast<size_t>(rest % size)];
         rest /= size;
         inside &= source != kFilling;
         at += source * strides_[d];
       }
-      copyRow(inside ? from + static_cast<size_t>(at * rowFrom_) * unitBytes : nullptr,
-              to + static_cast<size_t>(row * rowTo_) * unitBytes, unitBytes);
+      int64_t i = row % count;
+      for (; i < count && row < piece.end; ++i, ++row) {
+        const int64_t source = near ? (*near)[static_cast<size_t>(i)] : i;
+        const bool isFilling = !inside || source == kFilling;
+        copyRow(isFilling ? nullptr : from + static_cast<size_t>((at + source) * rowFrom_) * unitBytes,
+                to + static_cast<size_t>(row * rowTo_) * unitBytes, unitBytes);
+      }
     }
   });
 }

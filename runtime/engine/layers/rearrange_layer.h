@@ -5,6 +5,7 @@
 #include "runtime/engine/network/convert_call.h"
 #include "runtime/engine/network/frame.h"
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,15 @@ class RearrangeLayer : public Layer, public LineLayer {
     int64_t to, from, count;    // units
     int64_t step = 1;           // -1: the other order
   };
+  // Neighbours in the result that are among as many neighbours in the input, or that lie anywhere there.
+  static constexpr int kLanes = 8;
+  struct Window {
+    alignas(32) std::array<int32_t, kLanes> lanes;  // from `from` on
+    int64_t to, from = 0;
+    bool isNear;
+  };
+  void findWindows();
+  void copyWindows(const std::byte* from, std::byte* to) const;
   void copyRow(const std::byte* from, std::byte* to, size_t unitBytes) const;
 
   std::string name_;
@@ -51,8 +61,7 @@ class RearrangeLayer : public Layer, public LineLayer {
   std::vector<std::vector<int64_t>> sources_;
   size_t last_ = 0;  // that dimension
   std::vector<Run> runs_;
-  bool isScattered_ = false;         // hardly any are neighbours
-  bool isDoubled_ = false;           // each is there twice
+  std::vector<Window> windows_;      // of rows of 32 bits an element that are not copied as they are
   bool keepsRows_ = true;            // the dimensions in front of it are as they were
   int64_t unit_ = 1;                 // elements behind that dimension
   int64_t rowFrom_ = 0, rowTo_ = 0;  // units of a row
