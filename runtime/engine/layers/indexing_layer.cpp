@@ -103,12 +103,10 @@ void PickLayer::run(Frame& frame) const {
   parallelFor(pieces, bytes < kParallelBytes ? 1 : frame.threads(), [&](int64_t p) {
     const Piece piece = pieceOf(all, pieces, p);
     auto copy = [&](auto&& each) {
-      int64_t i = piece.begin, block = i % count, first = i / count * picked;
-      for (; i < piece.end; ++i) {
-        each(first + blocks[block], i);
-        if (++block < count) continue;
-        block = 0;
-        first += picked;
+      for (int64_t i = piece.begin; i < piece.end;) {
+        const int64_t block = i % count, first = i / count * picked, end = std::min(count - block, piece.end - i);
+        for (int64_t b = 0; b < end; ++b) each(first + blocks[block + b], i + b);
+        i += end;
       }
     };
     if (innerBytes == 4) return copy([&](int64_t a, int64_t b) { std::memcpy(to + b * 4, from + a * 4, 4); });

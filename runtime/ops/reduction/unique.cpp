@@ -14,16 +14,20 @@
 namespace tscompile {
 namespace {
 
-// Which group of equal items each of n items belongs to, how many there are in a group, and an item of each.
+// An item of each group of equal items among n, and, where they are wanted, which group each item belongs to and how
+// many there are in a group.
 struct Groups {
-  explicit Groups(int64_t n) : of(Tensor::empty(DType::Int64, Dims{n})) { items.reserve(static_cast<size_t>(n)); }
+  Groups(int64_t n, bool isNumbered, bool isCounted) : isCounted_(isCounted) {
+    items.reserve(static_cast<size_t>(n));
+    if (!isNumbered) return;
+    of = Tensor::empty(DType::Int64, Dims{n});
+    numbers_ = of.data<int64_t>();
+  }
   void add(int64_t item, bool isNew) {
-    if (isNew) {
-      items.push_back(item);
-      counts.push_back(0);
-    }
-    ++counts.back();
-    of.data<int64_t>()[item] = static_cast<int64_t>(items.size()) - 1;
+    if (isNew) items.push_back(item);
+    if (isNew && isCounted_) counts.push_back(0);
+    if (isCounted_) ++counts.back();
+    if (numbers_) numbers_[item] = static_cast<int64_t>(items.size()) - 1;
   }
   Tensor countTensor() const {
     Tensor t = Tensor::empty(DType::Int64, Dims{static_cast<int64_t>(counts.size())});
@@ -32,6 +36,10 @@ struct Groups {
   }
   Tensor of;
   std::vector<int64_t> items, counts;
+
+ private:
+  int64_t* numbers_ = nullptr;
+  bool isCounted_;
 };
 
 Tensor noElements() { return Tensor::empty(DType::Int64, Dims{0}); }
@@ -40,8 +48,8 @@ Tensor noElements() { return Tensor::empty(DType::Int64, Dims{0}); }
 
 // The groups of a run of elements; in increasing order if `sorted`, else of neighbours. NaN differs from all.
 template <class T>
-Groups groupElements(const T* p, int64_t n, bool sorted) {
-  Groups groups(n);
+Groups groupElements(const T* p, int64_t n, bool sorted, bool isNumbered, bool isCounted) {
+  Groups groups(n, isNumbered, isCounted);
   Sorter sorter;
   std::span<const uint32_t> order;
   if (sorted && n > 0) order = sorter.order(p, n, false);
@@ -56,7 +64,7 @@ void uniqueElements(KernelCall& call, bool sorted, bool inverse, bool counts) {
   withRealCompute(dense.dtype(), [&](auto sample) {
     using T = decltype(sample);
     const T* p = dense.data<T>();
-    Groups groups = groupElements(p, dense.numel(), sorted);
+    Groups groups = groupElements(p, dense.numel(), sorted, inverse, counts);
     Tensor values = Tensor::empty(dense.dtype(), Dims{static_cast<int64_t>(groups.items.size())});
     for (size_t i = 0; i < groups.items.size(); ++i) values.data<T>()[i] = p[groups.items[i]];
     call.setResult(0, convertTensor(values, in.dtype()));
@@ -89,7 +97,7 @@ bool equalRows(const T* a, const T* b, int64_t n) {
 
 template <class T>
 Groups groupRows(const T* p, int64_t rows, int64_t length, bool sorted) {
-  Groups groups(rows);
+  Groups groups(rows, true, true);
   std::vector<int64_t> order(static_cast<size_t>(rows));
   std::iota(order.begin(), order.end(), 0);
   auto row = [&](int64_t i) { return p + i * length; };
