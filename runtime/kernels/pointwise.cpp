@@ -372,7 +372,8 @@ void gather(const View& view, int64_t begin, int64_t count, T* to) {
 template <class T>
 class TileRunner {
  public:
-  TileRunner(const Run& run, T* buffers) : run_(run), buffers_(buffers), at_(run.program.values().size()) {
+  TileRunner(const Run& run, T* buffers)
+      : run_(run), buffers_(buffers), at_(run.program.values().size()), held_(run.inputs.size()) {
     const auto& values = run.program.values();
     const int64_t most = std::min<int64_t>(kTile<T>, run.count);
     functions_.resize(values.size());
@@ -391,7 +392,7 @@ class TileRunner {
     const auto& outputs = run.program.outputs();
     for (size_t o = 0; o < run.outputs.size(); ++o)
       if (static_cast<size_t>(outputs[o].value) + 1 == values.size() && values.back().kind == Kind::Step &&
-          outputs[o].type == kType && direct_ < 0)
+          !values.back().isStored && outputs[o].type == kType && direct_ < 0)
         direct_ = static_cast<int>(o);
   }
 
@@ -408,9 +409,13 @@ class TileRunner {
           loadRun(view.type, view.data + begin * static_cast<int64_t>(itemSize(view.type)), 1, count,
                   buffer(value.slot));
         else
-          gather(view, begin, count, buffer(value.slot));
+          loadView(v, view, begin, count);
       } else if (value.kind == Kind::Step) {
         T* out = buffer(value.slot);
+        if (value.isStored) {
+          at_[v] = operand(value.a);
+          continue;
+        }
         if (direct_ >= 0 && v + 1 == values.size()) {
           out = static_cast<T*>(run_.outputs[static_cast<size_t>(direct_)]) + begin;
           at_[v] = out;
@@ -435,6 +440,8 @@ class TileRunner {
         const View& view = run_.inputs[static_cast<size_t>(value.index)];
         if (view.isConstant() || loadTransposed(view, b, to)) continue;
         for (int64_t r = 0; r < b.rows; ++r) gather(view, b.begin + r * b.apart, b.columns, to + r * b.columns);
+      } else if (value.isStored) {
+        at_[v] = operand(value.a);
       } else if (value.kind == Kind::Step) {
         call(v, to, b.rows * b.columns);
       }
@@ -449,6 +456,10 @@ class TileRunner {
 
  private:
   using Kind = PointwiseProgram::Value::Kind;
+  // What a view's buffer holds: `count` elements from a place on, which other places may have too.
+  struct Held {
+    int64_t place = -1, count = 0;
+  };
   static constexpr bool kWide = std::is_same_v<T, int64_t> || std::is_same_v<T, double>;
   static constexpr DType kType = std::is_same_v<T, float>     ? DType::Float32
                                  : std::is_same_v<T, int64_t> ? DType::Int64
@@ -486,6 +497,26 @@ class TileRunner {
     functions_[v](operand(value.a), operand(value.b), operand(value.c), out, count, static_cast<Parameter>(value.alpha),
                   static_cast<Parameter>(value.beta));
   }
+  // Neighbours are read where they are; what repeats is loaded once.
+  void loadView(size_t v, const View& view, int64_t begin, int64_t count) {
+    const auto& value = run_.program.values()[v];
+    const int64_t length = view.dims.back(), stride = view.strides.back();
+    const bool isOneRow = begin % length + count <= length;
+    if (isOneRow && stride == 1 && view.type == kType) {
+      at_[v] = reinterpret_cast<const T*>(view.data) + offsetOf(view, begin);
+      return;
+    }
+    at_[v] = buffer(value.slot);
+    int64_t place = -1;
+    if (isOneRow && stride == 0)
+      place = offsetOf(view, begin);
+    else if (view.strides[0] == 0)
+      place = begin % (run_.count / view.dims[0]);
+    Held& held = held_[static_cast<size_t>(value.index)];
+    if (place >= 0 && held.place == place && held.count >= count) return;
+    held = {place, count};
+    gather(view, begin, count, buffer(value.slot));
+  }
   T* buffer(int slot) { return buffers_ + slot * kTile<T>; }
   const T* operand(int value) const { return value < 0 ? nullptr : at_[static_cast<size_t>(value)]; }
 
@@ -493,6 +524,7 @@ class TileRunner {
   T* buffers_;
   SmallVector<const T*, 16> at_;
   SmallVector<Function, 16> functions_;
+  SmallVector<Held, 8> held_;  // by input
   int direct_ = -1;
 };
 
@@ -515,17 +547,17 @@ int pointwiseOperands(PointwiseOp op) {
 }
 
 int PointwiseProgram::input(DType type) {
-  values_.push_back({Value::Kind::Input, type, {}, -1, -1, -1, 0, 0, inputs_++, 0});
+  values_.push_back({Value::Kind::Input, type, {}, -1, -1, -1, 0, 0, inputs_++, 0, false});
   return static_cast<int>(values_.size()) - 1;
 }
 
 int PointwiseProgram::constant(double value) {
-  values_.push_back({Value::Kind::Constant, {}, {}, -1, -1, -1, value, 0, 0, 0});
+  values_.push_back({Value::Kind::Constant, {}, {}, -1, -1, -1, value, 0, 0, 0, false});
   return static_cast<int>(values_.size()) - 1;
 }
 
 int PointwiseProgram::step(PointwiseOp op, int a, int b, int c, double alpha, double beta) {
-  values_.push_back({Value::Kind::Step, {}, op, a, b, c, alpha, beta, 0, 0});
+  values_.push_back({Value::Kind::Step, {}, op, a, b, c, alpha, beta, 0, 0, false});
   return static_cast<int>(values_.size()) - 1;
 }
 
@@ -567,6 +599,26 @@ void PointwiseProgram::assignSlots() {
     if (unused.empty()) unused.push_back(slots_++);
     value.slot = unused.back();
     unused.pop_back();
+  }
+  markStored();
+}
+
+// Copies, and roundings to what the result is stored as, at the end. Of one result alone: the memory of another one may
+// be that of an input.
+void PointwiseProgram::markStored() {
+  for (Value& value : values_) value.isStored = false;
+  if (outputs_.size() != 1) return;
+  const DType type = outputs_[0].type;
+  for (auto v = static_cast<size_t>(outputs_[0].value); values_[v].kind == Value::Kind::Step;
+       v = static_cast<size_t>(values_[v].a)) {
+    Value& value = values_[v];
+    const bool isRounding = (value.op == PointwiseOp::RoundF16 && type == DType::Float16) ||
+                            (value.op == PointwiseOp::RoundBF16 && type == DType::BFloat16);
+    const Value& from = values_[static_cast<size_t>(value.a)];
+    // No step between takes the buffer that it has from its operand.
+    const bool stays = from.kind == Value::Kind::Input || from.slot == value.slot;
+    if (!(isRounding || value.op == PointwiseOp::Copy) || !stays) return;
+    value.isStored = true;
   }
 }
 
@@ -615,14 +667,40 @@ void runBlocks(const Run& run, const View& longest, int threads) {
   });
 }
 
+// Rows of equally many elements, each cut into tiles.
+struct Tiling {
+  int64_t row, tile;
+};
+// Where views have rows, a tile is a part of one or whole ones.
+Tiling tilingOf(const Run& run, int64_t most) {
+  int64_t row = 0;
+  for (const View& view : run.inputs) {
+    if (view.isContiguous() || view.isConstant()) continue;
+    const int64_t length = view.dims.back();
+    if (row == 0 || row % length == 0)
+      row = length;
+    else if (length % row != 0)
+      return {run.count, most};
+  }
+  if (row == 0) return {run.count, most};
+  if (row <= most) return {run.count, most / row * row};
+  constexpr int64_t kLine = 16;
+  const int64_t tiles = (row + most - 1) / most;
+  return {row, ((row + tiles - 1) / tiles + kLine - 1) / kLine * kLine};
+}
+
 template <class T>
 void runTiles(const Run& run, int threads) {
-  const int64_t tiles = (run.count + kTile<T> - 1) / kTile<T>, chunks = (tiles + kChunkTiles - 1) / kChunkTiles;
-  parallelFor(chunks, chunks > 2 ? threads : 1, [&](int64_t i) {
+  const auto [row, tile] = tilingOf(run, kTile<T>);
+  const int64_t across = (row + tile - 1) / tile, tiles = run.count / row * across;
+  const int64_t chunks = (tiles + kChunkTiles - 1) / kChunkTiles;
+  parallelFor(chunks, chunks > 2 ? threads : 1, [&, row = row, tile = tile](int64_t i) {
     TileRunner<T> runner(run, tileBuffers<T>(run.program));
-    Piece piece = pieceOf(tiles, chunks, i);
-    for (int64_t tile = piece.begin; tile < piece.end; ++tile)
-      runner.tile(tile * kTile<T>, std::min(kTile<T>, run.count - tile * kTile<T>));
+    const Piece piece = pieceOf(tiles, chunks, i);
+    for (int64_t at = piece.begin; at < piece.end; ++at) {
+      const int64_t x = at % across * tile;
+      runner.tile(at / across * row + x, std::min(tile, row - x));
+    }
   });
 }
 

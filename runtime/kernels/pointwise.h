@@ -36,6 +36,7 @@ class PointwiseProgram {
     double alpha, beta;  // alpha: a constant's value
     int index;           // of an input among the inputs
     int slot;            // of a tile buffer
+    bool isStored;       // of a step that only the store of the result has to do: its value is operand a's
   };
   struct Output {
     int value;
@@ -51,6 +52,7 @@ class PointwiseProgram {
 
  private:
   void assignSlots();
+  void markStored();
 
   std::vector<Value> values_;
   std::vector<Output> outputs_;

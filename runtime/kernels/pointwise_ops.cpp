@@ -416,6 +416,35 @@ void storeHalf(const float* from, int64_t count, void* to) {
   for (; i + lanes <= count; i += lanes) hn::StoreU(hn::DemoteTo(d16, hn::LoadU(d, from + i)), d16, values + i);
   for (; i < count; ++i) static_cast<Half*>(to)[i] = Half(from[i]);
 }
+void loadBFloat(const void* from, int64_t count, float* to) {
+  const hn::ScalableTag<float> d;
+  const hn::RebindToUnsigned<decltype(d)> u32;
+  const hn::Rebind<uint16_t, decltype(d)> u16;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto* values = static_cast<const uint16_t*>(from);
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes)
+    hn::StoreU(hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(u32, hn::LoadU(u16, values + i)))), d, to + i);
+  for (; i < count; ++i) to[i] = static_cast<float>(static_cast<const BFloat16*>(from)[i]);
+}
+// As BFloat16's own.
+void storeBFloat(const float* from, int64_t count, void* to) {
+  const hn::ScalableTag<float> d;
+  const hn::RebindToUnsigned<decltype(d)> u32;
+  const hn::Rebind<uint16_t, decltype(d)> u16;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto half = hn::Set(u32, 0x7fff), one = hn::Set(u32, 1), nan = hn::Set(u32, 0x7fc0);
+  auto* values = static_cast<uint16_t*>(to);
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    const auto v = hn::LoadU(d, from + i);
+    const auto bits = hn::BitCast(u32, v), odd = hn::And(hn::ShiftRight<16>(bits), one);
+    const auto rounded = hn::ShiftRight<16>(hn::Add(bits, hn::Add(half, odd)));
+    const auto whole = hn::IfThenElse(hn::RebindMask(u32, hn::IsNaN(v)), nan, rounded);
+    hn::StoreU(hn::TruncateTo(u16, whole), u16, values + i);
+  }
+  for (; i < count; ++i) static_cast<BFloat16*>(to)[i] = BFloat16(from[i]);
+}
 template <class T>
 void loadIntegers(const void* from, int64_t count, float* to) {
   const hn::ScalableTag<float> d;
@@ -542,8 +571,7 @@ void loadPointwise(DType type, const void* from, int64_t count, float* to) {
     case DType::Int32:
       return TS_SIMD(loadInt32)(from, count, to);
     case DType::BFloat16:
-      for (int64_t i = 0; i < count; ++i) to[i] = static_cast<float>(static_cast<const BFloat16*>(from)[i]);
-      return;
+      return TS_SIMD(loadBFloat)(from, count, to);
     case DType::Bool:
       for (int64_t i = 0; i < count; ++i) to[i] = static_cast<const uint8_t*>(from)[i] ? 1.0f : 0.0f;
       return;
@@ -568,8 +596,7 @@ void storePointwise(DType type, const float* from, int64_t count, void* to) {
     case DType::Int32:
       return TS_SIMD(storeInt32)(from, count, to);
     case DType::BFloat16:
-      for (int64_t i = 0; i < count; ++i) static_cast<BFloat16*>(to)[i] = BFloat16(from[i]);
-      return;
+      return TS_SIMD(storeBFloat)(from, count, to);
     case DType::Bool:
       for (int64_t i = 0; i < count; ++i) static_cast<uint8_t*>(to)[i] = from[i] != 0;
       return;

@@ -296,6 +296,8 @@ WideFunction<double> wideFunction(PointwiseOp op) {
       return numberTile<T, 2, [](T x, T y) { return x * y; }>;
     case PointwiseOp::Div:
       return numberTile<T, 2, [](T x, T y) { return x / y; }>;
+    case PointwiseOp::PRelu:
+      return numberTile<T, 2, [](T x, T y) { return (0 < x) ? x : x * y; }>;
     case PointwiseOp::Pow:
       return vectorTile<2, [](V x, V y) { return pow(x, y); }>;
     case PointwiseOp::Atan2:

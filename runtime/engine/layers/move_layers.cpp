@@ -1,7 +1,6 @@
 #include "runtime/engine/layers/move_layers.h"
 
 #include "runtime/call/thread_pool.h"
-#include "runtime/reference/loops/convert_element.h"
 
 #include <algorithm>
 #include <cstring>
@@ -55,6 +54,20 @@ void StridedCopy::copyLine(const std::byte* from, std::byte* to, int64_t count) 
   }
 }
 
+// Lines of few elements: those beside each other in one loop.
+void StridedCopy::copyShortLines(const std::byte* from, std::byte* to, const Line& beside, int64_t first,
+                                 int64_t end) const {
+  auto copy = [&](auto item) {
+    using Item = decltype(item);
+    const auto* source = reinterpret_cast<const Item*>(from);
+    auto* target = reinterpret_cast<Item*>(to);
+    for (int64_t line = first; line < end; ++line)
+      for (int64_t x = 0; x < inner_.size; ++x)
+        target[line * beside.to + x * inner_.to] = source[line * beside.from + x * inner_.from];
+  };
+  bytes_ == 8 ? copy(uint64_t()) : bytes_ == 4 ? copy(uint32_t()) : bytes_ == 2 ? copy(uint16_t()) : copy(uint8_t());
+}
+
 // As many as share lines of the cache.
 int64_t StridedCopy::linesAtOnce() const {
   constexpr int64_t kCacheLine = 64;
@@ -68,17 +81,24 @@ void StridedCopy::run(const std::byte* from, std::byte* to, int threads) const {
   for (const Line& l : outer_) lines *= l.size;
   const Line beside = outer_.empty() ? Line{1, 0, 0} : outer_.back();
   const int64_t atOnce = linesAtOnce(), groups = (beside.size + atOnce - 1) / atOnce;
-  const int64_t all = lines / beside.size * groups, columns = atOnce > 1 ? kColumns : inner_.size;
+  const bool isShort = inner_.size <= kShort && bytes_ <= 8;
+  const int64_t all = isShort ? lines : lines / beside.size * groups, columns = atOnce > 1 ? kColumns : inner_.size;
   const bool isLarge = lines * inner_.size * bytes_ >= kShared;
   const int64_t pieces = isLarge ? std::min<int64_t>(all, 64) : 1;
   parallelFor(pieces, isLarge ? threads : 1, [&](int64_t p) {
     const Piece piece = pieceOf(all, pieces, p);
-    for (int64_t group = piece.begin; group < piece.end; ++group) {
-      const int64_t first = group % groups * atOnce, end = std::min(first + atOnce, beside.size);
-      int64_t fromAt = 0, toAt = 0, rest = group / groups;
+    for (int64_t group = piece.begin; group < piece.end;) {
+      const int64_t first = isShort ? group % beside.size : group % groups * atOnce;
+      const int64_t end = std::min(first + (isShort ? piece.end - group : atOnce), beside.size);
+      int64_t fromAt = 0, toAt = 0, rest = group / (isShort ? beside.size : groups);
+      group += isShort ? end - first : 1;
       for (size_t d = outer_.empty() ? 0 : outer_.size() - 1; d-- > 0; rest /= outer_[d].size) {
         fromAt += rest % outer_[d].size * outer_[d].from;
         toAt += rest % outer_[d].size * outer_[d].to;
+      }
+      if (isShort) {
+        copyShortLines(from + fromAt * bytes_, to + toAt * bytes_, beside, first, end);
+        continue;
       }
       for (int64_t x = 0; x < inner_.size; x += columns)
         for (int64_t line = first; line < end; ++line)
@@ -96,28 +116,7 @@ MoveLayer::MoveLayer(const Node* node, const Network& network, TensorId self, Te
 
 void MoveLayer::run(Frame& frame) const { all_.run(frame.raw(inputs[0]), frame.raw(outputs[0]), frame.threads()); }
 
-namespace {
-
-template <class From, class To>
-void convertItems(const std::byte* from, std::byte* to, int64_t count) {
-  const auto* source = reinterpret_cast<const From*>(from);
-  auto* target = reinterpret_cast<To*>(to);
-  for (int64_t i = 0; i < count; ++i) target[i] = convertElement<To>(source[i]);
-}
-
-}  // namespace
-
-ConvertLayer::Function ConvertLayer::functionFor(DType from, DType to) {
-  Function f = nullptr;
-  visitDType(from, [&]<class From>(From) {
-    visitDType(to, [&]<class To>(To) {
-      if constexpr (!kIsComplex<From> && !kIsComplex<To>) f = convertItems<From, To>;
-    });
-  });
-  return f;
-}
-
-ConvertLayer::ConvertLayer(const Node* node, Function convert, TensorId self, TensorId out)
+ConvertLayer::ConvertLayer(const Node* node, ElementConversion convert, TensorId self, TensorId out)
     : Layer(node), convert_(convert) {
   inputs = {self};
   outputs = {out};

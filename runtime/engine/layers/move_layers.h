@@ -4,6 +4,7 @@
 
 #include "runtime/engine/network/convert_call.h"
 #include "runtime/engine/network/frame.h"
+#include "runtime/kernels/elements/convert.h"
 
 #include <vector>
 
@@ -17,10 +18,12 @@ class StridedCopy {
 
  private:
   static constexpr int64_t kShared = 256 << 10;  // bytes; fewer are copied by one thread
+  static constexpr int64_t kShort = 8;           // elements of a line for which a call is too much
   struct Line {
     int64_t size, from, to;  // strides in elements
   };
   void copyLine(const std::byte* from, std::byte* to, int64_t count) const;
+  void copyShortLines(const std::byte* from, std::byte* to, const Line& beside, int64_t first, int64_t end) const;
   // Lines that lie beside each other in the source, which are copied together.
   int64_t linesAtOnce() const;
 
@@ -43,15 +46,12 @@ class MoveLayer : public Layer {
 // out = self in another dtype: a contiguous tensor of integers, bools or floats of 32 or 64 bits.
 class ConvertLayer : public Layer {
  public:
-  using Function = void (*)(const std::byte* from, std::byte* to, int64_t count);
-  // What converts `from` to `to` as PyTorch does; null if there is nothing.
-  static Function functionFor(DType from, DType to);
-  ConvertLayer(const Node* node, Function convert, TensorId self, TensorId out);
+  ConvertLayer(const Node* node, ElementConversion convert, TensorId self, TensorId out);
   std::string name() const override { return "convert"; }
   void run(Frame& frame) const override;
 
  private:
-  Function convert_;
+  ElementConversion convert_;
 };
 
 // out: one element everywhere.

@@ -48,7 +48,7 @@ TensorId addFloats(Network& network, const Node* node, TensorId from) {
   if (!network[from].contiguous) from = addCopy(network, node, from);
   const DType dtype = network[from].dtype;
   const TensorId to = network.addTensor(DType::Float32, network[from].sizes);
-  const auto convert = ConvertLayer::functionFor(dtype, DType::Float32);
+  const auto convert = elementConversion(dtype, DType::Float32);
   network.layers.push_back(std::make_unique<ConvertLayer>(node, convert, from, to));
   return to;
 }
@@ -64,8 +64,7 @@ void convertCopy(ConvertCall& call) {
   const bool changes = x.dtype() != spec.dtype;
   const bool isLoop = isLoaded(x.dtype()) ? isLoaded(spec.dtype) || isLoadedInteger(spec.dtype)
                                           : isLoadedInteger(x.dtype()) && isLoaded(spec.dtype);
-  const ConvertLayer::Function convert =
-      changes && !isLoop ? ConvertLayer::functionFor(x.dtype(), spec.dtype) : nullptr;
+  const ElementConversion convert = changes && !isLoop ? elementConversion(x.dtype(), spec.dtype) : nullptr;
   if (changes && !isLoop && !convert) return convertToKernel(call, "no layer converts between these dtypes");
   if (isQuantized(x.dtype())) return convertToKernel(call, "the elements are quantized");
   if (x.numel() == 0) return convertToKernel(call, "a tensor has no elements");

@@ -195,6 +195,14 @@ void inferPrelu(InferCall& call) {
   call.result(x);
 }
 
+void setPrelu(KernelCall& call, const Tensor& x, const Tensor& slopes) {
+  Tensor out = elementwiseOutput(call, {&x, &slopes});
+  mapTensors<kFloats>(
+      x.dtype(), [](auto v, auto slope) { return v > 0 ? v : v * slope; }, out, x, slopes);
+}
+// The slopes and x are broadcast to each other.
+void preluOfSlopesKernel(KernelCall& call) { setPrelu(call, call.tensor(0), call.tensor(1)); }
+
 void preluKernel(KernelCall& call) {
   Tensor x = call.tensor(0), weight = call.tensor(1);
   if (weight.numel() != 1) {
@@ -204,9 +212,7 @@ void preluKernel(KernelCall& call) {
     strides[1] = weight.stride(0);
     weight = weight.withGeometry(sizes, strides, weight.offset());
   }
-  Tensor out = elementwiseOutput(call, {&x, &weight});
-  mapTensors<kFloats>(
-      x.dtype(), [](auto v, auto slope) { return v > 0 ? v : v * slope; }, out, x, weight);
+  setPrelu(call, x, weight);
 }
 
 // ---- glu: the first half of a dimension times the sigmoid of the second ----
@@ -266,13 +272,7 @@ void convertPrelu(ConvertCall& call) {
     sizes[0] = weight.numel();
     slopes = call.compute("aten::reshape", {weight, intList(sizes)});
   }
-  if (known && std::all_of(known->data<float>(), known->data<float>() + known->numel(),
-                           [](float w) { return std::isfinite(w); })) {
-    IValue negative = call.compute("aten::mul.Tensor", {call.compute("aten::clamp_max", {x, 0}), slopes});
-    return call.setResult(0, call.compute("aten::add.Tensor", {call.compute("aten::relu", {x}), negative, 1}));
-  }
-  IValue positive = call.compute("aten::gt.Scalar", {x, 0});
-  call.setResult(0, call.compute("aten::where.self", {positive, x, call.compute("aten::mul.Tensor", {x, slopes})}));
+  call.setResult(0, call.compute("aten::_prelu_kernel", {x, slopes}));
 }
 
 // ---- log_sigmoid, and the variant that also returns what its derivative is made of ----
@@ -398,6 +398,13 @@ void registerActivationOps(OpRegistry& ops) {
   };
   other("aten::log_sigmoid_forward", inferLogSigmoidForward, logSigmoidForwardKernel, nullptr, Cost::Function);
   other("aten::prelu", inferPrelu, preluKernel, convertPrelu, Cost::Step);
+  ops.add({.schema = "aten::_prelu_kernel",
+           .infer = inferBinary,
+           .kernel = preluOfSlopesKernel,
+           .convert = convertPointwise<PointwiseOp::PRelu>,
+           .dtypes = kFloatingTypes,
+           .traits = kSeveralSteps,
+           .cost = Cost::Step});
   other("aten::glu", inferGlu, gluKernel, convertGlu, Cost::Function);
   ops.add({.schema = "aten::rrelu",
            .infer = inferRrelu,

@@ -210,14 +210,6 @@ void convertProductOfPacked(ConvertCall& call) {
 
 // ---- others ----
 
-// The weight and x are broadcast to each other.
-void preluOfWeights(KernelCall& call) {
-  Tensor x = call.tensor(0);
-  Tensor positive = invokeTensor(call, "aten::gt.Scalar", {x, int64_t{0}});
-  Tensor scaled = invokeTensor(call, "aten::mul.Tensor", {x, call.tensor(1)});
-  call.setResult(invoke(call, "aten::where.self", {positive, x, scaled}));
-}
-
 // The first `size` rows of nonzero, filled up: (x, size, fill).
 void nonzeroStatic(KernelCall& call) {
   Tensor x = call.tensor(0), found = invokeTensor(call, "aten::nonzero", {x});
@@ -359,7 +351,6 @@ void registerComposedOps(OpRegistry& ops) {
            .convert = convertProductOfPacked,
            .dtypes = kFloatingTypes,
            .cost = Cost::Product});
-  add("aten::_prelu_kernel", preluOfWeights, inferBinary);
   ops.add({.schema = "aten::nonzero_static",
            .kernel = nonzeroStatic,
            .dtypes = kAllTypes,

@@ -1,7 +1,7 @@
 #include "runtime/reference/loops/tiles.h"
 
 #include "ir/support/check.h"
-#include "runtime/reference/loops/convert_element.h"
+#include "runtime/kernels/elements/convert_element.h"
 
 #include <cstring>
 #include <type_traits>

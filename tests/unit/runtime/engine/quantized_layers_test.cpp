@@ -260,10 +260,10 @@ TEST(QuantizedLayers, NormsAndSlopesOfChannels) {
         variance + fmt::format("  %y : Tensor = quantized::{}(%q, %b, %b, %b, %v, %fine, %s3, %z2)\n", name),
         "requantize, pointwise of 2, requantize, pointwise", kImage);
   expectExactBody("  %y : Tensor = quantized::prelu(%q, %b, %s3, %z2)\n",
-                  "requantize, pointwise, pointwise of 4, requantize, pointwise", kImage);
+                  "requantize, pointwise of 2, requantize, pointwise", kImage);
   const std::string slopes = "  %u : Tensor = aten::quantize_per_tensor(%b, %fine, %z, %u8)\n";
   expectExactBody(slopes + "  %y : Tensor = quantized::prelu(%q, %u, %s3, %z2)\n",
-                  "requantize, pointwise, pointwise, pointwise of 7, requantize, pointwise", kImage);
+                  "requantize, pointwise, pointwise of 5, requantize, pointwise", kImage);
 }
 
 // What has no layer of its own runs on bytes in between.

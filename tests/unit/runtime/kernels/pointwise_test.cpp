@@ -335,6 +335,57 @@ TEST(EnginePointwise, BroadcastsAndStrides) {
   }
 }
 
+// A tile is a part of a row, or some rows; what repeats is loaded once.
+TEST(EnginePointwise, RowsOfAnyLengthBesideOthers) {
+  for (int64_t n : {1, 3, 64, 100, 511, 600, 1024, 1025, 2050, 5000}) {
+    const int64_t images = 3, m = n < 100 ? 50 : 4;
+    SCOPED_TRACE(n);
+    const std::vector<float> full = randomFloats(images * m * n, 1), row = randomFloats(n, 2),
+                             channel = randomFloats(m, 3), wide = randomFloats(images * m * (n + 5), 4);
+    const std::vector<int64_t> contiguous{m * n, n, 1}, rows{0, 0, 1}, channels{0, 1, 0}, parts{m * (n + 5), n + 5, 1};
+    PointwiseProgram p;
+    const int a = p.input(), b = p.input(), c = p.input(), d = p.input();
+    const int product = p.step(PointwiseOp::MulAdd, p.step(PointwiseOp::Add, a, b), c, d);
+    p.output(p.step(PointwiseOp::RoundBF16, product), DType::BFloat16);
+    std::vector<BFloat16> want, got(full.size());
+    for (int64_t i = 0; i < images * m * n; ++i) {
+      auto at = [](const std::vector<float>& v, int64_t place) { return v[static_cast<size_t>(place)]; };
+      const float both = at(full, i) + at(row, i % n);
+      want.emplace_back(std::fma(both, at(channel, i / n % m), at(wide, i / n * (n + 5) + i % n)));
+    }
+    for (int threads : {1, 3}) {
+      run(p, {images, m, n},
+          {{full.data(), contiguous}, {row.data(), rows}, {channel.data(), channels}, {wide.data(), parts}},
+          {got.data()}, threads);
+      ASSERT_EQ(std::memcmp(got.data(), want.data(), want.size() * sizeof(BFloat16)), 0);
+    }
+  }
+}
+
+// What is only stored: as it is, and rounded once.
+TEST(EnginePointwise, CopiesAndRoundingsAreStored) {
+  const std::vector<float> values = manyFloats();
+  const auto count = static_cast<int64_t>(values.size());
+  const std::vector<int64_t> strides{1};
+  for (DType type : {DType::Float32, DType::BFloat16, DType::Float16}) {
+    PointwiseProgram p;
+    const int copy = p.step(PointwiseOp::Copy, p.input());
+    p.output(type == DType::Float32
+                 ? copy
+                 : p.step(type == DType::Float16 ? PointwiseOp::RoundF16 : PointwiseOp::RoundBF16, copy),
+             type);
+    std::vector<float> got(values.size());
+    run(p, {count}, {{values.data(), strides}}, {got.data()});
+    for (size_t i = 0; i < values.size(); ++i) {
+      const auto* halves = reinterpret_cast<const uint16_t*>(got.data());
+      if (type == DType::Float32)
+        ASSERT_EQ(std::bit_cast<uint32_t>(got[i]), std::bit_cast<uint32_t>(values[i]));
+      else
+        ASSERT_EQ(halves[i], type == DType::Float16 ? Half(values[i]).bits : BFloat16(values[i]).bits) << values[i];
+    }
+  }
+}
+
 // Long rows of transposed operands are taken in blocks, beside operands that lie otherwise.
 TEST(EnginePointwise, TransposedRowsInBlocks) {
   for (auto [outer, rows, columns] : {std::array<int64_t, 3>{2, 21, 150}, {1, 8, 129}, {3, 40, 193}, {1, 100, 1000}}) {
