@@ -367,6 +367,23 @@ void CatLayer::settle(const Network& network) {
   for (TensorId id : inputs) splitsLines_ |= type.isLines() && network[id].sizes[1] % type.channels() != 0;
 }
 
+void CatLayer::findViews(const Network& network) {
+  const int64_t count = outer(network), step = network[outputs[0]].numel / count;
+  int64_t to = 0;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const NetTensor& in = network[inputs[i]];
+    NetTensor part = in;
+    int64_t stride = 1;
+    for (size_t d = part.sizes.size(); d-- > 0; stride *= part.sizes[d]) {
+      if (static_cast<int64_t>(d) + 1 == dim) stride = step;
+      part.strides[d] = stride;
+    }
+    const auto item = static_cast<int64_t>(itemSize(in.dtype));
+    if (!in.contiguous) views_.push_back({i, StridedCopy(in, part), to * item});
+    to += in.numel / count;
+  }
+}
+
 void CatLayer::run(Frame& frame) const {
   if (splitsLines_)
     return joinChannels(
@@ -384,11 +401,13 @@ void CatLayer::run(Frame& frame) const {
   SmallVector<Part, 16> parts;
   std::byte* to = frame.raw(outputs[0]);
   int64_t all = 0;
+  for (const View& view : views_)
+    view.copy.run(frame.raw(inputs[view.input]), frame.raw(outputs[0]) + view.to, frame.threads());
   for (TensorId id : inputs) {
     // Of blocked activations, whole blocks of channels are joined.
     Part part{frame.raw(id), to, network[id].numel / count * item};
     to += part.bytes;
-    if (part.from == part.to) continue;  // made there
+    if (part.from == part.to || !network[id].contiguous) continue;  // made there, or copied
     parts.push_back(part);
     all += part.bytes * count;
   }

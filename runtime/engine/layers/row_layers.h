@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/engine/layers/line_layer.h"
+#include "runtime/engine/layers/move_layers.h"
 #include "runtime/engine/network/convert_call.h"
 #include "runtime/engine/network/frame.h"
 #include "runtime/kernels/pool2d.h"
@@ -83,7 +84,7 @@ class ChannelsLayer : public Layer, public LineLayer {
   bool fills = false;       // channels that no part is moved to are zeros
 };
 
-// Joins contiguous tensors along one dimension, which need not be among theirs (stack). Those that already lie where
+// Joins tensors along one dimension, which need not be among theirs (stack). Those that already lie where
 // they belong are left alone.
 class CatLayer : public Layer, public LineLayer {
  public:
@@ -96,12 +97,21 @@ class CatLayer : public Layer, public LineLayer {
   void settle(const Network& network) override;
   // In how many pieces each input is laid into the output.
   int64_t outer(const Network& network) const;
+  // After inputs have become views with strides of their own.
+  void findViews(const Network& network);
   // Whether it joins lines within which one input ends and the next begins.
   bool splitsLines() const { return splitsLines_; }
   const int64_t dim;
 
  private:
+  struct View {
+    size_t input;
+    StridedCopy copy;
+    int64_t to;  // bytes from the start of the output on
+  };
+
   bool splitsLines_ = false;
+  std::vector<View> views_;  // inputs that are not contiguous
 };
 
 template <bool kLogarithm>

@@ -1,9 +1,15 @@
 // What is made only to be laid into a larger tensor by a join is made there, where its parts stay together:
 //   %a = conv(...); %b = conv(...); %c = cat(%a, %b)  ->  %c's memory holds %a and %b; the join has nothing to copy
+// What is copied only to be joined is read where it lies:
+//   %a = copy(view of x); %c = cat(%a, %b)  ->  %c = cat(view of x, %b)
 // A join of what lies side by side already is a part of that memory: with %e = cat(%a, %b, %d) later, %c is part of %e.
+#include "runtime/engine/layers/move_layers.h"
+#include "runtime/engine/layers/pointwise_layer.h"
 #include "runtime/engine/layers/row_layers.h"
 #include "runtime/engine/optimize/optimize.h"
 #include "runtime/engine/optimize/uses.h"
+
+#include <optional>
 
 namespace tscompile {
 namespace {
@@ -20,6 +26,7 @@ class Joiner {
     std::vector<size_t> cats;
     for (size_t i = 0; i < n_.layers.size(); ++i) {
       auto* cat = dynamic_cast<CatLayer*>(n_.layers[i].get());
+      if (cat && !cat->splitsLines() && cat->outer(n_) != 1) readThroughCopies(i, *cat);
       if (cat && !cat->splitsLines() && cat->outer(n_) == 1 && uses_.isWhole(cat->outputs[0])) cats.push_back(i);
     }
     // The last ones first: they have the inputs of those before them, and more.
@@ -32,6 +39,31 @@ class Joiner {
   }
 
  private:
+  // The tensor whose rows are copied only to be joined by layer i, or nothing.
+  std::optional<TensorId> copiedFor(size_t i, TensorId id) const {
+    const size_t writer = uses_.writer(id);
+    if (uses_.soleReader(id) != i || writer == NetworkUses::kNobody || !uses_.isWhole(id)) return std::nullopt;
+    const Layer* layer = n_.layers[writer].get();
+    const auto* copy = dynamic_cast<const PointwiseLayer*>(layer);
+    if (!(copy && copy->isCopy()) && !dynamic_cast<const MoveLayer*>(layer)) return std::nullopt;
+    const NetTensor &from = n_[layer->inputs[0]], &to = n_[id];
+    const bool isPlain = !from.blocked && !to.blocked && from.dtype == to.dtype && from.sizes == to.sizes;
+    return isPlain && !from.strides.empty() && from.strides.back() == 1 ? std::optional(layer->inputs[0])
+                                                                        : std::nullopt;
+  }
+  void readThroughCopies(size_t i, CatLayer& cat) {
+    for (TensorId& id : cat.inputs) {
+      const std::optional<TensorId> from = copiedFor(i, id);
+      if (!from) continue;
+      const TensorId copied = id;
+      uses_.remove(i);
+      id = *from;
+      uses_.add(i);
+      if (uses_.isUnread(copied)) uses_.erase(uses_.writer(copied));
+    }
+    cat.findViews(n_);
+  }
+
   size_t firstByte(TensorId id) const { return static_cast<size_t>(n_[id].offset) * itemSize(n_[id].dtype); }
 
   // Whether the inputs lie side by side where layers write, and the output is there now.

@@ -1,5 +1,6 @@
 // Which tensors that are joined, stacked or cut share memory in an engine.
 #include "runtime/engine/engine.h"
+#include "runtime/reference/loops/copy.h"
 #include "tests/support/engine_case.h"
 
 namespace tscompile::test {
@@ -31,6 +32,27 @@ TEST(Engine, JoinedChannelsOfOneImageAreMadeInPlace) {
   EXPECT_EQ(c.layers({randn({2, 3, 9, 7}, 1)}), "conv first_layer, conv first_layer, cat, conv direct, reorder");
   c.expectClose({randn({1, 3, 9, 7}, 1)}, 1e-4);
   c.expectClose({randn({2, 3, 9, 7}, 1)}, 1e-4);
+}
+
+TEST(Engine, WhatIsCopiedToBeJoinedIsReadWhereItLies) {
+  EngineCase c(R"(graph(%x : Tensor, %y : Tensor):
+  %one : int = prim::Constant[value=1]()
+  %two : int = prim::Constant[value=2]()
+  %chunks : Tensor[] = aten::chunk(%x, %two, %two)
+  %a : Tensor, %b : Tensor = prim::ListUnpack(%chunks)
+  %parts : Tensor[] = prim::ListConstruct(%b, %y, %a, %b)
+  %c : Tensor = aten::cat(%parts, %two)
+  %s : Tensor = aten::stack(%parts, %two)
+  %again : Tensor = aten::stack(%parts, %one)
+  return (%c, %s, %again)
+)");
+  EXPECT_EQ(c.layers({randn({3, 4, 10}, 1), randn({3, 4, 5}, 2)}), "cat, cat, cat");
+  for (int64_t rows : {1, 4})
+    for (DType type : {DType::Float32, DType::Int64}) {
+      const std::vector<IValue> in{convertTensor(randn({3, rows, 10}, 1), type),
+                                   convertTensor(randn({3, rows, 5}, 2), type)};
+      c.expectClose(in, 0);
+    }
 }
 
 // As in a dense block: each join is the beginning of the next one.
