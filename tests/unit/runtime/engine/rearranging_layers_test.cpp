@@ -119,6 +119,14 @@ TEST(RearrangingLayers, Moving) {
       "  %y : Tensor = aten::roll(%x, %p, %d)\n",
       "roll", in);
   expectLayer("  %d : int[] = prim::Constant[value=[1, 2]]()\n  %y : Tensor = aten::flip(%x, %d)\n", "flip", in);
+  for (int64_t width : {8, 9, 16, 31}) {
+    const Tensor wide = randn({2, 3, 4, width}, 5);
+    const std::vector<IValue> images{wide, wide, wide};
+    const std::string list = "  %d : int[] = prim::Constant[value=[-1, 2]]()\n";
+    expectLayer(list + "  %y : Tensor = aten::flip(%x, %d)\n", "flip", images);
+    const std::string pads = "  %p : int[] = prim::Constant[value=[3, 2, 1, 1]]()\n";
+    expectLayer(pads + "  %y : Tensor = aten::reflection_pad2d(%x, %p)\n", "pad", images);
+  }
   const Tensor pair = randn({3, 5, 2}, 4);
   const std::vector<IValue> pairs{pair, pair, pair};
   expectLayer("  %d : int[] = prim::Constant[value=[-1]]()\n  %y : Tensor = aten::flip(%x, %d)\n", "flip", pairs);
@@ -148,7 +156,7 @@ TEST(RearrangingLayers, Resizing) {
 TEST(RearrangingLayers, GatesAndSlopesAreLoops) {
   Tensor x = randn({2, 6, 9, 30}, 1);
   expectLayer("  %y : Tensor = aten::glu(%x, %one)\n", "pointwise of 2", {x, x, x});
-  expectLayer("  %w : Float(6) = prim::Constant[value={0}]()\n  %y : Tensor = aten::prelu(%x, %w)\n", "pointwise of 4",
+  expectLayer("  %w : Float(6) = prim::Constant[value={0}]()\n  %y : Tensor = aten::prelu(%x, %w)\n", "pointwise",
               {x, x, x});
   expectLayer("  %w : Float(1) = prim::Constant[value={0}]()\n  %y : Tensor = aten::prelu(%x, %w)\n", "pointwise",
               {x, x, x});
