@@ -90,7 +90,16 @@ void storeWide(const T* from, int64_t count, void* to) {
   auto* values = static_cast<To*>(to);
   for (int64_t i = 0; i < count; ++i) values[i] = static_cast<To>(from[i]);
 }
-// `count` elements from one place on, `stride` elements apart.
+// Elements that are apart, brought together first.
+template <class Item>
+void loadSpaced(DType type, const char* from, int64_t stride, int64_t count, float* to) {
+  const auto* values = reinterpret_cast<const Item*>(from);
+  Item items[kTile<float>];
+  auto* beside = type == DType::Float32 ? reinterpret_cast<Item*>(to) : items;
+  for (int64_t i = 0; i < count; ++i) std::memcpy(beside + i, values + i * stride, sizeof(Item));
+  if (type != DType::Float32) loadPointwise(type, items, count, to);
+}
+// `count` elements, at most a tile, from one place on, `stride` elements apart.
 void loadRun(DType type, const char* from, int64_t stride, int64_t count, float* to) {
   const int64_t bytes = static_cast<int64_t>(itemSize(type));
   if (stride == 1) return loadPointwise(type, from, count, to);
@@ -100,12 +109,9 @@ void loadRun(DType type, const char* from, int64_t stride, int64_t count, float*
     std::fill_n(to, count, value);
     return;
   }
-  if (type == DType::Float32) {
-    const auto* values = reinterpret_cast<const float*>(from);
-    for (int64_t i = 0; i < count; ++i) to[i] = values[i * stride];
-    return;
-  }
-  for (int64_t i = 0; i < count; ++i) loadPointwise(type, from + i * stride * bytes, 1, to + i);
+  if (bytes == 4) loadSpaced<uint32_t>(type, from, stride, count, to);
+  if (bytes == 2) loadSpaced<uint16_t>(type, from, stride, count, to);
+  if (bytes == 1) loadSpaced<uint8_t>(type, from, stride, count, to);
 }
 
 // The first `length` of `count` elements, again and again.
@@ -200,6 +206,32 @@ void loadFourRows(const float* from, int64_t step, int64_t length, float* to) {
     for (int64_t r = 0; r < 4; ++r) to[r * length + x] = from[x * step + r];
 }
 
+// The same of 16 bits, eight rows at a time.
+using EightHalves = uint16_t __attribute__((vector_size(16), aligned(2), may_alias));
+void transposeEightRows(const uint16_t* from, int64_t step, int64_t length, uint16_t* to) {
+  using V = uint16_t __attribute__((vector_size(16)));
+  auto low = [](V a, V b) { return __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11); };
+  auto high = [](V a, V b) { return __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15); };
+  int64_t x = 0;
+  for (; x + 8 <= length; x += 8) {
+    V a[8], b[8];
+    for (int64_t i = 0; i < 8; ++i) a[i] = *reinterpret_cast<const EightHalves*>(from + (x + i) * step);
+    // Three times, what is four apart comes side by side.
+    auto mix = [&](const V* in, V* out) {
+      for (int i = 0; i < 4; ++i) {
+        out[2 * i] = low(in[i], in[i + 4]);
+        out[2 * i + 1] = high(in[i], in[i + 4]);
+      }
+    };
+    mix(a, b);
+    mix(b, a);
+    mix(a, b);
+    for (int64_t r = 0; r < 8; ++r) *reinterpret_cast<EightHalves*>(to + r * length + x) = b[r];
+  }
+  for (; x < length; ++x)
+    for (int64_t r = 0; r < 8; ++r) to[r * length + x] = from[x * step + r];
+}
+
 // Where element `at` of the whole is.
 int64_t offsetOf(const View& view, int64_t at) {
   int64_t offset = 0;
@@ -230,7 +262,10 @@ bool loadTransposed(const View& view, const Block& b, float* to) {
   const int64_t step = view.strides[rank - 1];
   if (isHalf) {
     uint16_t halves[kBlockRows * kBlockColumns];
-    copyTransposed(reinterpret_cast<const uint16_t*>(data), step, b, halves);
+    const auto* from = reinterpret_cast<const uint16_t*>(data);
+    const int64_t whole = b.rows / 8 * 8;
+    for (int64_t r = 0; r < whole; r += 8) transposeEightRows(from + r, step, b.columns, halves + r * b.columns);
+    copyTransposed(from + whole, step, {b.begin, b.rows - whole, b.columns, b.apart}, halves + whole * b.columns);
     loadPointwise(view.type, halves, b.rows * b.columns, to);
     return true;
   }
@@ -248,6 +283,19 @@ bool isRepeatedMask(const View& view) {
          view.strides[rank - 2] == 1;
 }
 
+// Short rows of 8 or 16 bits are brought together first.
+template <class Item>
+int64_t loadNarrowRows(const View& view, const char* data, int64_t rows, float* to) {
+  Item items[kTile<float>], *at = items;
+  const size_t last = view.dims.size() - 1;
+  const int64_t length = view.dims[last], step = view.strides[last], down = view.strides[last - 1];
+  const auto* from = reinterpret_cast<const Item*>(data);
+  for (int64_t r = 0; r < rows; ++r, from += down, at += length)
+    for (int64_t i = 0; i < length; ++i) at[i] = from[i * step];
+  loadPointwise(view.type, items, rows * length, to);
+  return rows;
+}
+
 // Loads as many whole rows as it can at once from `from` on, at most `rows`; how many that were.
 int64_t loadRowsAtOnce(const View& view, const char* data, int64_t rows, float* to) {
   const auto* from = reinterpret_cast<const float*>(data);
@@ -258,6 +306,14 @@ int64_t loadRowsAtOnce(const View& view, const char* data, int64_t rows, float* 
     for (int64_t r = 0; r < whole; r += 4) loadFourRows(from + r, step, length, to + r * length);
     return whole;
   }
+  if (isTransposed(view) && itemSize(view.type) == 2) {
+    uint16_t items[kTile<float>];
+    const int64_t whole = rows / 8 * 8;
+    for (int64_t r = 0; r < whole; r += 8)
+      transposeEightRows(reinterpret_cast<const uint16_t*>(data) + r, step, length, items + r * length);
+    if (whole > 0) loadPointwise(view.type, items, whole * length, to);
+    return whole;
+  }
   if (isRepeatedMask(view)) {
     // Behind its place, where no row is written before its element was read.
     float* elements = to + rows * (length - 1);
@@ -265,6 +321,9 @@ int64_t loadRowsAtOnce(const View& view, const char* data, int64_t rows, float* 
     loadShortRows<true>(elements, rows, 1, length, to);
     return rows;
   }
+  if (view.type != DType::Float32 && length <= kShortRow && itemSize(view.type) <= 2)
+    return itemSize(view.type) == 2 ? loadNarrowRows<uint16_t>(view, data, rows, to)
+                                    : loadNarrowRows<uint8_t>(view, data, rows, to);
   if (!hasShortRows(view) || (view.strides[last - 1] == 0 && length > kKeptRow)) return 0;
   (step == 0 ? loadShortRows<true> : loadShortRows<false>)(from, rows, view.strides[last - 1], length, to);
   return rows;

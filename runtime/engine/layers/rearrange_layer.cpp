@@ -117,12 +117,13 @@ void RearrangeLayer::settle(const Network& network) {
 namespace {
 // `source`: the first of the units that are copied, which is the last one in memory.
 void copyReversed(const std::byte* source, std::byte* target, int64_t count, size_t unitBytes) {
-  if (unitBytes == sizeof(float)) {
-    for (int64_t i = 0; i < count; ++i)
-      std::memcpy(target + static_cast<size_t>(i) * sizeof(float), source - static_cast<size_t>(i) * sizeof(float),
-                  sizeof(float));
-    return;
-  }
+  auto copyItems = [&](auto item) {
+    constexpr auto kBytes = static_cast<int64_t>(sizeof(item));
+    for (int64_t i = 0; i < count; ++i) std::memcpy(target + i * kBytes, source - i * kBytes, sizeof(item));
+  };
+  if (unitBytes == 2) return copyItems(uint16_t());
+  if (unitBytes == 4) return copyItems(uint32_t());
+  if (unitBytes == 8) return copyItems(uint64_t());
   for (int64_t i = 0; i < count; ++i, source -= unitBytes, target += unitBytes) std::memcpy(target, source, unitBytes);
 }
 

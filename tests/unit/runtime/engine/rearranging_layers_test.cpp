@@ -1,5 +1,6 @@
 // Layers that pick, move and reduce elements: which operators become them, and that they compute what the interpreter
 // does; tests/ops has their values.
+#include "runtime/reference/loops/copy.h"
 #include "tests/support/engine_case.h"
 
 #include <fmt/core.h>
@@ -124,6 +125,10 @@ TEST(RearrangingLayers, Moving) {
     const std::vector<IValue> images{wide, wide, wide};
     const std::string list = "  %d : int[] = prim::Constant[value=[-1, 2]]()\n";
     expectLayer(list + "  %y : Tensor = aten::flip(%x, %d)\n", "flip", images);
+    for (DType type : {DType::Int16, DType::Int64, DType::UInt8}) {
+      const Tensor numbers = convertTensor(convertTensor(wide, DType::Int8), type);
+      expectLayer(list + "  %y : Tensor = aten::flip(%x, %d)\n", "flip", {numbers, wide, wide});
+    }
     const std::string pads = "  %p : int[] = prim::Constant[value=[3, 2, 1, 1]]()\n";
     expectLayer(pads + "  %y : Tensor = aten::reflection_pad2d(%x, %p)\n", "pad", images);
   }

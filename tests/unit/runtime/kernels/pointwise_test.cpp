@@ -250,9 +250,9 @@ TEST(EnginePointwise, ExactOperations) {
 }
 
 TEST(EnginePointwise, RowsOfAnyStrideAreGathered) {
-  const std::vector<float> x = randomFloats(40000, 3);
-  PointwiseProgram p;
-  p.output(p.step(PointwiseOp::Neg, p.input()));
+  // Numbers that each of the types holds.
+  std::vector<float> x = randomFloats(40000, 3, 0, 100);
+  for (float& v : x) v = std::floor(v);
   struct {
     std::vector<int64_t> dims, strides;
   } cases[] = {{{7, 9, 13}, {1000, 1, 9}},   {{3, 31, 50}, {5000, 1, 100}}, {{2, 130, 16}, {3000, 16, 0}},
@@ -260,15 +260,21 @@ TEST(EnginePointwise, RowsOfAnyStrideAreGathered) {
                {{9, 11, 6}, {7, 0, 1}},      {{2, 5, 64}, {900, 1, 6}},     {{300, 16, 4}, {8, 0, 2}},
                {{301, 5, 8}, {3, 0, 0}},     {{99, 7, 13}, {20, 0, 1}},     {{70, 11, 16}, {16, 0, 1}},
                {{3, 90, 23}, {9000, 50, 1}}, {{3, 90, 31}, {900, 9, 0}},    {{2, 90, 41}, {9000, 50, 1}},
-               {{2, 9, 5}, {900, 50, 3}}};
+               {{2, 9, 5}, {900, 50, 3}},    {{3, 17, 30}, {5000, 1, 100}}, {{3, 8, 8}, {64, 1, 8}}};
   for (const auto& c : cases) {
     std::vector<float> want, got(static_cast<size_t>(c.dims[0] * c.dims[1] * c.dims[2]));
     for (int64_t i = 0; i < c.dims[0]; ++i)
       for (int64_t j = 0; j < c.dims[1]; ++j)
         for (int64_t k = 0; k < c.dims[2]; ++k)
           want.push_back(-x[static_cast<size_t>(i * c.strides[0] + j * c.strides[1] + k * c.strides[2])]);
-    run(p, c.dims, {{x.data(), c.strides}}, {got.data()}, 2);
-    EXPECT_EQ(got, want) << c.dims[0] << " " << c.dims[1] << " " << c.dims[2];
+    for (DType type : {DType::Float32, DType::BFloat16, DType::Float16, DType::UInt8, DType::Int32}) {
+      std::vector<float> stored(x.size());
+      storePointwise(type, x.data(), static_cast<int64_t>(x.size()), stored.data());
+      PointwiseProgram p;
+      p.output(p.step(PointwiseOp::Neg, p.input(type)));
+      run(p, c.dims, {{stored.data(), c.strides}}, {got.data()}, 2);
+      EXPECT_EQ(got, want) << pythonName(type) << " " << c.dims[0] << " " << c.dims[1] << " " << c.dims[2];
+    }
   }
 }
 
