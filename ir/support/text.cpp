@@ -3,25 +3,34 @@
 #include "ir/support/unsafe_text.h"
 
 #include <algorithm>
+#include <array>
 
 namespace tscompile {
 
 size_t editDistance(std::string_view a, std::string_view b, size_t limit) {
+  constexpr size_t kLongest = 256;
   if (a.size() > b.size()) std::swap(a, b);
-  if (b.size() - a.size() > limit || b.size() > 256) return limit + 1;
-  std::vector<size_t> beforeLast(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) last[j] = j;
+  if (b.size() - a.size() > limit || b.size() > kLongest) return limit + 1;
+  // Rows of distances between the beginnings of both: only those up to the limit, near the diagonal, are told apart.
+  std::array<uint16_t, kLongest + 2> rows[3];
+  auto *beforeLast = rows[0].data(), *last = rows[1].data(), *row = rows[2].data();
+  const auto beyond = static_cast<uint16_t>(std::min(limit, kLongest) + 1);
+  const size_t band = beyond - 1;
+  for (size_t j = 0; j <= std::min(b.size(), band + 1); ++j) last[j] = static_cast<uint16_t>(j);
   for (size_t i = 1; i <= a.size(); ++i) {
-    row[0] = i;
-    size_t least = row[0];
-    for (size_t j = 1; j <= b.size(); ++j) {
-      size_t cost = a[i - 1] == b[j - 1] ? 0 : 1;
-      row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + cost});
+    const size_t first = i > band ? i - band : 1, end = std::min(b.size(), i + band);
+    row[first - 1] = first == 1 ? static_cast<uint16_t>(i) : beyond;
+    uint16_t least = row[first - 1];
+    for (size_t j = first; j <= end; ++j) {
+      const int cost = a[i - 1] == b[j - 1] ? 0 : 1;
+      int distance = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + cost});
       if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-        row[j] = std::min(row[j], beforeLast[j - 2] + 1);
+        distance = std::min(distance, beforeLast[j - 2] + 1);
+      row[j] = static_cast<uint16_t>(distance);
       least = std::min(least, row[j]);
     }
-    if (least > limit) return limit + 1;
+    row[end + 1] = beyond;
+    if (least > band) return limit + 1;
     std::swap(beforeLast, last);
     std::swap(last, row);
   }
@@ -42,6 +51,7 @@ bool isSomeWordsOf(std::string_view some, std::string_view all) {
   // Of options, too.
   some.remove_prefix(std::min(some.find_first_not_of('-'), some.size()));
   all.remove_prefix(std::min(all.find_first_not_of('-'), all.size()));
+  if (some.size() > all.size()) return false;
   size_t words = 0;
   while (!some.empty()) {
     const std::string_view word = next(some);
@@ -71,7 +81,8 @@ void NearestName::consider(std::string_view candidate) {
   const size_t less = std::min(wanted_.size(), candidate.size()), more = std::max(wanted_.size(), candidate.size());
   if (less >= 6 && 4 * less >= 3 * more && wanted_.compare(0, less, candidate.substr(0, less)) == 0)
     distance = std::min<size_t>(distance, 2);
-  if (candidate.ends_with("::" + wanted_)) distance = 0;  // "relu" for aten::relu
+  const std::string_view scope = candidate.substr(0, candidate.size() - less);
+  if (candidate.ends_with(wanted_) && scope.ends_with("::")) distance = 0;  // "relu" for aten::relu
   if (isSomeWordsOf(wanted_, candidate)) distance = std::min<size_t>(distance, 2);
   if (distance < bestDistance_) {
     bestDistance_ = distance;
