@@ -100,6 +100,11 @@ int reachOf(Interpolation kind) {
 // A triangle, a cubic or Lanczos's window, as wide as the step from one output to the next where that is more than 1.
 template <class T>
 Taps<T> antialiasTaps(int64_t in, int64_t out, const ResizeScale& scale, Interpolation kind) {
+  if (in == out) {  // what stays as long takes nothing of its neighbours, not even NaN times 0
+    Taps<T> taps(out, 1);
+    for (int64_t o = 0; o < out; ++o) taps.set(o, 0, o, T(1));
+    return taps;
+  }
   T step = stepOf<T>(in, out, scale), half = static_cast<T>(reachOf(kind));
   T support = step >= 1 ? half * step : half, inverse = step >= 1 ? 1 / step : T(1);
   auto filter = [&](double x) { return static_cast<T>(antialiasFilter(kind, std::abs(x))); };

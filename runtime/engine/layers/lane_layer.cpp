@@ -72,17 +72,17 @@ void MedianLayer::run(Frame& frame) const {
 
 namespace {
 
-// How many of the boundaries lie before the value; `isBefore` is true of those only. Without branches, which nobody
-// could foretell.
+// How many of the boundaries lie before the value, for which alone `isBefore` is true. It looks where PyTorch does,
+// which tells where boundaries are not in order or NaN. Without branches, which nobody could foretell.
 template <class T, class IsBefore>
 int64_t countBefore(const T* boundaries, int64_t n, IsBefore isBefore) {
   int64_t low = 0;
-  for (int64_t length = n; length > 1;) {
-    const int64_t half = length / 2;
-    low += half & -static_cast<int64_t>(isBefore(boundaries[low + half - 1]));
-    length -= half;
+  for (int64_t length = n; length > 0;) {
+    const int64_t half = length / 2, before = isBefore(boundaries[low + half]);
+    low += (half + 1) & -before;
+    length = half - (before & ~length);  // of an even number, there is one less behind than before
   }
-  return low + isBefore(boundaries[low]);
+  return low;
 }
 
 template <class T, class Place>
