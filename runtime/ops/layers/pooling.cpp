@@ -224,7 +224,7 @@ void adaptiveMaxKernel(KernelCall& call) {
 }
 template <size_t kSpatial>
 void adaptiveAverageKernel(KernelCall& call) {
-  if (call.tensor(0).numel() == 0) fillTensor(call.out(), std::numeric_limits<double>::quiet_NaN());
+  if (call.tensor(0).numel() == 0) return fillTensor(call.out(), std::numeric_limits<double>::quiet_NaN());
   poolAverage(call, adaptiveGrid(call, kSpatial), 0);
 }
 
