@@ -387,6 +387,7 @@ void convertAddmm(ConvertCall& call) {
   const bool isDouble = isF64(call.tensor(0)) && isF64(call.tensor(1)) && isF64(call.tensor(2));
   if (!isDouble && !(areF32(call, 1, 2) && isF32(call.tensor(0)))) return convertToKernel(call, kNotF32);
   if (checkedNumel(call.spec().sizes) == 0 || call.tensor(1).numel() == 0) return convertToKernel(call, kEmpty);
+  if (call.number(4) == 0) return convertToKernel(call, kNoProduct);
   if (isConstantMatrix(call, 2) && call.number(3) == 1 && call.number(4) == 1) {
     const Tensor w = call.tensor(2), bias = constantRow(call, 0, w.size(1));
     if (bias.defined() && addProduct(call, 1, w, w.size(0), w.size(1), w.stride(0), w.stride(1), bias)) return;

@@ -96,6 +96,8 @@ void convertLinear(ConvertCall& call);
 void convertMatmul(ConvertCall& call);
 void convertAddmm(ConvertCall& call);
 void convertBaddbmm(ConvertCall& call);
+// Why a sum with an alpha of 0 is none of layers.
+constexpr std::string_view kNoProduct = "the factor of the product is 0, which leaves out infinities and NaN of it";
 // The result is beta * argument `added` + alpha * product.
 void setSum(ConvertCall& call, IValue product, size_t added, double beta, double alpha);
 

@@ -326,12 +326,8 @@ void convertAddmv(ConvertCall& call) {
   const bool isFloat = (d == DType::Float32 || d == DType::Float64) && x.dtype() == d && vector.dtype() == d;
   if (!isFloat || matrix.numel() == 0)
     return convertToKernel(call, "an argument is neither float32 nor float64, or empty");
-  const double beta = call.number(3), alpha = call.number(4);
-  IValue result = call.compute("aten::matmul", {matrix, vector});
-  if (alpha != 1) result = call.compute("aten::mul.Scalar", {result, alpha});
-  if (beta == 0) return call.setResult(0, result);
-  const IValue added = beta == 1 ? IValue(x) : call.compute("aten::mul.Scalar", {x, beta});
-  call.setResult(0, call.compute("aten::add.Tensor", {result, added, 1}));
+  if (call.number(4) == 0) return convertToKernel(call, kNoProduct);
+  setSum(call, call.compute("aten::matmul", {matrix, vector}), 0, call.number(3), call.number(4));
 }
 
 // (self, batch1, batch2, beta, alpha): the products of a batch are summed up, so they are one product.
@@ -341,6 +337,7 @@ void convertAddbmm(ConvertCall& call) {
       (d == DType::Float32 || d == DType::Float64) && call.tensor(1).dtype() == d && call.tensor(2).dtype() == d;
   if (!isFloat || checkedNumel(call.spec().sizes) == 0 || call.tensor(1).numel() == 0)
     return convertToKernel(call, "an argument is neither float32 nor float64, or empty");
+  if (call.number(4) == 0) return convertToKernel(call, kNoProduct);
   const Tensor a = call.tensor(1), b = call.tensor(2);
   const int64_t depth = a.size(0) * a.size(2);
   const IValue beside = call.compute(

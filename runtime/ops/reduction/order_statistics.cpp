@@ -380,7 +380,7 @@ void convertQuantile(ConvertCall& call) {
   const float last = static_cast<float>(sorted.size(static_cast<int>(dim)) - 1), rank = q * last;
   const auto below = static_cast<int64_t>(std::floor(rank)), above = static_cast<int64_t>(std::ceil(rank));
   IValue value = at(how == "higher" ? above : below);
-  if (how == "linear" && below != above) {
+  if (how == "linear") {  // between equal ones, too: of an infinite one, PyTorch makes NaN
     const float weight = rank - std::floor(rank);
     const IValue step = call.compute("aten::sub.Tensor", {at(above), value, 1});
     value = weight < 0.5F ? call.compute("aten::add.Tensor", {value, step, static_cast<double>(weight)})
