@@ -2,7 +2,7 @@
 #include "api/built_model.h"
 #include "api/compile.h"
 #include "api/exported_sizes.h"
-#include "api/generation_files.h"
+#include "api/input_advice.h"
 #include "api/language_model.h"
 #include "api/lower.h"
 #include "api/module_state.h"
@@ -12,6 +12,7 @@
 #include "api/serving/longest_text.h"
 #include "api/serving/own_loop.h"
 #include "api/serving_proof.h"
+#include "api/support/generation_files.h"
 #include "frontend/files/file_io.h"
 #include "frontend/files/made_folder.h"
 #include "ir/graph/clone.h"
@@ -773,6 +774,7 @@ class LanguageModelBuild {
 
 bool buildLanguageModel(const Module& module, const BuildConfig& given, const std::string& folder,
                         Diagnostics& diagnostics, std::vector<LayerOffer>* offers) {
+  const InputTrialsScope trials;
   LanguageModelBuild build(module, given, diagnostics);
   const bool isMade = build.run(folder);
   if (offers) *offers = build.offers();

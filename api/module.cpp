@@ -6,6 +6,7 @@
 #include "api/exported_sizes.h"
 #include "api/extensions.h"
 #include "api/failed_run.h"
+#include "api/input_advice.h"
 #include "api/lower.h"
 #include "api/model_file.h"
 #include "api/module_state.h"
@@ -547,15 +548,12 @@ std::string sizesText(TypePtr type) {
 }
 
 void refuseSizes(const ValueInfo& declared, const IValue& input, Diagnostics& diagnostics) {
-  const DType wanted = declared.type->tensor().dtype, given = input.toTensor().dtype();
-  const bool isOfOtherDType = wanted != DType::Undefined && wanted != given;
-  diagnostics
-      .error(fmt::format("input %{} is {}, and this was compiled for {}", declared.name, sizesText(dynamicType(input)),
-                         sizesText(declared.type)),
-             ErrorKind::Model)
-      .note(isOfOtherDType
-                ? fmt::format("its elements are {}, and the graph takes {}", pythonName(given), pythonName(wanted))
-                : "the text that it was compiled from has these sizes: compile it for those that it is to take");
+  const DType wanted = declared.type->tensor().dtype;
+  Diagnostic& error = diagnostics.error(fmt::format("input %{} is {}, and this was compiled for {}", declared.name,
+                                                    sizesText(dynamicType(input)), sizesText(declared.type)),
+                                        ErrorKind::Model);
+  if (wanted == DType::Undefined || wanted == input.toTensor().dtype())
+    error.note("the text that it was compiled from has these sizes: compile it for those that it is to take");
 }
 
 void refuseOrder(const Value* input, Diagnostics& diagnostics) {
@@ -650,63 +648,6 @@ void tellFailures(RefusalWatch& refusals, ModuleState::Told& told, Diagnostics& 
   }
 }
 
-// "input %x is float64, and the model takes float32": what may be why a run fails. What types say is no promise, so it
-// is no error by itself.
-std::string otherDTypes(std::span<const ValueInfo> wanted, std::span<const IValue> inputs) {
-  std::vector<std::string> out;
-  for (size_t i = 0; i < std::min(wanted.size(), inputs.size()); ++i) {
-    if (!wanted[i].type->isTensor() || !inputs[i].isTensor() || !inputs[i].tensorImpl()) continue;
-    const DType dtype = wanted[i].type->tensor().dtype, given = inputs[i].tensorImpl()->dtype();
-    if (dtype != DType::Undefined && dtype != given)
-      out.push_back(fmt::format("input %{} is {}, and the model was made with {}", wanted[i].name, pythonName(given),
-                                pythonName(dtype)));
-  }
-  return join(out, "; ", [](const std::string& text) { return text; });
-}
-
-// "input %x is float64": where types say nothing, what arrays of NumPy and images are unless they are made to be
-// others. It is told where a run finds two dtypes that do not go together.
-std::string usualDTypes(std::span<const ValueInfo> wanted, std::span<const IValue> inputs, DType usual,
-                        std::string_view ofWhat) {
-  std::vector<std::string> names;
-  for (size_t i = 0; i < std::min(wanted.size(), inputs.size()); ++i)
-    if (wanted[i].type->isTensor() && wanted[i].type->tensor().dtype != usual && inputs[i].isTensor() &&
-        inputs[i].tensorImpl() && inputs[i].tensorImpl()->dtype() == usual)
-      names.push_back("%" + wanted[i].name);
-  if (names.empty()) return "";
-  const bool isOne = names.size() == 1;
-  return fmt::format(
-      "{} {} {} {}, as {} are by themselves, and the model computes with another dtype: give {} as float32",
-      isOne ? "input" : "inputs", join(names, ", ", [](const std::string& name) { return name; }), isOne ? "is" : "are",
-      pythonName(usual), ofWhat, isOne ? "it" : "them");
-}
-
-// Runs, and adds that to what it reports.
-template <class F>
-Result<std::vector<IValue>> toldOfDTypes(std::span<const ValueInfo> wanted, std::span<const IValue> inputs,
-                                         Diagnostics& diagnostics, const F& run) {
-  const std::string dtypes = otherDTypes(wanted, inputs);
-  const std::string usual[] = {usualDTypes(wanted, inputs, DType::Float64, "arrays of NumPy"),
-                               usualDTypes(wanted, inputs, DType::UInt8, "images")};
-  if (dtypes.empty() && usual[0].empty() && usual[1].empty()) return run(diagnostics);
-  Diagnostics own(0);
-  Result<std::vector<IValue>> out = run(own);
-  for (const Diagnostic& d : own.list()) {
-    Diagnostic& kept = diagnostics.add(d);
-    if (kept.severity != Severity::Error || kept.kind != ErrorKind::Model) continue;
-    // What has run inside may know less.
-    std::erase_if(kept.notes, [&](const Diagnostic& note) {
-      return !dtypes.empty() && std::ranges::find(usual, note.message) != std::end(usual);
-    });
-    const bool isOfDTypes =
-        kept.message.find("scalar type") != std::string::npos || kept.message.find("dtype") != std::string::npos;
-    for (const std::string& text : usual)
-      if (!text.empty() && isOfDTypes && dtypes.empty()) kept.note(text);
-    if (!dtypes.empty()) kept.note(dtypes);
-  }
-  return out;
-}
-
 }  // namespace
 
 Result<std::vector<IValue>> Method::run(std::span<const IValue> inputs, Diagnostics& diagnostics,
@@ -726,38 +667,43 @@ Result<std::vector<IValue>> Method::run(std::span<const IValue> inputs, Diagnost
     completed = std::move(*out);
     inputs = completed;
   }
-  if (!checkExportedInputs(exportedInputsOf(*state_, program_->graph()), this->inputs(), inputs, diagnostics))
-    return Failed{};
   const EngineInfo* info = state_->info.get();
-  auto runs = [&](std::span<const IValue> given, bool isOther) {
-    return toldOfDTypes(this->inputs(), given, diagnostics, [&](Diagnostics& d) {
-      return isOther ? runBy(*state_->otherSizes, given, d, options)
-                     : runInOrder(*state_, *program_, given, d, options);
-    });
+  const ExportedInputs& exported = exportedInputsOf(*state_, program_->graph());
+  const auto accepts = [&](std::span<const IValue> values) {
+    Diagnostics unheard;
+    return checkExportedInputs(exported, this->inputs(), values, unheard) &&
+           (!info || (checkInputRanges(info->inputs, this->inputs(), values, unheard) &&
+                      (state_->otherSizes || !firstOfOtherSizes(this->inputs(), values))));
   };
-  if (!info) return runs(inputs, false);
-  std::vector<IValue> wide, checked(inputs.begin(), inputs.end());
-  if (info->takesHalf && std::any_of(inputs.begin(), inputs.end(), isHalf)) {
-    wide = checked;
-    if (!widen(inputs, wide, diagnostics)) return Failed{};
-    // A range that names f32 means what the graph sees.
-    const std::vector<ValueInfo>& names = this->inputs();
-    for (size_t i = 0; i < std::min(names.size(), wide.size()); ++i)
-      for (const InputRange& r : info->inputs)
-        if (r.name == names[i].name && r.dtype == DType::Float32) checked[i] = wide[i];
-  }
-  if (!checkInputRanges(info->inputs, this->inputs(), checked, diagnostics)) return Failed{};
-  const std::span<const IValue> seen = wide.empty() ? inputs : wide;
-  RefusalWatch refusals(/*handsOn=*/true);
-  const std::optional<size_t> other = firstOfOtherSizes(this->inputs(), seen);
-  if (other && !state_->otherSizes) {
-    refuseSizes(this->inputs()[*other], seen[*other], diagnostics);
-    return Failed{};
-  }
-  Result<std::vector<IValue>> out = runs(seen, other.has_value());
-  if (out) tellFailures(refusals, *state_->told, diagnostics);  // else what failed was reported
-  if (!wide.empty() && !putBack(wide, inputs, diagnostics)) return Failed{};
-  return out;
+  const KnownInputs known{this->inputs(), program_->graph(), registry(),
+                          state_->origin || info || !state_->exported.empty(), accepts};
+  return toldOfInputs(known, inputs, diagnostics, [&](Diagnostics& d) -> Result<std::vector<IValue>> {
+    if (!checkExportedInputs(exported, this->inputs(), inputs, d)) return Failed{};
+    if (!info) return runInOrder(*state_, *program_, inputs, d, options);
+    std::vector<IValue> wide, checked(inputs.begin(), inputs.end());
+    if (info->takesHalf && std::any_of(inputs.begin(), inputs.end(), isHalf)) {
+      wide = checked;
+      if (!widen(inputs, wide, d)) return Failed{};
+      // A range that names f32 means what the graph sees.
+      const std::vector<ValueInfo>& names = this->inputs();
+      for (size_t i = 0; i < std::min(names.size(), wide.size()); ++i)
+        for (const InputRange& r : info->inputs)
+          if (r.name == names[i].name && r.dtype == DType::Float32) checked[i] = wide[i];
+    }
+    if (!checkInputRanges(info->inputs, this->inputs(), checked, d)) return Failed{};
+    const std::span<const IValue> seen = wide.empty() ? inputs : wide;
+    RefusalWatch refusals(/*handsOn=*/true);
+    const std::optional<size_t> other = firstOfOtherSizes(this->inputs(), seen);
+    if (other && !state_->otherSizes) {
+      refuseSizes(this->inputs()[*other], seen[*other], d);
+      return Failed{};
+    }
+    Result<std::vector<IValue>> out =
+        other ? runBy(*state_->otherSizes, seen, d, options) : runInOrder(*state_, *program_, seen, d, options);
+    if (out) tellFailures(refusals, *state_->told, d);  // else what failed was reported
+    if (!wide.empty() && !putBack(wide, inputs, d)) return Failed{};
+    return out;
+  });
 }
 
 }  // namespace tscompile

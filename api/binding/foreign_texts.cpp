@@ -1,6 +1,6 @@
 #include "api/binding/foreign_texts.h"
 
-#include "api/generation_files.h"
+#include "api/support/generation_files.h"
 #include "frontend/files/file_io.h"
 #include "ir/support/json_fields.h"
 

@@ -1,6 +1,6 @@
 #include "api/texts/text_server.h"
 
-#include "api/generation_files.h"
+#include "api/support/generation_files.h"
 
 #include <fmt/core.h>
 

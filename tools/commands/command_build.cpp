@@ -1,6 +1,6 @@
 // `tscompile build` makes a folder that serves a language model.
-#include "api/generation_files.h"
 #include "api/language_model.h"
+#include "api/support/generation_files.h"
 #include "frontend/files/file_io.h"
 #include "frontend/files/file_kind.h"
 #include "ir/support/json_fields.h"

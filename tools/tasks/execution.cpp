@@ -4,6 +4,8 @@
 #include "api/engine_file.h"
 #include "api/exported_sizes.h"
 #include "api/forgotten_weights.h"
+#include "api/input_advice.h"
+#include "api/lower.h"
 #include "api/model_file.h"
 #include "api/named_inputs.h"
 #include "api/support/deep_copy.h"
@@ -26,7 +28,6 @@
 #include "tools/tasks/exported_arguments.h"
 #include "tools/tasks/input_parts.h"
 #include "tools/tasks/inputs.h"
-#include "tools/tasks/likely_sizes.h"
 #include "tools/tasks/measured_texts.h"
 #include "tools/tasks/option_effects.h"
 #include "tools/tasks/partitioning.h"
@@ -363,7 +364,12 @@ std::string sizesHint(const Module& module, const std::string& method, const Val
       const DType dtype = usual.dtype == DType::Float32 ? DType::Undefined : usual.dtype;
       return rangeSizesText(usual) + (dtype == DType::Undefined ? "" : ":" + std::string(shortName(dtype)));
     }
-  return input.type->isTensor() && input.type->tensor().hasRank ? "" : likelySizes(module, method, input.name);
+  if (input.type->tensor().hasRank) return "";
+  Diagnostics unheard;
+  LowerOptions lowering;
+  lowering.method = method;
+  Result<Module> lowered = module.lowered(lowering, unheard);
+  return lowered && lowered->graph() ? likelySizes(*lowered->graph(), lowered->registry(), input.name) : "";
 }
 
 }  // namespace

@@ -407,7 +407,9 @@ TEST_F(EngineFileTest, InputsOutsideOfTheirRangesAreTurnedDown) {
       {"0x1x6x6:f32:zeros", "dimension 0 of input %x is 0, outside of 1..8\nnote: it is 0x1x6x6" + compiledFor},
       {"1x2x6x6:f32:zeros", "dimension 1 of input %x is 2, not 1\nnote: it is 1x2x6x6" + compiledFor},
       {"1x1x8x6:f32:zeros", "dimension 2 of input %x is 8, outside of 6..7\nnote: it is 1x1x8x6" + compiledFor},
-      {"1x6x6:f32:zeros", "input %x has 3 dimensions, not 4\nnote: it is 1x6x6" + compiledFor},
+      {"1x6x6:f32:zeros", "input %x has 3 dimensions, not 4\nnote: it is 1x6x6" + compiledFor +
+                              "note: the model takes %x as 1x1x6x6:f32, not as 1x6x6:f32: add a dimension of 1 in "
+                              "front, for the batch\n"},
   };
   for (const Module& m : {compiled(), loaded(folder_ / "net.tse")}) {
     for (const Row& r : rows) EXPECT_EQ(outputs(m, input(r.input)), "test: error: " + r.message);

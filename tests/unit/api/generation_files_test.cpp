@@ -1,4 +1,4 @@
-#include "api/generation_files.h"
+#include "api/support/generation_files.h"
 
 #include "frontend/files/file_io.h"
 #include "ir/support/diagnostic_printer.h"
