@@ -1,5 +1,7 @@
 #include "api/value_text.h"
 
+#include "api/support/fitted_values.h"
+#include "frontend/export/sample_inputs.h"
 #include "frontend/files/file_io.h"
 #include "frontend/files/number_text.h"
 #include "frontend/files/quoted_text.h"
@@ -67,7 +69,7 @@ class ValueReader {
   bool readKey(TypePtr expected, Item& out);
   bool readPath(int depth, std::string& text);
   bool readRaw(size_t head, int depth, IValue& out);
-  bool readFile(int depth, IValue& out);
+  bool readFile(TypePtr expected, int depth, IValue& out);
   // Reads `item, item, ...` up to the bracket; `commaEnd` tells of a comma before it.
   bool readItems(char close, TypePtr elements, TypePtr expectedTuple, int depth, Items& out, bool& commaEnd);
   // The one type that all items have; widens numbers where they differ.
@@ -109,7 +111,7 @@ bool ValueReader::readValue(TypePtr expected, int depth, IValue& out) {
              : c_.peek() == '(' ? readTuple(expected, depth + 1, out)
                                 : readDict(expected, depth + 1, out);
     case '@':
-      return readFile(depth, out);
+      return readFile(expected, depth, out);
     case '"': {
       std::string text;
       if (!readQuotedText(c_, limits_, text)) return false;
@@ -360,18 +362,24 @@ bool ValueReader::readRaw(size_t head, int depth, IValue& out) {
   return true;
 }
 
-bool ValueReader::readFile(int depth, IValue& out) {
+bool ValueReader::readFile(TypePtr expected, int depth, IValue& out) {
   std::string text;
   if (!readPath(depth, text)) return false;
   // A name may hold '#', and so may a path: the first one after the ending of such a file counts.
   std::optional<std::string> member;
-  for (std::string_view ending : {".safetensors#", ".npz#", ".npy#"}) {
+  for (std::string_view ending : {".safetensors#", ".npz#", ".npy#", ".pt#", ".pth#", ".pkl#"}) {
     size_t at = text.find(ending);
     if (at == std::string::npos) continue;
     member = text.substr(at + ending.size());
     text.resize(at + ending.size() - 1);
     break;
   }
+  if (expected && !expected->isTensor() && !member)
+    if (std::optional<IValue> saved = readSavedValue(text, limits_); saved && !saved->isTensor()) {
+      std::optional<IValue> value = fitted(*saved, expected);
+      out = std::move(value ? *value : *saved);
+      return true;
+    }
   Result<Tensor> t = readTensorFile(text, member, c_.diagnostics(), limits_);
   if (!t) return false;
   out = std::move(*t);

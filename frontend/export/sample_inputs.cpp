@@ -1,6 +1,8 @@
 #include "frontend/export/sample_inputs.h"
 
+#include "frontend/files/archive_kind.h"
 #include "frontend/files/checkpoint.h"
+#include "frontend/files/file_io.h"
 #include "frontend/files/zip.h"
 #include "ir/support/text.h"
 
@@ -112,6 +114,14 @@ std::optional<SampleInputs> readSampleInputs(const std::string& path, const std:
   kwargs->toDict().forEach(
       [&](const IValue& key, const IValue& value) { out.kwargs.emplace_back(key.toString(), value); });
   return out;
+}
+
+std::optional<IValue> readSavedValue(const std::string& path, const Limits& limits) {
+  Diagnostics unheard;
+  Ref<FileMapping> file = FileMapping::open(path, unheard);
+  if (!file || !isCheckpoint(detectWholeFileKind(file->bytes(), limits))) return std::nullopt;
+  auto saved = Checkpoint::read({file->bytes(), path}, file.get(), /*foreignNames=*/true, unheard, limits);
+  return saved ? valueOf((*saved)->root()) : std::nullopt;
 }
 
 }  // namespace tscompile

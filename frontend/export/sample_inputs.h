@@ -21,4 +21,7 @@ struct SampleInputs {
 std::optional<SampleInputs> readSampleInputs(const std::string& path, const std::string& method,
                                              const Limits& limits = {});
 
+// What torch.save wrote of lists, tuples and dicts, as those above. Nothing if the file is none, or of other things.
+std::optional<IValue> readSavedValue(const std::string& path, const Limits& limits = {});
+
 }  // namespace tscompile

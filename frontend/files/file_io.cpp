@@ -44,14 +44,29 @@ std::string folderOf(const std::string& path) {
 
 std::string kindText(mode_t mode) { return S_ISDIR(mode) ? errorText(EISDIR) : "Not a regular file"; }
 
+// The name in the same folder that a misspelt one is nearest to; empty: there is none.
+std::string nearestFile(const std::string& path) {
+  constexpr size_t kMostFiles = 10'000;
+  const size_t slash = path.rfind('/');
+  NearestName nearest(path.substr(slash == std::string::npos ? 0 : slash + 1));
+  std::error_code error;
+  size_t count = 0;
+  for (std::filesystem::directory_iterator at(folderOf(path), error), end; !error && at != end && count < kMostFiles;
+       at.increment(error), ++count)
+    nearest.consider(at->path().filename().string());
+  return nearest.found() && slash != std::string::npos ? path.substr(0, slash + 1) + nearest.name() : nearest.name();
+}
+
 void cannotRead(const std::string& path, const std::string& why, Diagnostics& diagnostics,
-                ErrorKind kind = ErrorKind::Io) {
+                ErrorKind kind = ErrorKind::Io, const std::string& meant = "") {
   Diagnostic& error = diagnostics.fileError(path, {}, "cannot read: " + why, kind);
+  if (!meant.empty()) error.note("did you mean '" + abbreviate(meant, 200) + "'?");
   if (path.starts_with('@') && access(path.c_str() + 1, F_OK) == 0)
     error.note("there is '" + abbreviate(path.substr(1), 80) + "': '@' stands before a name only within NAME=@FILE");
 }
 void cannotRead(const std::string& path, int error, Diagnostics& diagnostics) {
-  cannotRead(path, errorText(error), diagnostics, error == ENOMEM ? ErrorKind::Limit : ErrorKind::Io);
+  const std::string meant = error == ENOENT ? nearestFile(path) : "";
+  cannotRead(path, errorText(error), diagnostics, error == ENOMEM ? ErrorKind::Limit : ErrorKind::Io, meant);
 }
 
 // Opens a regular file and tells its size; -1 after a report. Does not wait for the writer of a pipe.

@@ -137,7 +137,8 @@ bool isText(std::string_view bytes) {
 constexpr const char* kAsTheyAre =
     "PyTorch models are read as they are: save the one that it was made of by torch.export.save or torch.jit.save";
 
-std::string_view advice(FileKind kind) {
+// `wantsModel`: what is to be done where a model was expected.
+std::string_view advice(FileKind kind, bool wantsModel) {
   switch (kind) {
     case FileKind::LegacyTorchScript:
       return "a PyTorch from 1.4 to 2.x saves it anew: torch.jit.save(torch.jit.load(FILE), NEW)";
@@ -171,6 +172,19 @@ std::string_view advice(FileKind kind) {
       return "fetch the file that it stands for with 'git lfs pull'";
     case FileKind::Utf16:
       return "save it as UTF-8";
+    case FileKind::Safetensors:
+    case FileKind::Npz:
+      return wantsModel ? "it holds weights, and no model: save the model by torch.export.save or torch.jit.save" : "";
+    case FileKind::Gguf:
+    case FileKind::TfLite:
+    case FileKind::TensorFlow:
+    case FileKind::TensorRt:
+    case FileKind::Hdf5:
+      return wantsModel ? kAsTheyAre : "";
+    case FileKind::Text:
+      return wantsModel ? "models are files of torch.export.save and torch.jit.save, graph text, module dumps and "
+                          "engine files"
+                        : "";
     default:
       return {};
   }
@@ -199,16 +213,14 @@ std::string_view describe(FileKind kind) {
   return kTexts[static_cast<size_t>(kind)];
 }
 
+bool isCheckpoint(FileKind kind) {
+  return kind == FileKind::TorchCheckpoint || kind == FileKind::LegacyCheckpoint || kind == FileKind::Pickle;
+}
+
 Diagnostic& reportFileKind(const std::string& path, std::string_view expected, FileKind found, Diagnostics& diagnostics,
                            bool wantsModel) {
   Diagnostic& d = diagnostics.fileError(path, {}, fmt::format("expected {}, found {}", expected, describe(found)));
-  if (std::string_view a = advice(found); !a.empty()) d.note(std::string(a));
-  if (wantsModel && (found == FileKind::Safetensors || found == FileKind::Npz))
-    d.note("it holds weights, and no model: save the model by torch.export.save or torch.jit.save");
-  for (FileKind other : {FileKind::Gguf, FileKind::TfLite, FileKind::TensorFlow, FileKind::TensorRt, FileKind::Hdf5})
-    if (wantsModel && found == other) d.note(kAsTheyAre);
-  if (wantsModel && found == FileKind::Text)
-    d.note("models are files of torch.export.save and torch.jit.save, graph text, module dumps and engine files");
+  if (std::string_view a = advice(found, wantsModel); !a.empty()) d.note(std::string(a));
   return d;
 }
 

@@ -21,6 +21,8 @@ inline constexpr size_t kFileKindBytes = 4096;
 FileKind detectFileKind(std::string_view firstBytes);
 // With its article: "an ONNX model".
 std::string_view describe(FileKind kind);
+// What torch.save and pickle.dump() write.
+bool isCheckpoint(FileKind kind);
 
 // Says that `path` is not what it should be: "expected a safetensors file, found an ONNX model", with advice where
 // there is some; `wantsModel`: what holds weights alone is told so.

@@ -24,11 +24,6 @@ bool isRecipe(const std::string& path, FileKind kind) {
   return kind == FileKind::WeightsRecipe || (isText && endsWith(path, ".weights"));
 }
 
-bool isCheckpoint(FileKind kind) {
-  return kind == FileKind::TorchCheckpoint || kind == FileKind::LegacyCheckpoint || kind == FileKind::TorchScript ||
-         kind == FileKind::Pickle;
-}
-
 bool namesFile(const std::string& path) {
   std::error_code ignored;
   return std::filesystem::exists(path, ignored);
@@ -78,7 +73,7 @@ bool Weights::addFile(const std::string& name, bool mayBeIndex, Diagnostics& dia
   Ref<FileMapping> file = FileMapping::open(path, diagnostics);
   if (!file) return false;
   FileKind kind = detectWholeFileKind(file->bytes(), limits);
-  if (isCheckpoint(kind))
+  if (isCheckpoint(kind) || kind == FileKind::TorchScript)
     return addCheckpoint(path, hash == std::string::npos ? nullptr : &inside, *file, diagnostics, limits);
   if (kind == FileKind::Npz) return addNpz(path, inside, *file, diagnostics, limits);
   if (isRecipe(path, kind)) return addRecipe(path, inside, file->bytes(), diagnostics, limits);

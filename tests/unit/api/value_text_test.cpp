@@ -151,8 +151,9 @@ TEST(ValueText, ReadsFiles) {
   d.clear();
   EXPECT_EQ(textOf("@" + folder / "none.npy"), "none.npy: error: cannot read: No such file or directory\n");
   d.clear();
-  EXPECT_EQ(textOf("@" + folder.write("m.gguf", "GGUF")),
-            "m.gguf: error: expected an .npy, .npz or safetensors file, found a GGUF model\n");
+  EXPECT_EQ(
+      textOf("@" + folder.write("m.gguf", "GGUF")),
+      "m.gguf: error: expected a file of tensors: .npy, .npz, safetensors or of torch.save, found a GGUF model\n");
 }
 
 TEST(ValueText, ReportsMistakes) {

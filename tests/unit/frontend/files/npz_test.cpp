@@ -165,7 +165,7 @@ TEST(TensorFile, GoesByTheBytesNotByTheName) {
                   .ends_with("note: it has f64, i64, c128, c64, f32, i32, f16, bf16, i16, i8 and 3 more\n"));
   Diagnostics d;
   EXPECT_EQ(shown(readTensorFile(folder.write("m.onnx", "\x08\x07\x12\x07pytorch"), {}, d), d),
-            "m.onnx: error: expected an .npy, .npz or safetensors file, found an ONNX model\n"
+            "m.onnx: error: expected a file of tensors: .npy, .npz, safetensors or of torch.save, found an ONNX model\n"
             "note: PyTorch models are read as they are: save the one that it was made of by torch.export.save or "
             "torch.jit.save\n");
 }
