@@ -438,7 +438,8 @@ class ConditionReader {
     if (w == "True" || w == "False") return constant(IValue(w == "True"));
     if (w == "None") return constant(IValue());
     if (!take("(")) {
-      if (std::optional<DType> d = dtypeFromName(w); d && shortName(*d) == w) return constant(IValue(w));
+      const std::string_view name = w.starts_with("torch.") ? w.substr(6) : w;
+      if (std::optional<DType> d = dtypeFromName(name)) return constant(IValue(shortName(*d)));
       at_ = before;
       return fail("'" + std::string(w) + "' is no dtype such as f32, no %value, number or function");
     }

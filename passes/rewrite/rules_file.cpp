@@ -28,6 +28,12 @@ constexpr std::string_view kKeys[] = {"rule",  "purpose", "tags",        "positi
                                       "group", "sharing", "associative", "auto_cast", "constants",
                                       "where", "match",   "replace"};
 
+// "were: ...": no line of a graph begins so.
+bool isKey(std::string_view line) {
+  const size_t end = line.find_first_not_of("abcdefghijklmnopqrstuvwxyz_");
+  return end > 0 && end != std::string_view::npos && line[end] == ':' && !line.substr(end).starts_with("::");
+}
+
 // One rule as its lines say it.
 struct Draft {
   std::string name;
@@ -130,16 +136,20 @@ class RulesReader {
   void split() {
     std::string_view text = source_->text();
     std::optional<SourceRange>* section = nullptr;
+    bool isLost = false;  // in what a misspelt key begins
     for (uint32_t begin = 0; begin < text.size();) {
       auto end = static_cast<uint32_t>(std::min(text.find('\n', begin), text.size()));
       if (std::optional<Line> line = setting(begin, end)) {
-        section = nullptr;
+        section = nullptr, isLost = false;
         take(*line, section);
-      } else if (section) {
+      } else if (section && !isKey(text.substr(begin, end - begin))) {
         if (!*section) *section = range(begin, end);
         (*section)->end = end;
       } else if (std::string_view rest = trim(text.substr(begin, end - begin)); !rest.empty() && rest[0] != '#') {
-        unknown(rest, begin, end);
+        section = nullptr;
+        const bool isOfKey = isKey(text.substr(begin, end - begin));
+        if (isOfKey || !isLost) unknown(rest, begin, end);
+        isLost |= isOfKey;
       }
       begin = end + 1;
     }
