@@ -239,7 +239,7 @@ class Bench {
     if (!inputs) return std::nullopt;
     CutText cut;
     std::vector<std::string> texts = givenTexts(given->method.inputs(), *inputs);
-    std::optional<Executable> model = withEngines(std::move(*given), *options, session, &*inputs, &cut);
+    std::optional<Executable> model = withEngines(std::move(*given), *options, session, *inputs, /*sized=*/true, &cut);
     if (!model) return std::nullopt;
     session.noteUnusedWeights(model->module.unusedWeights());
     return Candidate{std::move(*model), std::move(*inputs), std::move(texts),
@@ -716,7 +716,7 @@ OptionSpecs benchOptions() {
                 o.own.of<BenchCommand>().duration = duration("--duration", "500ms or 10s", v);
               }},
          } +
-         cuttingOptions();
+         precisionOptions() + cuttingOptions();
 }
 
 }  // namespace

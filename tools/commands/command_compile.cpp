@@ -282,13 +282,9 @@ Examples:
 )";
 
 OptionSpecs compileOptions() {
-  return partitioningOptions() + sizesOfInputsOptions() +
-         OptionSpecs{requireFullOption(),
-                     bindOption(),
-                     settingOption("rewrite"),
-                     settingOption("precision"),
-                     enablePrecisionOption(),
-                     calibrateOption(),
+  return partitioningOptions() + sizesOfInputsOptions() + OptionSpecs{requireFullOption(), settingOption("rewrite")} +
+         precisionOptions() +
+         OptionSpecs{calibrateOption(),
                      calibrationOption(),
                      settingOption("tactics"),
                      writing(Written::Cache,

@@ -316,10 +316,9 @@ Examples:
 )";
 
 OptionSpecs partitionOptions() {
-  return partitioningOptions() + sizesOfInputsOptions() +
+  return partitioningOptions() + sizesOfInputsOptions() + precisionOptions() +
          OptionSpecs{
              requireFullOption(),
-             bindOption(),
              {"--check-method-support", "METHOD",
               "list what engines cannot take of a method, instead; exit 1 if there is some",
               [](Options& o, const std::string& v) { o.partition.checkSupport = v; }},
@@ -367,7 +366,7 @@ VerbSpec explainCommand() {
           .argumentRequired = true,
           .argumentRepeats = true,
           .details = "Example:\n  tscompile explain model.ir %12 aten::lgamma\n",
-          .options = partitioningOptions() + sizesOfInputsOptions() + OptionSpecs{bindOption()},
+          .options = partitioningOptions() + sizesOfInputsOptions() + precisionOptions(),
           .command = runExplain};
 }
 

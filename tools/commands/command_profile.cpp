@@ -102,7 +102,7 @@ class Profiler {
     Result<std::vector<IValue>> inputs = readInputs(*given, options_, true, session_);
     if (!inputs) return session_.finish();
     inputs_ = givenTexts(given->method.inputs(), *inputs);
-    std::optional<Executable> model = withEngines(std::move(*given), options_, session_, &*inputs);
+    std::optional<Executable> model = withEngines(std::move(*given), options_, session_, *inputs);
     if (!model) return session_.finish();
     session_.noteUnusedWeights(model->module.unusedWeights());
     session_.report();
@@ -374,7 +374,7 @@ OptionSpecs profileOptions() {
                   [](Options& o, const std::string& v) { o.own.of<ProfileCommand>().trace = v; }}),
              settingOption("shape"),
          } +
-         cuttingOptions();
+         precisionOptions() + cuttingOptions();
 }
 
 }  // namespace

@@ -21,6 +21,7 @@
 #include "tools/reports/build_info.h"
 #include "tools/reports/crash_report.h"
 #include "tools/reports/processor.h"
+#include "tools/tasks/bound_inputs.h"
 #include "tools/tasks/execution.h"
 #include "tools/tasks/inputs.h"
 #include "tools/tasks/measured_texts.h"
@@ -243,9 +244,13 @@ class Reporter {
     modelInputs_ = inputs_;
     if (given.module.engineInfo()) return given;
     const std::vector<ValueInfo> infos = given.method.inputs();
-    if (const Graph* entry = given.module.graph(options_.run.method)) checkShapes(spec, *entry);
+    const Graph* entry = given.module.graph(options_.run.method);
+    if (entry) checkShapes(spec, *entry);
+    if (!bindInputs(spec.lowering.arguments, options_.own.of<BoundInputs>().texts, entry, session_))
+      return std::nullopt;
     addSizes(spec, infos, inputs_);
-    removeAt(modelInputs_, bindNone(spec, infos, inputs_));
+    bindNone(spec, infos, inputs_);
+    removeAt(modelInputs_, boundInputs(spec, infos));
     spec.onPartition = [&](const Prepared& prepared, const Partition& partition) {
       prepared_ = prepared;
       partition_ = partition;
@@ -475,7 +480,7 @@ OptionSpecs reportOptions() {
               }},
              settingOption("shape"),
          } +
-         cuttingOptions();
+         precisionOptions() + cuttingOptions();
 }
 
 }  // namespace

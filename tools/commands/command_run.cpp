@@ -32,8 +32,8 @@ class RunCommandExecutor {
     if (!inputs) return session_.finish();
     session_.report();
     CutText cut;
-    model = withEngines(std::move(*model), options_, session_, sized ? &*inputs : nullptr,
-                        session_.common.verbose ? &cut : nullptr);
+    model =
+        withEngines(std::move(*model), options_, session_, *inputs, sized, session_.common.verbose ? &cut : nullptr);
     if (!model) return session_.finish();
 
     session_.progress.step("running");
@@ -190,7 +190,7 @@ OptionSpecs runOptions() {
               [](Options& o, const std::string& v) { o.run.threads = static_cast<uint64_t>(threadCount(v, v)); }},
              settingOption("shape"),
          } +
-         cuttingOptions();
+         precisionOptions() + cuttingOptions();
 }
 
 }  // namespace

@@ -278,11 +278,11 @@ static int runVerify(const Options& options, Session& session) {
 
   // As a run with these inputs is compiled.
   CompileSpec sized = spec;
-  std::vector<size_t> bound;
   if (!module->engineInfo()) {
     addSizes(sized, method->inputs(), *inputs);
-    bound = bindNone(sized, method->inputs(), *inputs);
+    bindNone(sized, method->inputs(), *inputs);
   }
+  std::vector<size_t> bound = boundInputs(sized, method->inputs());
   session.progress.step("comparing");
   InterruptScope interrupts;
   VerifyOptions verify;
@@ -294,7 +294,7 @@ static int runVerify(const Options& options, Session& session) {
   Result<VerifyReport> report = verifyEngines(*module, sized, *inputs, verify, ofSizes);
   if (report) warnAgain(ofSizes, session.diagnostics);
   if (!report) {
-    bound.clear();
+    bound = boundInputs(spec, method->inputs());
     report = verifyEngines(*module, spec, *inputs, verify, session.diagnostics);
   }
   if (!report) {
@@ -333,12 +333,7 @@ Examples:
 )";
 
 OptionSpecs verifyOptions() {
-  return partitioningOptions() +
-         OptionSpecs{
-             requireFullOption(),
-             settingOption("precision"),
-             enablePrecisionOption(),
-         } +
+  return partitioningOptions() + OptionSpecs{requireFullOption()} + precisionOptions() +
          inputOptions("an input; without it, --shape gives the sizes of random numbers") +
          OptionSpecs{
              {"--rtol", "X", "part of an element that a difference may be (default: 0.001)",

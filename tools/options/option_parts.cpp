@@ -270,9 +270,10 @@ OptionSpec settingOption(std::string_view name, const std::string& aliases) {
 
 OptionSpec requireFullOption() { return settingOption("require-full", "--require-full-compilation,"); }
 
-OptionSpec enablePrecisionOption() {
-  return {"-p,--enable-precision", "DTYPE", "the same as --precision in the words of torchtrtc: half, fp16, char",
-          enablePrecision, true};
+OptionSpecs precisionOptions() {
+  return {settingOption("precision"),
+          {"-p,--enable-precision", "DTYPE", "the same as --precision in the words of torchtrtc: half, fp16, char",
+           enablePrecision, true}};
 }
 
 OptionSpec weightsOption() {
@@ -286,6 +287,11 @@ OptionSpec executorOption() {
           [](Options& o, const std::string& v) {
             o.run.executor = v == "engine" ? ExecutorChoice::Engine : ExecutorChoice::Interpreter;
           }};
+}
+
+OptionSpec bindOption() {
+  return {"--bind", "NAME=VALUE", "make a constant of this input",
+          [](Options& o, const std::string& v) { o.own.of<BoundInputs>().texts.push_back(v); }, true};
 }
 
 OptionSpecs operator+(OptionSpecs first, const OptionSpecs& then) {
@@ -310,18 +316,16 @@ OptionSpecs cuttingOptions() {
                   settingOption("torch-executed-node"),
                   settingOption("strategy"),
                   {"--rules", "FILE", "rewrite rules of your own, applied beside ours; see docs/rewriting.md",
-                   [](Options& o, const std::string& v) { o.common.rules.push_back(v); }, true}});
+                   [](Options& o, const std::string& v) { o.common.rules.push_back(v); }, true},
+                  settingOption("without-converter"),
+                  bindOption(),
+                  settingOption("opt-shape"),
+                  settingOption("no-lower")});
 }
 
 OptionSpecs partitioningOptions() {
-  OptionSpecs own = {weightsOption(), settingOption("method")};
-  OptionSpecs shared = {
-      settingOption("without-converter"),
-      settingOption("shape"),
-      settingOption("opt-shape"),
-      settingOption("no-lower"),
-  };
-  return std::move(own) + cuttingOptions() + ofGroup("cutting", std::move(shared));
+  return OptionSpecs{weightsOption(), settingOption("method")} + cuttingOptions() +
+         ofGroup("cutting", {settingOption("shape")});
 }
 
 OptionSpecs rewritingOptions() {

@@ -39,16 +39,22 @@ std::string withOptions(std::string_view text);
 // The option of a setting of api/compile_settings.h, with other names that it has on the command line ("--mbs,").
 OptionSpec settingOption(std::string_view name, const std::string& aliases = "");
 OptionSpec requireFullOption();
-OptionSpec enablePrecisionOption();
 // Of what reads a model to cut it or to rewrite it.
 OptionSpec weightsOption();
 OptionSpec executorOption();
+// Inputs that become constants when a graph is lowered.
+struct BoundInputs {
+  std::vector<std::string> texts;  // NAME=VALUE
+};
+OptionSpec bindOption();
 
 using OptionSpecs = std::vector<OptionSpec>;
 OptionSpecs operator+(OptionSpecs first, const OptionSpecs& then);
 // How to cut: what all that makes engines takes, and with what all takes that tells of cutting.
 OptionSpecs cuttingOptions();
 OptionSpecs partitioningOptions();
+// How engines store and multiply weights.
+OptionSpecs precisionOptions();
 // Of everything that rewrites.
 OptionSpecs rewritingOptions();
 // --input, of which `help` tells what it is for, and --inputs.

@@ -8,11 +8,6 @@
 
 namespace tscompile {
 
-OptionSpec bindOption() {
-  return {"--bind", "NAME=VALUE", "make a constant of this input",
-          [](Options& o, const std::string& v) { o.own.of<BoundInputs>().texts.push_back(v); }, true};
-}
-
 bool bindInputs(RewriteArguments& arguments, std::span<const std::string> texts, const Graph* entry, Session& session) {
   if (!entry) return true;
   const std::vector<ValueInfo> inputs = inputsOf(*entry);

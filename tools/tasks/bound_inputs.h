@@ -2,20 +2,12 @@
 #pragma once
 
 #include "passes/rewrite/rewrite.h"
-#include "tools/options/options.h"
 #include "tools/session/session.h"
 
 #include <span>
 #include <string>
-#include <vector>
 
 namespace tscompile {
-
-// What a command that takes bindOption() was told.
-struct BoundInputs {
-  std::vector<std::string> texts;  // NAME=VALUE
-};
-OptionSpec bindOption();
 
 // Reads them for lowering; false after a report. `entry` null: that there is no such graph is told where it is lowered.
 // Throws UsageError for names of no input and values that do not fit.

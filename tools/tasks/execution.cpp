@@ -25,6 +25,8 @@
 #include "passes/lowering/bound_inputs.h"
 #include "runtime/engine/support.h"
 #include "tools/options/following_sizes.h"
+#include "tools/options/option_parts.h"
+#include "tools/tasks/bound_inputs.h"
 #include "tools/tasks/exported_arguments.h"
 #include "tools/tasks/input_parts.h"
 #include "tools/tasks/inputs.h"
@@ -408,6 +410,8 @@ Result<std::vector<IValue>> readInputs(const Executable& given, const Options& o
                                        std::vector<std::string>* random) {
   Result<std::vector<std::string>> texts = givenInputs(options.run, session);
   if (!texts) return Failed{};
+  const std::vector<std::string>& bound = options.own.of<BoundInputs>().texts;
+  texts->insert(texts->end(), bound.begin(), bound.end());
   const Graph* entry = given.module.graph(options.run.method);
   if (entry && !given.module.engineInfo())
     *texts = ofInputs(std::move(*texts), given.method.inputs(), given.module.exportedInputs(*entry));
@@ -480,13 +484,16 @@ void warnAgain(const Diagnostics& found, Diagnostics& diagnostics) {
     if (d.severity == Severity::Warning) diagnostics.add(d);
 }
 
-std::vector<size_t> bindNone(CompileSpec& spec, std::span<const ValueInfo> infos, std::span<const IValue> inputs) {
+void bindNone(CompileSpec& spec, std::span<const ValueInfo> infos, std::span<const IValue> inputs) {
+  for (size_t i = 0; i < std::min(infos.size(), inputs.size()); ++i)
+    if (inputs[i].isNone() && infos[i].type->is(TypeKind::Optional))
+      spec.lowering.arguments[boundInput(infos[i].name)] = IValue();
+}
+
+std::vector<size_t> boundInputs(const CompileSpec& spec, std::span<const ValueInfo> infos) {
   std::vector<size_t> out;
-  for (size_t i = 0; i < std::min(infos.size(), inputs.size()); ++i) {
-    if (!inputs[i].isNone() || !infos[i].type->is(TypeKind::Optional)) continue;
-    spec.lowering.arguments[boundInput(infos[i].name)] = IValue();
-    out.push_back(i);
-  }
+  for (size_t i = 0; i < infos.size(); ++i)
+    if (spec.lowering.arguments.contains(boundInput(infos[i].name))) out.push_back(i);
   return out;
 }
 
@@ -495,19 +502,20 @@ void removeAt(std::vector<IValue>& values, const std::vector<size_t>& ascending)
 }
 
 std::optional<Executable> withEngines(Executable given, const Options& options, Session& session,
-                                      std::vector<IValue>* inputs, CutText* cut) {
+                                      std::vector<IValue>& inputs, bool sized, CutText* cut) {
   if (const Graph* graph = given.module.graph(); cut && graph && given.module.engineInfo()) *cut = cutOfEngines(*graph);
   if (options.run.executor == ExecutorChoice::Interpreter || given.module.engineInfo()) return given;
   CompileSpec spec = compileSpecOf(options.partition, session);
   spec.lowering.method = options.run.method;
   const Graph* entry = given.module.graph(options.run.method);
   if (entry) checkShapes(spec, *entry);
+  if (!bindInputs(spec.lowering.arguments, options.own.of<BoundInputs>().texts, entry, session)) return std::nullopt;
   const CompileSpec unsized = spec;
-  std::vector<size_t> bound;
-  if (inputs) {
-    addSizes(spec, given.method.inputs(), *inputs);
-    bound = bindNone(spec, given.method.inputs(), *inputs);
+  if (sized) {
+    addSizes(spec, given.method.inputs(), inputs);
+    bindNone(spec, given.method.inputs(), inputs);
   }
+  std::vector<size_t> bound = boundInputs(spec, given.method.inputs());
   if (cut)
     spec.onPartition = [cut, sized = !spec.shapes.empty()](const Prepared& prepared, const Partition& partition) {
       *cut = cutText(prepared, partition, sized);
@@ -529,16 +537,17 @@ std::optional<Executable> withEngines(Executable given, const Options& options, 
   Diagnostics& diagnostics = isOptional ? reasons : session.diagnostics;
   // What these sizes cannot be computed with, the run tells better.
   Diagnostics ofSizes;
-  const bool special = spec.shapes.size() > unsized.shapes.size() || !bound.empty();
+  const bool special =
+      spec.shapes.size() > unsized.shapes.size() || spec.lowering.arguments.size() > unsized.lowering.arguments.size();
   Result<Module> module = given.module.compiled(spec, special ? ofSizes : diagnostics);
   if (module) warnAgain(ofSizes, diagnostics);
   if (!module && special) {
-    bound.clear();
+    bound = boundInputs(unsized, given.method.inputs());
     module = given.module.compiled(unsized, diagnostics);
   }
   if (module)
     if (Result<Method> method = module->prepare(diagnostics, "forward")) {
-      if (inputs) removeAt(*inputs, bound);
+      removeAt(inputs, bound);
       warnAgain(reasons, session.diagnostics);
       return Executable{std::move(*module), std::move(*method), std::move(given.defaults)};
     }

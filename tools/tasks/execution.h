@@ -69,13 +69,15 @@ void warnAgain(const Diagnostics& found, Diagnostics& diagnostics);
 // The method of the text, or the engine file, that the command line names, as it is. Nothing after a report.
 std::optional<Executable> loadAsGiven(const Options& options, Session& session);
 // The same with engines where the command line asks for them: `given` itself if it has them, and if it cannot be
-// compiled and need not be. They are made for `inputs`, if there are some, and for --shape: for the sizes of tensors,
-// and for what is None, which is no input of the result any more and goes from the list. Nothing after a report. `cut`
-// is told how the graph was cut.
+// compiled and need not be. They are made for --shape and, if `sized`, for `inputs`: for the sizes of tensors, and for
+// what is None. That and what --bind names is no input of the result any more and goes from the list. Nothing after a
+// report. `cut` is told how the graph was cut.
 std::optional<Executable> withEngines(Executable given, const Options& options, Session& session,
-                                      std::vector<IValue>* inputs, CutText* cut = nullptr);
-// Has lowering put None in the place of the inputs that are None; their positions.
-std::vector<size_t> bindNone(CompileSpec& spec, std::span<const ValueInfo> infos, std::span<const IValue> inputs);
+                                      std::vector<IValue>& inputs, bool sized = true, CutText* cut = nullptr);
+// Has lowering put None in the place of the inputs that are None.
+void bindNone(CompileSpec& spec, std::span<const ValueInfo> infos, std::span<const IValue> inputs);
+// The positions of inputs that lowering puts constants in the place of.
+std::vector<size_t> boundInputs(const CompileSpec& spec, std::span<const ValueInfo> infos);
 void removeAt(std::vector<IValue>& values, const std::vector<size_t>& ascending);
 
 // The arguments that an exported program comes with, by input; none unless there is one of its type for each.

@@ -16,7 +16,8 @@ bool isOneOf(std::string_view name, const Names& names) {
 bool saysHowToCompile(std::string_view name) {
   // What to run, on what, and with how many threads.
   constexpr std::array<std::string_view, 4> kOfRuns = {"method", "shape", "opt-shape", "threads"};
-  return name == "enable-precision" || name == "rules" || (findCompileSetting(name) && !isOneOf(name, kOfRuns));
+  return name == "enable-precision" || name == "bind" || name == "rules" ||
+         (findCompileSetting(name) && !isOneOf(name, kOfRuns));
 }
 
 }  // namespace
