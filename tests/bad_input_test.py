@@ -325,7 +325,7 @@ def archives():
     at = good.rindex(b"PK\x05\x06")
     files = {
         "other_member": (make(("b.npy", whole)), "#a"),
-        "no_member_named": (good, ""),
+        "no_member_named": (make(("a.npy", whole), ("b.npy", whole)), ""),
         "not_npy": (make(("a.npy", b"hello")), "#a"),
         "no_directory": (good[:at], "#a"),
         "directory_outside": (good[:at + 16] + struct.pack("<I", 0xFFFFFFF0) + good[at + 20:], "#a"),
