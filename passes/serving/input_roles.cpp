@@ -198,6 +198,7 @@ class Roles {
     for (const Value* v : inputs_)
       if (!v->type()->isTensor() || inputs_.size() > kMost) {
         if (v->type()->is(TypeKind::Class) && saysWhatIsHeld()) return false;
+        if (!isOnce(ServingInput::Mask)) return false;
         Diagnostic& d = error("expected ids, and a mask and positions at most, found " +
                               (inputs_.size() > kMost ? counted(inputs_.size(), "input") + ": " + listOf(inputs_)
                                                       : "an input %" + v->name() + " : " + typeText(v->type())));
@@ -311,9 +312,14 @@ class Roles {
   bool isOnce(ServingInput role) {
     std::vector<const Value*> all = with(role);
     if (all.size() < 2) return true;
-    error(fmt::format("{} are all taken for {}, and one is expected", listOf(all),
-                      role == ServingInput::Mask ? "masks" : "positions"))
-        .note(kWrapper);
+    const bool areMasks = role == ServingInput::Mask;
+    Diagnostic& d = error(
+        fmt::format("{} are all taken for {}, and one is expected", listOf(all), areMasks ? "masks" : "positions"));
+    if (areMasks)
+      d.note(
+          "a module around the model can make masks of positions, what a window hides as well: nothing else tells "
+          "which of them hides more");
+    d.note(kWrapper);
     return false;
   }
 

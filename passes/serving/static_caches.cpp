@@ -177,8 +177,8 @@ class WholeTexts {
     for (Value* v : inputs_)
       if (!ids_ && !roleByName(v)) ids_ = v;
     for (Value* v : inputs_)
-      if (roleByName(v) == ServingInput::Mask)
-        if (isOfPlaces(v) || (hasOneToken() && isOfText(v))) masks_.push_back(v);
+      if (roleByName(v) == ServingInput::Mask && (isOfPlaces(v) || (hasOneToken() && isOfText(v)))) masks_.push_back(v);
+    if (masks_.size() > 1) masks_.clear();  // nothing tells which of them hides more
     for (Value* v : inputs_)
       if (roleByName(v) == ServingInput::Positions &&
           (isRow(v) || (hasOneToken() && (hasKnownSizes(v) || isPlaceOfEach(v)))))

@@ -132,6 +132,16 @@ class Added(Masked):
         return self.logits(x, q, self.keys, self.values, attention_mask)
 
 
+class TwiceMasked(Masked):
+    """Is told the same of a window besides, which calls without a mask for it cannot know."""
+
+    def forward(self, ids: Tensor, input_pos: Tensor, mask: Tensor, local_mask: Tensor) -> Tensor:
+        x, q, k, v = self.heads(ids, input_pos)
+        self.keys.index_copy_(2, input_pos, k)
+        self.values.index_copy_(2, input_pos, v)
+        return self.logits(x, q, self.keys, self.values, mask & local_mask)
+
+
 class Attending(Buffers):
     """Is given what an encoder returns, which it gives not back."""
 
@@ -624,6 +634,8 @@ def main():
         export("static_masked.pt2", made(Masked), (three, torch.arange(3), mask), ({1: tokens}, {0: tokens}, {}))
         export("static_masked_one.pt2", made(Masked), (one, torch.arange(1), mask))
         export("static_added_one.pt2", made(Added), (one, torch.arange(1), torch.zeros(1, LONGEST)))
+        both = torch.ones(1, 1, 1, LONGEST, dtype=torch.bool)
+        export("static_both_one.pt2", made(TwiceMasked), (one, torch.arange(1), both, both.clone()))
         export("recurrent_one.pt2", made(Recurrent), (one,), decomposed=True)
         two, place, past = three.repeat(2, 1), torch.zeros(1, 1, dtype=torch.long), torch.zeros(2, 1, 2, 4, 4)
         export("static_texts.pt2", made(Texts), (two, torch.arange(3)), ({1: tokens}, {0: tokens}))

@@ -271,6 +271,13 @@ TEST_F(DecoderFiles, WhatAnEncoderReturnsIsNoState) {
       << messages();
 }
 
+// One of them may hide what is outside of a window.
+TEST_F(DecoderFiles, TwoMasksOfCachesAreRefused) {
+  EXPECT_FALSE(buildsFile("language/static_both_one.pt2"));
+  EXPECT_NE(messages().find("%mask and %local_mask are all taken for masks, and one is expected"), std::string::npos)
+      << messages();
+}
+
 // What a program for long texts alone is given is filled up, unless its tokens see that.
 TEST_F(DecoderFiles, TextsAreFilledUpToWhatAProgramIsFor) {
   ASSERT_TRUE(buildsFile("language/long.pt2")) << messages();

@@ -754,8 +754,10 @@ TEST_F(Decoders, InputsThatAreNeitherIdsNorMasksNorPositionsAreRefused) {
   Decoder d;
   d.inputs = "%input_ids : Tensor, %position_ids : Tensor, %cache : Tensor[]";
   expectRefused(d, "expected ids, and a mask and positions at most, found an input %cache : Tensor[]");
-  d.inputs = "%input_ids : Tensor, %position_ids : Tensor, %attention_mask : Tensor, %other_mask : Tensor";
-  expectRefused(d, "found 4 inputs");
+  d.inputs = "%input_ids : Tensor, %position_ids : Tensor, %attention_mask : Tensor, %other : Tensor";
+  expectRefused(d, "what %other stands for is not known");
+  d.inputs = "%input_ids : Tensor, %position_ids : Tensor, %a_mask : Tensor, %b_mask : Tensor";
+  expectRefused(d, "%a_mask and %b_mask are all taken for masks");
   d.inputs = "%input_ids : Tensor, %a_mask : Tensor, %b_mask : Tensor";
   d.positions = kCounted;
   expectRefused(d, "%a_mask and %b_mask are all taken for masks");
