@@ -185,17 +185,17 @@ class LanguageModelBuild {
   }
 
   // Another form of the model, which takes or returns others: where `isSure` says so, or where it runs with texts and
-  // the model does not.
+  // the model does not. It `keepsSizes` of what it takes if it takes nothing else.
   using Form = bool(Graph&, const OpRegistry&);
-  bool takeForm(Form* change, bool isSure) {
+  bool takeForm(Form* change, bool isSure, bool keepsSizes = false) {
     const Module flat = withoutCalls();
     std::unique_ptr<Graph> graph = cloneGraph(*flat.graph());
     Diagnostics ignored;
     if (const Result<ModuleValues> own = flat.values(ignored)) tellAttributeSizes(*graph, own->tensors);
     if (!change(*graph, given_.registry())) return true;
-    const Module other = Module(flat).withGraph(std::move(graph), true);
+    const Module other = Module(flat).withGraph(std::move(graph), !keepsSizes);
     if (!isSure && (runs(flat) || !runs(other))) return true;
-    repeated_ = given_.exportedInputs(*given_.graph());
+    if (!keepsSizes) repeated_ = given_.exportedInputs(*given_.graph());
     given_ = other;
     lowered_ = given_.lowered(lowering_, diagnostics_);
     return lowered_.ok();
@@ -203,7 +203,8 @@ class LanguageModelBuild {
 
   bool withTextDimension() {
     return (isExported() || takeForm(putAnySizes, true)) && takeForm(dropTargets, true) &&
-           takeForm(takeOneAxis, false) && takeForm(addTextDimension, lacksTextDimension(*withoutCalls().graph()));
+           takeForm(dropHandedOn, true, true) && takeForm(takeOneAxis, false) &&
+           takeForm(addTextDimension, lacksTextDimension(*withoutCalls().graph()));
   }
 
   // A mask that hides later tokens is made in the graph, if it is not one of texts with a number for each token.
@@ -398,7 +399,7 @@ class LanguageModelBuild {
   bool withoutMemory() {
     std::unique_ptr<Graph> graph = cloneGraph(*lowered_->graph());
     defaults_ = given_.defaults();
-    const bool isCalledWithLess = bindDefaults(*graph, defaults_);
+    const bool hasDefaults = bindDefaults(*graph, defaults_), isCalledWithLess = beginEmpty(*graph) || hasDefaults;
     // What a call does not hand on to the next one is no cache, if new tokens are joined to it: an image in front of
     // them.
     const bool hasCaches = !returnsLogitsAlone_ && dropCaches(*graph, given_.registry());

@@ -3,7 +3,8 @@
 //   %d = prim::DictConstruct()
 //   aten::_set_item(%d, "a", %x)       ->   %d = prim::DictConstruct("a", %x)
 //
-// and those that aten::dict() makes.
+// and those that aten::dict() makes. What is asked of one before that is known: whether it holds a key, and what.
+#include "ir/values/aten.h"
 #include "passes/rewrite/edits.h"
 #include "passes/rewrite/rewrite.h"
 
@@ -17,7 +18,11 @@ class Dict {
   Dict(Node* made, Graph& graph) : made_(made), graph_(graph) {}
 
   bool run() {
-    if (!takeItems(made_->inputs()) || !findSetters()) return false;
+    if (!made_->output()->type()->is(TypeKind::Dict) || !takeItems(made_->inputs())) return false;
+    const std::vector<Value*> made = items_;
+    const bool isAnswered = answer();
+    items_ = made;
+    if (!findSetters()) return isAnswered;
     const TypePtr type = made_->output()->type();
     for (Node* n : setters_) put(n->input(1), n->input(2));
     Builder b(graph_, setters_.back());
@@ -39,16 +44,51 @@ class Dict {
     return true;
   }
 
+  // d[key] = item, in the block of the dictionary.
+  bool isSetter(const Use& u) const {
+    static const Symbol kSetItem = Symbol::of("aten::_set_item");
+    const Node* n = u.user;
+    return n->kind() == kSetItem && u.index() == 0 && n->block() == made_->block() && n->inputCount() == 3 &&
+           GraphFacts::constant(n->input(1)) && isSubtype(n->input(2)->type(), made_->output()->type()->element(1));
+  }
+
+  // What is asked of it before anything else is done with it.
+  bool answer() {
+    static const Symbol kContains = Symbol::of("aten::__contains__");
+    std::vector<std::pair<Node*, const Use*>> uses;  // by the nodes of the dictionary's block that they are in
+    for (const Use& u : made_->output()->uses()) {
+      Node* n = u.user;
+      while (n->block() != made_->block()) n = n->block()->owner();
+      if (!n->isReturn()) uses.emplace_back(n, &u);
+    }
+    std::ranges::stable_sort(uses, [](const auto& a, const auto& b) { return a.first->isBefore(b.first); });
+    bool changed = false;
+    for (const auto& [n, use] : uses) {
+      if (isSetter(*use)) {
+        put(n->input(1), n->input(2));
+        continue;
+      }
+      const bool isQuestion = n->kind() == kContains || n->kind() == aten::getitem_;
+      if (n != use->user || !isQuestion || use->index() != 0 || !GraphFacts::constant(n->input(1))) break;
+      Value* const* item = find(n->input(1));
+      if (n->kind() == kContains)
+        replaceValue(n->output(), Builder(graph_, n).constant(IValue(item != nullptr)));
+      else if (item && isSubtype((*item)->type(), n->output()->type()))
+        replaceValue(n->output(), *item);
+      else
+        break;
+      n->destroy();
+      changed = true;
+    }
+    return changed;
+  }
+
   // Those in the block of the dictionary, before other uses.
   bool findSetters() {
-    static const Symbol kSetItem = Symbol::of("aten::_set_item");
-    const TypePtr type = made_->output()->type();
-    if (!type->is(TypeKind::Dict)) return false;
     const Node* other = nullptr;  // the first one
     for (const Use& u : made_->output()->uses()) {
       Node* n = u.user;
-      if (n->kind() == kSetItem && u.index() == 0 && n->block() == made_->block() && n->inputCount() == 3 &&
-          GraphFacts::constant(n->input(1)) && isSubtype(n->input(2)->type(), type->element(1))) {
+      if (isSetter(u)) {
         setters_.push_back(n);
         continue;
       }
@@ -60,14 +100,17 @@ class Dict {
     return !setters_.empty();
   }
 
+  Value** find(const Value* key) {
+    for (size_t i = 0; i < items_.size(); i += 2)
+      if (sameBits(*GraphFacts::constant(items_[i]), *GraphFacts::constant(key))) return &items_[i + 1];
+    return nullptr;
+  }
   // What has the key already keeps its place.
   void put(Value* key, Value* item) {
-    for (size_t i = 0; i < items_.size(); i += 2)
-      if (sameBits(*GraphFacts::constant(items_[i]), *GraphFacts::constant(key))) {
-        items_[i + 1] = item;
-        return;
-      }
-    items_.insert(items_.end(), {key, item});
+    if (Value** known = find(key))
+      *known = item;
+    else
+      items_.insert(items_.end(), {key, item});
   }
 
   Node* made_;

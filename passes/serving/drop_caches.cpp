@@ -1,6 +1,7 @@
 #include "passes/serving/drop_caches.h"
 
 #include "ir/values/aten.h"
+#include "ir/values/kind_set.h"
 #include "passes/lowering/clean_up.h"
 #include "passes/rewrite/edits.h"
 #include "passes/rewrite/rewrite.h"
@@ -288,6 +289,49 @@ bool beginAtFirstPlace(Graph& graph, bool hasCaches) {
     if (!isFirstPlace(input) || !(hasCaches || isCountedFrom(input))) continue;
     Builder b(graph, graph.block()->first() ? graph.block()->first() : graph.returnNode());
     input->replaceAllUsesWith(b.constant(firstPlaceOf(input)));
+    graph.block()->removeParameter(i);
+    found = true;
+  }
+  return found;
+}
+
+namespace {
+
+// As it is in the first call of a text: without any, or with None where that may stand; null: nothing asks.
+Value* madeEmpty(const Value* input, Builder& b) {
+  static const KindSet kQuestions{"aten::len", "aten::__contains__"};
+  const TypePtr type = input->type();
+  const bool isDict = type->is(TypeKind::Dict);
+  if (!isDict && !type->is(TypeKind::List)) return nullptr;
+  const TypePtr held = type->element(isDict ? 1 : 0);
+  const bool mayBeNone = !isDict && held->is(TypeKind::Optional);
+  size_t places = 0;
+  bool isAsked = mayBeNone;
+  for (const Use& u : input->uses()) {
+    isAsked = isAsked || kQuestions.contains(u.user->kind());
+    if (u.user->kind() == sym::ListUnpack) places = u.user->outputCount();
+    const IValue* at = u.user->kind() == aten::getitem_ ? GraphFacts::constant(u.user->input(1)) : nullptr;
+    if (at && at->isInt() && at->toInt() >= 0) places = std::max(places, static_cast<size_t>(at->toInt()) + 1);
+  }
+  if (!isAsked) return nullptr;
+  if (!isDict) {
+    Value* none = mayBeNone ? b.constant(IValue(), held) : nullptr;
+    return b.list(std::vector<Value*>(mayBeNone ? places : 0, none), held);
+  }
+  Value* dict = b.insert(sym::DictConstruct, {})->output();
+  dict->setType(type);
+  return dict;
+}
+
+}  // namespace
+
+bool beginEmpty(Graph& graph) {
+  bool found = false;
+  for (size_t i = graph.inputs().size(); i-- > 0;) {
+    Builder b(graph, graph.block()->first() ? graph.block()->first() : graph.returnNode());
+    Value* empty = madeEmpty(graph.input(i), b);
+    if (!empty) continue;
+    graph.input(i)->replaceAllUsesWith(empty);
     graph.block()->removeParameter(i);
     found = true;
   }

@@ -13,6 +13,10 @@ namespace tscompile {
 // or if one is used otherwise; the graph is then as it was.
 bool dropCaches(Graph& graph, const OpRegistry& registry);
 
+// Dicts and lists among the inputs that are asked whether they hold something, and lists of what may be None, are made
+// in the graph, as they are in the first call of a text: without any. Whether there are any.
+bool beginEmpty(Graph& graph);
+
 // Whether there are inputs of three dimensions or more that are no mask.
 bool takesTensorsBesideTexts(const Graph& graph);
 

@@ -7,7 +7,7 @@ import io
 import os
 import sys
 import zipfile
-from typing import List, Optional
+from typing import Dict, List, Optional, Tuple
 
 import torch
 from torch import nn
@@ -181,6 +181,57 @@ class LeftOut(Sums):
         own = k.unsqueeze(2) * v.unsqueeze(1)
         s = own if s is None else 0.9 * s + own
         return self.head(x + torch.bmm(q.unsqueeze(1), s)), s
+
+
+class HandedOn(Sums):
+    """Returns what it is given beside its state, and does nothing with it."""
+
+    def forward(self, ids, s, other):
+        y, s = Sums.forward(self, ids, s)
+        return y, s, other
+
+
+class Asked(Decoder):
+    """Keys are in a dict and values in a list, which hold none in the first call."""
+
+    first = staticmethod(lambda: [{}, [None]])
+
+    def __init__(self):
+        super().__init__()
+        self.qkv = nn.Linear(8, 24)
+
+    def forward(
+        self, ids, past: Dict[str, torch.Tensor], last: List[Optional[torch.Tensor]]
+    ) -> Tuple[torch.Tensor, Dict[str, torch.Tensor], List[Optional[torch.Tensor]]]:
+        x = self.words(ids)
+        q, k, v = self.qkv(x).chunk(3, -1)
+        if "keys" in past:
+            k = torch.cat([past["keys"], k], 1)
+        before = last[0]
+        if before is not None:
+            v = torch.cat([before, v], 1)
+        past["keys"] = k
+        tokens, all = ids.size(1), k.size(1)
+        later = torch.ones(tokens, all).tril(all - tokens) == 0
+        now: List[Optional[torch.Tensor]] = [v]
+        return self.head(x + (q @ k.transpose(1, 2)).masked_fill(later, -1e9).softmax(-1) @ v), past, now
+
+
+class Sliced(Decoder):
+    """Its caches are written by slice_scatter, at a place that is a tensor."""
+
+    has_place = True
+
+    def __init__(self):
+        super().__init__()
+        self.qkv = nn.Linear(8, 24)
+
+    def forward(self, ids, input_pos, keys, values):
+        x, at = self.words(ids), input_pos[0]
+        q, k, v = self.qkv(x).chunk(3, -1)
+        keys, values = keys.slice_scatter(k, 1, at, at + 1), values.slice_scatter(v, 1, at, at + 1)
+        later = torch.arange(24) > at
+        return self.head(x + (q @ keys.transpose(1, 2)).masked_fill(later, -1e9).softmax(-1) @ values), keys, values
 
 
 class Attention(Decoder):
@@ -411,7 +462,7 @@ def beside(kind, tokens, before):
 
 def greedy(path, kind, states, prompt):
     model, ids = torch.jit.load(path), list(prompt)
-    given = [zeros(s) for s in states]
+    given = [zeros(s) for s in states] or (kind.first() if hasattr(kind, "first") else [])
     at = 0
     while len(ids) < len(prompt) + 9:
         while at < len(ids):
@@ -576,6 +627,9 @@ if __name__ == "__main__":
             ("swapped", Swapped, [(1, 2, GROWS, 4), (1, 2, GROWS, 4), (1, 1, 8), (1, 1, 8)]),
             ("after", After, [(1, 2, GROWS, 4), (1, 2, GROWS, 4), (1, 8, 8), (1, 8, 3)]),
             ("listed", Listed, []),
+            ("handed_on", HandedOn, [(1, 8, 8), (1, 5)]),
+            ("asked", Asked, []),
+            ("sliced", Sliced, [(1, 24, 8), (1, 24, 8)]),
             ("left_out", LeftOut, []),
             ("counted", Counted, [(1, 8), ((1,), torch.long)]),
             ("marked", Marked, [((1, 13), torch.bool)]),

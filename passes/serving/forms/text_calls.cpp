@@ -21,6 +21,15 @@ bool isLoss(const ShapePropagation& shapes, const Value* v) {
   return v->node() && f.hasRank && f.sizes.empty() && (f.dtype == DType::Undefined || isFloating(f.dtype));
 }
 
+// By itself, or in a tuple.
+bool isOnlyReturned(const Value* v, bool mayBeInTuple) {
+  for (const Use& u : v->uses()) {
+    const bool isInTuple = mayBeInTuple && u.user->kind() == sym::TupleConstruct;
+    if (!u.user->isReturn() && !(isInTuple && isOnlyReturned(u.user->output(), false))) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 bool dropTargets(Graph& graph, const OpRegistry& registry) {
@@ -37,6 +46,29 @@ bool dropTargets(Graph& graph, const OpRegistry& registry) {
   for (size_t i = graph.inputs().size(); i-- > 0;)
     if (graph.input(i)->type()->isTensor() && !graph.input(i)->hasUses()) graph.block()->removeParameter(i);
   return true;
+}
+
+bool dropHandedOn(Graph& graph, const OpRegistry&) {
+  const Value *ids = idsOf(graph), *logits = logitsOf(graph);
+  bool isAny = false;
+  for (size_t i = graph.inputs().size(); i-- > 0;) {
+    Value* v = graph.input(i);
+    if (!v->type()->isTensor() || !v->hasUses() || v == ids || v == logits || roleByName(v)) continue;
+    if (!isOnlyReturned(v, true)) continue;
+    while (v->hasUses()) {
+      const Use& u = *v->firstUse();
+      Node* n = u.user;
+      n->removeInput(u.index());
+      if (n->isReturn()) continue;
+      std::vector<Value*> left;
+      for (const Use& item : n->inputs()) left.push_back(item.value);
+      n->output()->replaceAllUsesWith(Builder(graph, n).tuple(left));
+      n->destroy();
+    }
+    graph.block()->removeParameter(i);
+    isAny = true;
+  }
+  return isAny;
 }
 
 bool takeOneAxis(Graph& graph, const OpRegistry&) {

@@ -10,6 +10,9 @@ namespace tscompile {
 // are none of these; the graph is then as it was.
 bool dropTargets(Graph& graph, const OpRegistry& registry);
 
+// Inputs that are returned and used for nothing else are neither taken nor returned. False if there are none.
+bool dropHandedOn(Graph& graph, const OpRegistry& registry);
+
 // Positions [axes, batch, tokens], of images in texts, are [batch, tokens], each axis the same. Of a trace, whose
 // inputs have no sizes, these are 3 axes. False if there are no such positions.
 bool takeOneAxis(Graph& graph, const OpRegistry& registry);

@@ -40,7 +40,8 @@ class StateSearch {
         returned_(returnedBesideLogits(graph)) {
     forEachNode(graph, [&](const Node* n) {
       orders_.emplace(n, orders_.size());
-      if (isOrWrites(n->kind(), kScatter) && n->inputCount() > 2) scatters_.push_back(n);
+      const bool scatters = isOrWrites(n->kind(), kScatter) || n->kind() == kSliceScatter;
+      if (scatters && n->inputCount() > 2) scatters_.push_back(n);
       if (isOrWrites(n->kind(), aten::copy) && n->inputCount() > 1) copies_.push_back(n);
       if (n->kind() == sym::RaiseException) raises_.push_back(n);
     });
@@ -274,11 +275,12 @@ class StateSearch {
     return true;
   }
 
-  // scatter(state, dim, at, ..) fits states that are wider than what is put there. Those that are looked for are as
-  // wide, but for the places along `dim`.
+  // scatter(state, dim, at, ..) fits states that are wider than what is put there, and slice_scatter(state, put, dim,
+  // ..) any, where nothing tells the places. Those that are looked for are as wide, but for the places along `dim`.
   bool isPartial(const Node* scatter, const ShapePropagation& shapes) const {
-    const Dims *state = sizesOf(scatter->input(0), shapes), *at = sizesOf(scatter->input(2), shapes);
-    const IValue* number = GraphFacts::constant(scatter->input(1));
+    const size_t put = scatter->kind() == kSliceScatter ? 1 : 2;
+    const Dims *state = sizesOf(scatter->input(0), shapes), *at = sizesOf(scatter->input(put), shapes);
+    const IValue* number = GraphFacts::constant(scatter->input(3 - put));
     if (!state || !at || !number || !number->isInt() || state->size() != at->size()) return false;
     const int64_t rank = static_cast<int64_t>(state->size()), dim = number->toInt();
     for (int64_t d = 0; d < rank; ++d)

@@ -410,6 +410,7 @@ TEST_F(DecoderFiles, StatesOfOneTokenACallAreKept) {
       {"held", sums},
       {"lone", sums},
       {"lone_held", sums},
+      {"handed_on", sums},
       {"placed", sums},
       {"relayed", {{4, 4, 8, 2, 4, 8, 4, 8, 2}, {8, 8, 4, 4, 8, 8, 4, 8, 4}, {3, 4, 10, 11, 1, 1, 1, 1, 1}}},
       {"delayed", {{3, 4, 7, 12, 0, 4, 10, 11, 3}, {11, 9, 0, 4, 8, 6, 8, 7, 12}, {6, 2, 7, 7, 0, 2, 4, 0, 4}}},
@@ -427,6 +428,16 @@ TEST_F(DecoderFiles, StatesOfOneTokenACallAreKept) {
     ASSERT_TRUE(buildsFile(std::string("language/states_") + name + ".pt", {"max_seq_len=48"})) << name << "\n"
                                                                                                 << messages();
     EXPECT_EQ(readBuiltModel(folder_, diagnostics_)->config.kvCacheType, KvCacheType::State) << name << messages();
+    EXPECT_EQ(served(9), tokens) << name;
+  }
+}
+
+// A dict and a list that the model asks whether they hold something are as they are in the first call.
+TEST_F(DecoderFiles, ContainersOfCachesMayBeginEmpty) {
+  const std::vector<std::vector<TokenId>> tokens{
+      {4, 4, 4, 4, 4, 4, 4, 4, 4}, {1, 10, 11, 10, 11, 10, 11, 10, 11}, {3, 4, 0, 0, 0, 0, 0, 0, 0}};
+  for (const char* name : {"asked", "sliced"}) {
+    ASSERT_TRUE(buildsFile(std::string("language/states_") + name + ".pt")) << name << "\n" << messages();
     EXPECT_EQ(served(9), tokens) << name;
   }
 }
