@@ -63,6 +63,14 @@ bool cleaned(const Character& c, std::string& out) {
   return c.code == kReplacement || category == "Cc" || category == "Cf" || category == "Co";
 }
 
+// What the rules of SentencePiece for translation, nmt, do with controls and spaces.
+bool cleanedByNmt(const Character& c, std::string& out) {
+  constexpr std::u32string_view kSpaces = U"\t\n\f\r\u1680\u2028\u2029\u2581\ufeff\ufffd";
+  const bool isSpace = kSpaces.find(c.code) != kSpaces.npos || (c.code >= 0x200b && c.code <= 0x200f);
+  if (isSpace) return out += ' ', true;
+  return (c.code > 0 && c.code < ' ') || c.code == 0x7f || c.code == 0x8f || c.code == 0x9f;
+}
+
 std::string stripped(std::string_view text, bool left, bool right) {
   size_t first = text.size(), last = 0;
   for (size_t at = 0; at < text.size();) {
@@ -221,6 +229,7 @@ Normalizer readNormalizer(const JsonTree::Value& v, double& growth) {
   if (type == "NFKC") return form(NormalForm::Nfkc);
   if (type == "NFKD") return form(NormalForm::Nfkd);
   if (type == "Lowercase") return lowered;
+  if (type == "Nmt") return [](std::string_view text) { return mapCharacters(text, cleanedByNmt); };
   if (type == "StripAccents") return [](std::string_view text) { return withoutMarks(text, "M"); };
   if (type == "Replace") return replacer(v, growth);
   if (type == "BertNormalizer") return ofBert(v);

@@ -81,7 +81,8 @@ def kinds():
                                                                                                  special_tokens=[("</s>", 2)]))
     metaspace = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()])
     yield words(models.Unigram(PIECES, 0, False),
-                normalizers.Sequence([normalizers.Replace("''", '"'), normalizers.NFKD(), normalizers.StripAccents()]), metaspace,
+                normalizers.Sequence([normalizers.Nmt(), normalizers.Replace("''", '"'), normalizers.NFKD(),
+                                      normalizers.StripAccents()]), metaspace,
                 decoders.Metaspace())
     single = words(models.Unigram(PIECES, 0, False), None, metaspace, decoders.Metaspace())
     single.add_tokens([AddedToken("the", single_word=True), AddedToken("graph", rstrip=True, normalized=True)])

@@ -504,8 +504,8 @@ TEST(Tokenizer, ProblemsHavePlaces) {
   EXPECT_EQ(problem("\"BPE\"", "\"Unigram\""), "t.json:7:21: error: a tokenizer of type \"Unigram\" is not supported");
   EXPECT_EQ(problem("\"type\": \"BPE\"", "\"dropout\": 0.1"),
             "t.json:7:24: error: dropout in a BPE model is not supported");
-  EXPECT_EQ(problem("\"normalizer\": null", "\"normalizer\": {\"type\": \"Nmt\"}"),
-            "t.json:3:17: error: the normalizer \"Nmt\" is not supported");
+  EXPECT_EQ(problem("\"normalizer\": null", "\"normalizer\": {\"type\": \"Nmx\"}"),
+            "t.json:3:17: error: the normalizer \"Nmx\" is not supported");
   for (const char* empty : {"$", "a*(?!b)", "b|(?:a?)"})
     EXPECT_EQ(problem("null", "{\"type\": \"Replace\", \"pattern\": {\"Regex\": \"" + std::string(empty) +
                                   "\"}, \"content\": \"x\"}"),
