@@ -262,10 +262,16 @@ void inferPad(InferCall& call) {
                "padding size {} is not supported for {}D input tensor.", pad.size(), t->rank());
   resultMargin(call, *t, pad, dims, *margin);
 }
+void namedMarginKernel(KernelCall& call) {
+  const Dims pad = call.integers(1);
+  padWithMargin(call, pad, pad.size() / 2, *marginOf(call));
+}
 void padKernel(KernelCall& call) {
-  Dims pad = call.integers(1);
-  if (std::optional<Margin> margin = marginOf(call)) return padWithMargin(call, pad, pad.size() / 2, *margin);
-  padWithNumber(call, pad, call.isNone(3) ? IValue(0.0) : call.argument(3));
+  const Dims pad = call.integers(1);
+  const std::optional<Margin> margin = marginOf(call);
+  if (!margin) return padWithNumber(call, pad, call.isNone(3) ? IValue(0.0) : call.argument(3));
+  const bool isRows = *margin == Margin::Circular || pad.size() == 2;
+  isRows ? namedMarginKernel(call) : keepingFormat<namedMarginKernel>(call);
 }
 
 }  // namespace
