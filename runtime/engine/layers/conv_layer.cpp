@@ -492,6 +492,52 @@ void addOfInputs(ConvertCall& call, const ConvShape& shape, TensorId input) {
   layer.outputs = {output};
 }
 
+// With weights that only a run knows: turned around those of a convolution where steps are one, else of columns, which
+// are added up where they lie in the image. False for what is dilated or a volume with steps, and what cuts off more
+// than a kernel reaches.
+bool addTransposedOfInputs(ConvertCall& call, const Convolution& c) {
+  const Tensor x = call.tensor(0), w = call.tensor(1);
+  const int64_t groups = c.groups, in = w.size(0) / groups, out = w.size(1);
+  if (std::ranges::count(c.stride, 1) == std::ssize(c.stride)) {
+    Dims padding, turned, grouped{groups, in, out}, sizes{groups * out, in};
+    for (size_t d = 0; d < c.rank(); ++d) {
+      padding.push_back(c.dilation[d] * (c.kernel[d] - 1) - c.before[d]);
+      if (padding[d] < 0 || c.outputPadding[d]) return false;
+      turned.push_back(static_cast<int64_t>(d) + 2);
+      for (Dims* dims : {&grouped, &sizes}) dims->push_back(c.kernel[d]);
+    }
+    if (c.rank() == 3 && groups > 1) return false;
+    IValue kernels = call.compute("aten::transpose.int", {reshaped(call, w, grouped), int64_t{1}, int64_t{2}});
+    kernels = call.compute("aten::flip", {reshaped(call, kernels, sizes), intList(turned)});
+    call.setResult(0,
+                   call.compute("aten::convolution", {x, kernels, call.argument(2), intList(c.stride), intList(padding),
+                                                      intList(c.dilation), false, intList(c.outputPadding), groups}));
+    return true;
+  }
+  if (c.rank() > 2) return false;
+  // One dimension is a second of size 1.
+  auto two = [](const Dims& values, int64_t first) {
+    return values.size() == 1 ? intList(Dims{first, values[0]}) : intList(values);
+  };
+  const Dims& sizes = call.spec().sizes;
+  const int64_t places = x.numel() / (x.size(0) * x.size(1));
+  const IValue kernels = call.compute(
+      "aten::transpose.int", {reshaped(call, w, Dims{groups, in, w.numel() / (groups * in)}), int64_t{1}, int64_t{2}});
+  const IValue columns =
+      call.compute("aten::matmul", {kernels, reshaped(call, x, Dims{x.size(0), groups, in, places})});
+  IValue image = call.compute("aten::col2im", {reshaped(call, columns, Dims{x.size(0), w.numel() / in, places}),
+                                               two(Dims(sizes.begin() + 2, sizes.end()), 1), two(c.kernel, 1),
+                                               two(c.dilation, 1), two(c.before, 0), two(c.stride, 1)});
+  image = reshaped(call, image, sizes);
+  if (!call.isNone(2)) {
+    Dims each(c.rank() + 1, 1);
+    each[0] = groups * out;
+    image = call.compute("aten::add.Tensor", {image, reshaped(call, call.argument(2), each), int64_t{1}});
+  }
+  call.setResult(0, image);
+  return true;
+}
+
 std::vector<IValue> argumentsOf(const ConvertCall& call) {
   std::vector<IValue> arguments;
   for (size_t i = 0; i < call.size(); ++i) arguments.push_back(call.argument(i));
@@ -523,12 +569,14 @@ void convertConvolution(ConvertCall& call) {
   }
   const Convolution c = describe(call, kForm);
   const bool readsWeights = call.isNetworkTensor(1);
+  if (readsWeights && c.transposed && addTransposedOfInputs(call, c)) return;
   if (readsWeights && (c.transposed || (c.rank() == 3 && c.groups > 1)))
     return convertToKernel(call, "the weight is an input");
   if (c.transposed) {
     if (makesOneKernel(call, c)) return addOneKernel(call);
     if (c.rank() == 3 && x.size(2) == 1) return convertToKernel(call, "it is transposed, of volumes of one frame");
-    if (!addTransposed(call, c)) convertToKernel(call, "it is transposed with steps and dilation");
+    if (!addTransposed(call, c) && !addTransposedOfInputs(call, c))
+      convertToKernel(call, "it is of volumes, transposed with steps and dilation");
     return;
   }
   const ConvShape shape = shapeOf(c, x, x.size(0), x.size(1), w.size(0));

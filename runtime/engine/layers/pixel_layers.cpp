@@ -4,6 +4,7 @@
 #include "runtime/engine/layers/operands.h"
 
 #include <algorithm>
+#include <vector>
 
 namespace tscompile {
 namespace {
@@ -87,6 +88,47 @@ void ChannelsToPixelsLayer::run(Frame& frame) const {
         const float* pixels = from + row * in.width + (first + left) / stepX;
         for (int64_t x = first; x < out.width; x += stepX) line[x] = *pixels++;
       }
+    }
+  });
+}
+
+void ColumnsToImageLayer::run(Frame& frame) const {
+  const Space image = spaceOf(frame.network()[outputs[0]].sizes);
+  const int64_t area = image.height * image.width, planes = frame.network()[outputs[0]].numel / area,
+                columns = height.blocks * width.blocks, taps = height.kernel * width.kernel, step = width.stride,
+                most = (image.width + step - 1) / step;
+  // Of each column of the kernel: where its blocks begin among the pixels of a row, and which of them are in the image.
+  struct Column {
+    int64_t at, begin, end;
+  };
+  std::vector<Column> across;
+  for (int64_t k = 0; k < width.kernel; ++k) {
+    const int64_t left = k * width.dilation - width.padding, phase = (left % step + step) % step,
+                  first = (left - phase) / step, pixels = (image.width - phase + step - 1) / step;
+    across.push_back({phase * most + first, std::max<int64_t>(0, -first), std::min(width.blocks, pixels - first)});
+  }
+  const float* from = frame.data<float>(inputs[0]);
+  auto* to = frame.data<float>(outputs[0]);
+  parallelFor(planes, planes * taps * columns < kParallelPixels ? 1 : frame.threads(), [&](int64_t plane) {
+    // The pixels of a row: those that lie as many steps apart follow each other.
+    std::vector<float> phases(static_cast<size_t>(step * most));
+    for (int64_t y = 0; y < image.height; ++y) {
+      float* row = to + plane * area + y * image.width;
+      float* sums = step == 1 ? row : phases.data();
+      std::fill_n(sums, step * most, 0.0f);
+      for (int64_t k = 0; k < height.kernel; ++k) {
+        const int64_t above = y + height.padding - k * height.dilation, block = above / height.stride;
+        if (above < 0 || block >= height.blocks || block * height.stride != above) continue;
+        const float* column = from + ((plane * taps + k * width.kernel) * height.blocks + block) * width.blocks;
+        for (const Column& c : across) {
+          for (int64_t b = c.begin; b < c.end; ++b) sums[c.at + b] += column[b];
+          column += columns;
+        }
+      }
+      int64_t pairs = step == 2 ? image.width / 2 : 0;  // as all but always
+      for (int64_t x = 0; x < pairs; ++x) row[2 * x] = sums[x], row[2 * x + 1] = sums[most + x];
+      for (int64_t p = 0; p < step && step > 1; ++p)
+        for (int64_t x = p + pairs * step, i = p * most + pairs; x < image.width; x += step) row[x] = sums[i++];
     }
   });
 }

@@ -41,6 +41,18 @@ class ChannelsToPixelsLayer : public Layer, public LineLayer {
   void runOnBlocks(Frame& frame) const;
 };
 
+// aten::col2im: what a sliding kernel would meet, [N][C * kernel][blocks], added up where it lies in the image.
+class ColumnsToImageLayer : public Layer {
+ public:
+  using Layer::Layer;
+  std::string name() const override { return "columns_to_image"; }
+  void run(Frame& frame) const override;
+  struct Side {
+    int64_t kernel = 1, dilation = 1, padding = 0, stride = 1, blocks = 1;
+  };
+  Side height, width;
+};
+
 // aten::pixel_shuffle
 void convertPixelShuffle(ConvertCall& call);
 

@@ -1,7 +1,8 @@
 // Channels and patches rearranged: pixel_shuffle, pixel_unshuffle, channel_shuffle, im2col, col2im.
 #include "ir/values/size_expression.h"
 #include "runtime/call/kernel_call.h"
-#include "runtime/engine/layers/conv_layer.h"
+#include "runtime/engine/layers/operands.h"
+#include "runtime/engine/layers/pixel_layers.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/convolution.h"
 #include "runtime/reference/dense.h"
@@ -294,49 +295,17 @@ void convertIm2col(ConvertCall& call) {
   call.setResult(0, call.compute("aten::reshape", {image, intList(call.spec().sizes)}));
 }
 
-// The kernel is cut into pieces of the stride's size, which tile an image each; these are added up, moved by as much.
 void convertCol2im(ConvertCall& call) {
   if (!isMovable(call)) return convertToKernel(call, "the elements are not float32, or there are none");
   const InferCall infer(call.op(), call.arguments(), call.size());
   const Dims size = imageSize(infer);
   const Patches p = readPatches(infer, 2, size[0], size[1]);
-  int64_t pieces[2], whole[2];
-  for (size_t i : {0, 1}) {
-    pieces[i] = (p.kernel[i] + p.stride[i] - 1) / p.stride[i];
-    whole[i] = (p.blocks[i] + pieces[i] - 1) * p.stride[i];
-  }
-  constexpr int64_t kMostPieces = 64;
-  if (p.dilation[0] != 1 || p.dilation[1] != 1 || pieces[0] * pieces[1] > kMostPieces)
-    return convertToKernel(call, "the kernel is dilated, or its pieces are too many");
-  auto padded = [&](const IValue& x, const Dims& by) {
-    if (std::all_of(by.begin(), by.end(), [](int64_t n) { return n == 0; })) return x;
-    return call.compute("aten::constant_pad_nd", {x, intList(by), 0.0});
-  };
-  const int64_t channels = call.tensor(0).size(call.tensor(0).rank() - 2) / p.taps();
-  IValue x = call.compute("aten::reshape",
-                          {call.argument(0), intList(Dims{-1, p.kernel[0], p.kernel[1], p.blocks[0], p.blocks[1]})});
-  x = padded(x, Dims{0, 0, 0, 0, 0, pieces[1] * p.stride[1] - p.kernel[1], 0, pieces[0] * p.stride[0] - p.kernel[0]});
-  IValue sum;
-  for (int64_t i = 0; i < pieces[0]; ++i)
-    for (int64_t j = 0; j < pieces[1]; ++j) {
-      auto cut = [&](const IValue& t, int64_t dim, int64_t at, int64_t n) {
-        return call.compute("aten::slice.Tensor", {t, dim, at * n, at * n + n, int64_t{1}});
-      };
-      IValue piece = cut(cut(x, 1, i, p.stride[0]), 2, j, p.stride[1]);
-      piece = call.compute("aten::permute", {piece, intList(Dims{0, 3, 1, 4, 2})});
-      const Dims tiled{-1, channels, p.blocks[0] * p.stride[0], p.blocks[1] * p.stride[1]};
-      piece = call.compute("aten::reshape", {piece, intList(tiled)});
-      piece = padded(piece, Dims{j * p.stride[1], (pieces[1] - 1 - j) * p.stride[1], i * p.stride[0],
-                                 (pieces[0] - 1 - i) * p.stride[0]});
-      sum = sum.isNone() ? piece : call.compute("aten::add.Tensor", {sum, piece, int64_t{1}});
-    }
-  // Without its padding; what no kernel reached is 0.
-  sum = padded(sum, Dims{0, std::max<int64_t>(0, size[1] + p.padding[1] - whole[1]), 0,
-                         std::max<int64_t>(0, size[0] + p.padding[0] - whole[0])});
-  for (int64_t i : {0, 1})
-    sum = call.compute("aten::slice.Tensor",
-                       {sum, i + 2, p.padding[i], p.padding[i] + size[static_cast<size_t>(i)], int64_t{1}});
-  call.setResult(0, call.compute("aten::reshape", {sum, intList(call.spec().sizes)}));
+  const TensorId columns = contiguousOperand(call, 0), image = call.makeResult();
+  auto& layer = call.add<ColumnsToImageLayer>();
+  for (size_t i : {0, 1})
+    (i ? layer.width : layer.height) = {p.kernel[i], p.dilation[i], p.padding[i], p.stride[i], p.blocks[i]};
+  layer.inputs = {columns};
+  layer.outputs = {image};
 }
 
 }  // namespace
