@@ -61,7 +61,9 @@ constexpr CompositeText kComposites[] = {
      "momentum, float eps) -> (Tensor, Tensor, Tensor)",
      R"(
   %none : NoneType = prim::Constant()
-  %y, %mean, %rstd = aten::native_batch_norm(%input, %weight, %bias, %none, %none, %training, %momentum, %eps)
+  %no : bool = prim::Constant[value=0]()
+  %y = aten::batch_norm(%input, %weight, %bias, %none, %none, %training, %momentum, %eps, %no)
+  %same, %mean, %rstd = aten::native_batch_norm(%input, %weight, %bias, %none, %none, %training, %momentum, %eps)
   return (%y, %mean, %rstd))"},
     {"aten::rrelu_with_noise_functional(Tensor self, Tensor noise, Scalar lower=0.125, Scalar "
      "upper=0.33333333333333331, bool training=False, "

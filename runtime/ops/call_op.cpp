@@ -3,10 +3,17 @@
 #include "runtime/interpreter/call_operator.h"
 #include "runtime/ops/ops.h"
 
+#include <utility>
+
 namespace tscompile {
 
 namespace {
+
+// The call whose kernel says which layers an engine has; null while kernels compute.
+thread_local const ConvertCall* converted = nullptr;
+
 std::vector<IValue> run(const KernelCall& call, std::string_view fullName, std::span<const IValue> arguments) {
+  if (converted == &call) return {converted->compute(fullName, {arguments.begin(), arguments.end()})};
   const Operator* op = call.op().registry().builtIn().find(fullName);
   TS_CHECK(op && op->schema().arguments.size() == arguments.size());
   if (!op->isImplemented())
@@ -18,6 +25,7 @@ std::vector<IValue> run(const KernelCall& call, std::string_view fullName, std::
   callOperator(*op, pointers.data(), pointers.size(), results.data(), results.size(), call.context());
   return results;
 }
+
 }  // namespace
 
 std::vector<IValue> invokeAll(const KernelCall& call, std::string_view fullName,
@@ -31,6 +39,20 @@ IValue invoke(const KernelCall& call, std::string_view fullName, std::span<const
 
 IValue invoke(const KernelCall& call, std::string_view fullName, std::initializer_list<IValue> arguments) {
   return std::move(invokeAll(call, fullName, arguments)[0]);
+}
+
+void convertByKernel(ConvertCall& call, KernelFunction kernel) {
+  for (size_t i = 0; i < call.size(); ++i)
+    if (call.argument(i).isTensor() && call.tensor(i).defined() && call.tensor(i).numel() == 0)
+      return convertToKernel(call, "a tensor has no elements");
+  const ConvertCall* outer = std::exchange(converted, &call);
+  try {
+    kernel(call);
+  } catch (...) {
+    converted = outer;
+    throw;
+  }
+  converted = outer;
 }
 
 Tensor invokeTensor(const KernelCall& call, std::string_view fullName, std::initializer_list<IValue> arguments) {

@@ -1,7 +1,7 @@
 // Operators that are made of other operators call them by name.
 #pragma once
 
-#include "runtime/call/kernel_call.h"
+#include "runtime/engine/network/convert_call.h"
 
 #include <initializer_list>
 #include <span>
@@ -18,5 +18,13 @@ std::vector<IValue> invokeAll(const KernelCall& call, std::string_view fullName,
 IValue invoke(const KernelCall& call, std::string_view fullName, std::span<const IValue> arguments);
 // The first result, which is a tensor.
 Tensor invokeTensor(const KernelCall& call, std::string_view fullName, std::initializer_list<IValue> arguments);
+
+// `convert` of operators whose kernels look at sizes, take parts and call other operators, and touch no element: in
+// engines they are the layers of what they call.
+void convertByKernel(ConvertCall& call, KernelFunction kernel);
+template <KernelFunction kKernel>
+void convertByParts(ConvertCall& call) {
+  convertByKernel(call, kKernel);
+}
 
 }  // namespace tscompile

@@ -274,6 +274,28 @@ std::string_view problemOf(const ConvertCall& call) {
   return x.numel() == 0 || checkedNumel(call.spec().sizes).value_or(0) == 0 ? kEmpty : std::string_view();
 }
 
+// Of other dtypes than f32: constants before and after it.
+void joinMargins(ConvertCall& call, const IValue& value) {
+  const Dims pad = call.integers(1);
+  if (std::ranges::any_of(pad, [](int64_t n) { return n < 0; }))
+    return convertToKernel(call, "it cuts off elements that are not float32");
+  Tensor t = call.tensor(0);
+  for (size_t i = 0; i < pad.size() / 2; ++i) {
+    const int64_t d = t.rank() - 1 - static_cast<int64_t>(i);
+    std::vector<Tensor> parts{t};
+    for (size_t side : {0, 1}) {
+      Dims sizes(t.sizes());
+      sizes[static_cast<size_t>(d)] = pad[2 * i + side];
+      if (pad[2 * i + side] == 0) continue;
+      const Tensor margin = Tensor::empty(t.dtype(), sizes);
+      fillTensor(margin, value);
+      parts.insert(side ? parts.end() : parts.begin(), margin);
+    }
+    if (parts.size() > 1) t = call.compute("aten::cat", {tensorList(std::move(parts)), d}).toTensor();
+  }
+  call.setResult(0, t);
+}
+
 }  // namespace
 
 template <PadMode kMode>
@@ -288,10 +310,12 @@ void convertPad(ConvertCall& call) {
            : name == "circular"  ? PadMode::Circular
                                  : PadMode::Constant;
   }
-  if (mode == PadMode::Constant && !isF32(x)) return convertToKernel(call, kNotF32);
   constexpr size_t kValue = kMode == PadMode::Named ? 3 : 2;
-  const double value = mode == PadMode::Constant && !call.isNone(kValue) ? call.number(kValue) : 0;
-  if (!isInRange(value, x.dtype())) return convertToKernel(call, "the margin is too large for float32");
+  const bool hasValue = mode == PadMode::Constant && !call.isNone(kValue);
+  if (hasValue && call.argument(kValue).isComplex()) return convertToKernel(call, "the margin is a complex number");
+  const double value = hasValue ? call.number(kValue) : 0;
+  if (!isInRange(value, x.dtype())) return convertToKernel(call, "the margin is too large for its dtype");
+  if (mode == PadMode::Constant && !isF32(x)) return joinMargins(call, hasValue ? call.argument(kValue) : 0);
   const Dims pad = call.integers(1);
   std::vector<std::vector<int64_t>> sources = unchanged(x.sizes());
   Dims before(sources.size(), 0), behind = before;

@@ -263,7 +263,30 @@ bool isOfParts(const ConvertCall& call) {
   return x.dtype() == DType::Float64 || (x.dtype() == DType::Float32 && isInput);
 }
 
-void convertAnyBatchNorm(ConvertCall& call) { isOfParts(call) ? computeBatchNorm(call) : convertBatchNorm(call); }
+// With the statistics of the batch each channel is an instance whose places are those of all samples.
+void computeOfBatch(ConvertCall& call) {
+  const Tensor x = call.tensor(0);
+  const int64_t batch = x.size(0), channels = x.size(1);
+  Dims sizes(x.sizes());
+  IValue rows = x;
+  if (batch > 1) rows = call.compute("aten::transpose.int", {rows, int64_t{0}, int64_t{1}});
+  rows = reshaped(call, rows, Dims{1, channels, x.numel() / channels});
+  rows = call.compute("aten::instance_norm", {rows, call.argument(1), call.argument(2), IValue(), IValue(), true, 0.0,
+                                              call.argument(7), false});
+  std::swap(sizes[0], sizes[1]);
+  if (batch > 1) rows = call.compute("aten::transpose.int", {reshaped(call, rows, sizes), int64_t{0}, int64_t{1}});
+  call.setResult(0, reshaped(call, rows, Dims(x.sizes())));
+}
+
+// Whether the statistics of the batch are asked for, and no others are brought up to them.
+bool isOfBatch(const ConvertCall& call) {
+  const Tensor x = call.tensor(0);
+  return call.flag(5) && call.isNone(3) && call.isNone(4) && isF32(x) && x.rank() >= 2 && x.numel() > 0;
+}
+
+void convertAnyBatchNorm(ConvertCall& call) {
+  isOfBatch(call) ? computeOfBatch(call) : isOfParts(call) ? computeBatchNorm(call) : convertBatchNorm(call);
+}
 
 // The statistics of the batch, which are results as well, are empty outside of training.
 void convertNativeBatchNorm(ConvertCall& call) {

@@ -1,7 +1,7 @@
 // Distances between vectors: pairwise, of all pairs, and their cosine.
 #include "ir/values/size_expression.h"
 #include "runtime/engine/layers/alone/distance_layer.h"
-#include "runtime/engine/network/convert_call.h"
+#include "runtime/engine/layers/half_tensors.h"
 #include "runtime/ops/call_op.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/dense.h"
@@ -58,6 +58,7 @@ void cosineSimilarityKernel(KernelCall& call) {
 
 void convertCosineSimilarity(ConvertCall& call) {
   const Tensor a = call.tensor(0), b = call.tensor(1);
+  if (isHalf(a.dtype()) && a.dtype() == b.dtype()) return convertByParts<cosineSimilarityKernel>(call);
   if (a.dtype() != DType::Float32 || b.dtype() != DType::Float32)
     return convertToKernel(call, "an argument is not float32");
   Dims sizes(a.sizes());

@@ -35,7 +35,7 @@ void matrixPowerKernel(KernelCall& call) {
   int64_t n = call.integer(1);
   if (n == 0) return call.setResult(identityLike(a));
   if (n < 0) a = invokeTensor(call, "aten::linalg_inv", {a});
-  if (n == 1) a = cloneTensor(a);
+  if (n == 1) a = invokeTensor(call, "aten::clone", {a, IValue()});
   uint64_t left = n < 0 ? -static_cast<uint64_t>(n) : static_cast<uint64_t>(n);
   Tensor power = a, result;  // a to the power of 1, 2, 4 ...
   while (true) {
@@ -278,11 +278,16 @@ void registerMatrixFunctionsOps(OpRegistry& ops) {
     ops.add({.schema = schema,
              .infer = inferSquare,
              .kernel = matrixPowerKernel,
+             .convert = convertByParts<matrixPowerKernel>,
              .dtypes = kRealTypes | kComplexTypes,
              .traits = {Trait::OwnStrides}});
   for (auto schema : {"aten::matrix_exp", "aten::linalg_matrix_exp"})
     ops.add({.schema = schema, .infer = inferMatrixExp, .kernel = matrixExpKernel, .dtypes = kAllTypes});
-  ops.add({.schema = "aten::linalg_multi_dot", .infer = inferMultiDot, .kernel = multiDotKernel, .dtypes = kAllTypes});
+  ops.add({.schema = "aten::linalg_multi_dot",
+           .infer = inferMultiDot,
+           .kernel = multiDotKernel,
+           .convert = convertByParts<multiDotKernel>,
+           .dtypes = kAllTypes});
   ops.add(
       {.schema = "aten::chain_matmul", .infer = inferChainMatmul, .kernel = chainMatmulKernel, .dtypes = kAllTypes});
   ops.add({.schema = "aten::linalg_vander", .infer = inferVander, .kernel = vanderKernel, .dtypes = kAllTypes});

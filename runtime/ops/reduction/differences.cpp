@@ -1,6 +1,5 @@
 // Differences between neighbours and what is made of them: diff, gradient, the trapezoidal rule.
 #include "ir/values/size_expression.h"
-#include "runtime/engine/network/convert_call.h"
 #include "runtime/ops/call_op.h"
 #include "runtime/ops/ops.h"
 #include "runtime/ops/tensor_math.h"
@@ -62,33 +61,20 @@ void inferDiff(InferCall& call) {
 void diffKernel(KernelCall& call) {
   Tensor t = call.tensor(0);
   int64_t n = call.integer(1);
-  if (n == 0) return call.setResult(cloneTensor(t));
+  if (n == 0) return call.setResult(invoke(call, "aten::clone", {t, IValue()}));
   const int64_t dim = call.dim(2, t.rank());
   std::vector<Tensor> parts;
   for (size_t i : {3, 0, 4})
     if (!call.isNone(i)) parts.push_back(call.tensor(i));
   if (parts.size() > 1) t = TensorMath(call).cat(parts, dim);
   n = std::min(n, t.sizes()[dim]);
-  if (n == 0) t = cloneTensor(t);
+  if (n == 0) t = invokeTensor(call, "aten::clone", {t, IValue()});
   for (; n > 0; --n) {
     Tensor later = sliced(t, dim, 1), earlier = sliced(t, dim, 0, -1);
     t = t.dtype() == DType::Bool ? invokeTensor(call, "aten::logical_xor", {later, earlier})
                                  : TensorMath(call).sub(later, earlier);
   }
   call.setResult(t);
-}
-
-void convertDiff(ConvertCall& call) {
-  const Tensor t = call.tensor(0);
-  if (t.dtype() != DType::Float32 || call.spec().dtype != t.dtype())
-    return convertToKernel(call, "an argument is not float32");
-  if (call.integer(1) != 1 || !call.isNone(3) || !call.isNone(4) || t.numel() == 0)
-    return convertToKernel(call, "it is not the difference of neighbours");
-  const int64_t dim = call.dim(2, t.rank());
-  auto part = [&](const IValue& from, const IValue& to) {
-    return call.compute("aten::slice.Tensor", {t, dim, from, to, 1});
-  };
-  call.setResult(0, call.compute("aten::sub.Tensor", {part(1, IValue()), part(IValue(), -1), 1}));
 }
 
 // ---- gradient ----
@@ -337,21 +323,25 @@ void cumulativeTrapezoidKernel(KernelCall& call) {
 }  // namespace
 
 void registerDifferencesOps(OpRegistry& ops) {
-  ops.add(
-      {.schema = "aten::diff", .infer = inferDiff, .kernel = diffKernel, .convert = convertDiff, .dtypes = kAllTypes});
-  auto add = [&](std::string_view schema, KernelFunction kernel, InferFunction infer = inferGradient) {
-    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kAllTypes});
+  ops.add({.schema = "aten::diff",
+           .infer = inferDiff,
+           .kernel = diffKernel,
+           .convert = convertByParts<diffKernel>,
+           .dtypes = kAllTypes});
+  auto add = [&]<KernelFunction kKernel>(std::string_view schema, InferFunction infer) {
+    ops.add(
+        {.schema = schema, .infer = infer, .kernel = kKernel, .convert = convertByParts<kKernel>, .dtypes = kAllTypes});
   };
-  add("aten::gradient.array", gradientKernel<Spacing::None>);
-  add("aten::gradient.scalarint", gradientKernel<Spacing::Number>);
-  add("aten::gradient.scalararray", gradientKernel<Spacing::Number>);
+  add.operator()<gradientKernel<Spacing::None>>("aten::gradient.array", inferGradient);
+  for (auto schema : {"aten::gradient.scalarint", "aten::gradient.scalararray"})
+    add.operator()<gradientKernel<Spacing::Number>>(schema, inferGradient);
   for (auto schema : {"aten::gradient.scalarrayint", "aten::gradient.scalarrayarray", "aten::gradient.tensorarrayint",
                       "aten::gradient.tensorarray"})
-    add(schema, gradientKernel<Spacing::List>);
+    add.operator()<gradientKernel<Spacing::List>>(schema, inferGradient);
   for (auto schema : {"aten::trapezoid.x", "aten::trapezoid.dx", "aten::trapz.x", "aten::trapz.dx"})
-    add(schema, trapezoidKernel, inferTrapezoid<false>);
+    add.operator()<trapezoidKernel>(schema, inferTrapezoid<false>);
   for (auto schema : {"aten::cumulative_trapezoid.x", "aten::cumulative_trapezoid.dx"})
-    add(schema, cumulativeTrapezoidKernel, inferTrapezoid<true>);
+    add.operator()<cumulativeTrapezoidKernel>(schema, inferTrapezoid<true>);
 }
 
 }  // namespace tscompile

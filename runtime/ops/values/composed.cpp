@@ -57,7 +57,8 @@ void asOperator(KernelCall& call) {
   call.setResult(invoke(call, kOperator, std::span<const IValue>(arguments)));
 }
 constexpr char kAll[] = "aten::all", kAny[] = "aten::any", kIndex[] = "aten::index.Tensor";
-constexpr char kIndexPut[] = "aten::index_put", kGridSampler[] = "aten::grid_sampler_2d";
+constexpr char kSoftmax[] = "aten::softmax.int", kIndexPut[] = "aten::index_put",
+               kGridSampler[] = "aten::grid_sampler_2d";
 template <const char* kOperator>
 void inferAsOperator(InferCall& call) {
   call.op().registry().builtIn().find(kOperator)->def().infer(call);
@@ -330,16 +331,21 @@ void registerComposedOps(OpRegistry& ops) {
   check("aten::sym_constrain_range", constrainRange);
   check("aten::sym_constrain_range_for_size", constrainRange);
 
-  auto add = [&](const char* schema, KernelFunction kernel, InferFunction infer = nullptr) {
-    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kAllTypes});
+  auto add = [&](const char* schema, KernelFunction kernel, InferFunction infer = nullptr,
+                 ConvertFunction convert = nullptr) {
+    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .convert = convert, .dtypes = kAllTypes});
   };
-  add("aten::_is_all_true", asOperator<kAll>, inferBoolScalar);
-  add("aten::_is_any_true", asOperator<kAny>, inferBoolScalar);
-  add("aten::_grid_sampler_2d_cpu_fallback", asOperator<kGridSampler>, inferAsOperator<kGridSampler>);
+  auto addOfParts = [&]<KernelFunction kKernel>(const char* schema, InferFunction infer) {
+    add(schema, kKernel, infer, convertByParts<kKernel>);
+  };
+  addOfParts.operator()<asOperator<kAll>>("aten::_is_all_true", inferBoolScalar);
+  addOfParts.operator()<asOperator<kAny>>("aten::_is_any_true", inferBoolScalar);
+  addOfParts.operator()<asOperator<kGridSampler>>("aten::_grid_sampler_2d_cpu_fallback", inferAsOperator<kGridSampler>);
+  addOfParts.operator()<safeSoftmax>("aten::_safe_softmax", inferAsOperator<kSoftmax>);
+  addOfParts.operator()<preluOfWeights>("aten::_prelu_kernel", inferBinary);
   add("aten::_dim_arange", dimArange, inferDimArange);
   add("aten::_unsafe_index.Tensor", asOperator<kIndex>);
   add("aten::_unsafe_index_put", asOperator<kIndexPut>, inferSameAsSelf);
-  add("aten::_safe_softmax", safeSoftmax);
   add("aten::_weight_int8pack_mm", int8Product);
   ops.add({.schema = "aten::_convert_weight_to_int4pack_for_cpu",
            .infer = inferPack,
