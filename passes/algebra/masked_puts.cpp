@@ -1,11 +1,13 @@
 // What a mask takes from tensors, and whatever is computed of it element by element, is chosen where it is put back:
 //   index_put(x, [m], index(y, [m]) * 2 + 1) -> where(m, y * 2 + 1, x)
+// A mask of the first dimensions takes rows, and what meets each of them alike meets all.
 // Sizes of results then follow from those of x, whatever the mask's elements are.
 #include "ir/values/aten.h"
 #include "passes/algebra/node_rewriting.h"
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 
 namespace tscompile {
 namespace {
@@ -56,26 +58,54 @@ bool isNumber(const Value* v, const Value* mask, GraphFacts& facts) {
   return rankOf(v, facts) == 0 && least > 0 && least != SIZE_MAX;
 }
 
-// Whether a value is computed of what the mask takes and of numbers alone, and without a step that may fail.
-bool isOfMask(Site& site, Value* v, const Value* mask, int steps) {
+// What a mask takes: elements, or rows.
+struct Taken {
+  const Value* mask;
+  const Value* like;  // a value of the sizes that all have from which it takes some
+  Dims row;           // the sizes of a row; none of elements
+};
+
+std::optional<Taken> takenFrom(Site& site, const Value* x, const Value* mask) {
+  if (haveSameSizes(site, x, mask)) return Taken{mask, mask, {}};
+  const std::optional<Dims> all = site.facts.sizes(x), first = site.facts.sizes(mask);
+  if (!all || !first || first->empty() || first->size() >= all->size()) return std::nullopt;
+  const auto row = all->begin() + static_cast<std::ptrdiff_t>(first->size());
+  return std::equal(all->begin(), row, first->begin()) ? std::optional(Taken{mask, x, Dims(row, all->end())})
+                                                       : std::nullopt;
+}
+
+// Whether the value stays as it is beside all elements: a number, or a tensor that meets each row alike.
+bool isBeside(const Value* v, const Taken& taken, GraphFacts& facts) {
+  if (isNumber(v, taken.mask, facts)) return true;
+  std::optional<Dims> sizes = facts.sizes(v);
+  if (!sizes || sizes->empty() || sizes->size() > taken.row.size() + 1) return false;
+  const size_t missing = taken.row.size() + 1 - sizes->size();
+  for (size_t d = 0; d < sizes->size(); ++d)
+    if ((*sizes)[d] != 1 && (d + missing == 0 || (*sizes)[d] != taken.row[d + missing - 1])) return false;
+  return true;
+}
+
+// Whether a value is computed of what the mask takes and of what stays beside it alone, and without a step that may
+// fail.
+bool isOfMask(Site& site, Value* v, const Taken& taken, int steps) {
   Node* n = steps < kMostSteps ? site.producer(v) : nullptr;
   if (!n || n->outputCount() != 1) return false;
-  if (takes(n, mask, site.facts)) return haveSameSizes(site, n->input(0), mask);
+  if (takes(n, taken.mask, site.facts)) return haveSameSizes(site, n->input(0), taken.like);
   if (v->useCount() != 1 || !site.isFloating(v)) return false;  // integers are not divided by 0
   std::vector<size_t> tensors = site.tensorInputs(n);
-  std::erase_if(tensors, [&](size_t i) { return isNumber(n->input(i), mask, site.facts); });
+  std::erase_if(tensors, [&](size_t i) { return isBeside(n->input(i), taken, site.facts); });
   return isElementwise(n, site.facts) && !tensors.empty() && std::all_of(tensors.begin(), tensors.end(), [&](size_t i) {
-           return isOfMask(site, n->input(i), mask, steps + 1);
+           return isOfMask(site, n->input(i), taken, steps + 1);
          });
 }
 
 // The same of all elements.
-Value* ofAll(Site& site, Value* v, const Value* mask) {
+Value* ofAll(Site& site, Value* v, const Taken& taken) {
   Node* n = v->node();
-  if (takes(n, mask, site.facts)) return n->input(0);
+  if (takes(n, taken.mask, site.facts)) return n->input(0);
   std::vector<Value*> inputs = site.inputsOf(n);
   for (size_t i : site.tensorInputs(n))
-    if (!isNumber(inputs[i], mask, site.facts)) inputs[i] = ofAll(site, inputs[i], mask);
+    if (!isBeside(inputs[i], taken, site.facts)) inputs[i] = ofAll(site, inputs[i], taken);
   return site.remake(n, std::move(inputs));
 }
 
@@ -91,8 +121,11 @@ NodeRewrite maskedPuts() {
     const IValue* adds = GraphFacts::constant(n->input(3));
     Value *x = n->input(0), *mask = maskOf(n->input(1), c.facts), *values = n->input(2);
     if (!mask || !adds || !adds->isBool() || adds->toBool()) return {};
-    if (!haveSameSizes(site, x, mask) || !site.sameDType(x, values) || !isOfMask(site, values, mask, 0)) return {};
-    return site.make(aten::where, {mask, ofAll(site, values, mask), x});
+    const std::optional<Taken> taken = takenFrom(site, x, mask);
+    if (!taken || !site.sameDType(x, values) || !isOfMask(site, values, *taken, 0)) return {};
+    Value* all = ofAll(site, values, *taken);
+    for (size_t d = 0; d < taken->row.size(); ++d) mask = site.make(aten::unsqueeze, {mask, site.constant(int64_t{-1})});
+    return site.make(aten::where, {mask, all, x});
   };
   return r;
 }
