@@ -342,7 +342,6 @@ void registerComposedOps(OpRegistry& ops) {
   addOfParts.operator()<asOperator<kAny>>("aten::_is_any_true", inferBoolScalar);
   addOfParts.operator()<asOperator<kGridSampler>>("aten::_grid_sampler_2d_cpu_fallback", inferAsOperator<kGridSampler>);
   addOfParts.operator()<safeSoftmax>("aten::_safe_softmax", inferAsOperator<kSoftmax>);
-  addOfParts.operator()<preluOfWeights>("aten::_prelu_kernel", inferBinary);
   add("aten::_dim_arange", dimArange, inferDimArange);
   add("aten::_unsafe_index.Tensor", asOperator<kIndex>);
   add("aten::_unsafe_index_put", asOperator<kIndexPut>, inferSameAsSelf);
