@@ -143,6 +143,8 @@ struct Facts {
     for (int64_t size : sizes) out += (out.empty() ? "" : "x") + std::to_string(size);
     return (out.empty() ? "scalar" : out) + ":" + std::string(shortName(dtype));
   }
+  // Without elements.
+  Tensor tensor() const { return Tensor::view(dtype, Storage::symbolic(16), sizes, Dims(sizes.size(), 0), 0); }
   bool operator==(const Facts& other) const { return dtype == other.dtype && std::ranges::equal(sizes, other.sizes); }
 };
 
@@ -197,11 +199,11 @@ std::string wordsOf(Mend mend, const Facts& given, DType dtype) {
 
 class Advice {
  public:
-  Advice(const KnownInputs& known, std::span<const IValue> given)
-      : known_(known), given_(given.begin(), given.end()), graph_(cloneGraph(known.graph)) {
+  Advice(KnownInputs known, std::span<const IValue> given)
+      : known_(std::move(known)), given_(given.begin(), given.end()), graph_(cloneGraph(known_.graph)) {
     inlineEngines(*graph_);
-    for (size_t i = 0; i < std::min(known.wanted.size(), given_.size()); ++i)
-      if (isTensorInput(known.wanted[i], given_[i])) {
+    for (size_t i = 0; i < std::min(known_.wanted.size(), given_.size()); ++i)
+      if (isTensorInput(known_.wanted[i], given_[i])) {
         const TensorImpl& t = *given_[i].tensorImpl();
         facts_.emplace_back(Facts{t.dtype(), Dims(t.sizes().begin(), t.sizes().end())});
         tensors_.push_back(i);
@@ -258,8 +260,7 @@ class Advice {
     std::vector<IValue> values = given_;
     for (size_t i : tensors_) {
       if (offer[i] == facts_[i]) continue;
-      const Dims strides(offer[i].sizes.size(), 0);
-      values[i] = Tensor::view(offer[i].dtype, Storage::symbolic(16), offer[i].sizes, strides, 0);
+      values[i] = offer[i].tensor();
     }
     return known_.accepts(values) && takes(offer);
   }
@@ -308,7 +309,7 @@ class Advice {
     return out;
   }
 
-  const KnownInputs& known_;
+  const KnownInputs known_;
   std::vector<IValue> given_;
   std::unique_ptr<Graph> graph_;
   std::vector<Facts> facts_;     // by input
@@ -346,6 +347,24 @@ void advise(const KnownInputs& known, std::span<const IValue> given, Diagnostic&
 thread_local bool areTrials = false;
 
 }  // namespace
+
+std::vector<std::string> fittingSizes(const Graph& graph, const OpRegistry& registry,
+                                      std::span<const InputRange> asked) {
+  std::vector<ValueInfo> infos;
+  std::vector<IValue> given;
+  for (const Value* v : graph.inputs()) {
+    infos.push_back({v->name(), v->type()});
+    const auto range = std::ranges::find(asked, v->name(), &InputRange::name);
+    const bool isSaid = range != asked.end() && v->type()->isTensor() && std::ranges::all_of(range->most, isKnownSize);
+    const DType dtype = !isSaid                                         ? DType::Undefined
+                        : range->dtype != DType::Undefined              ? range->dtype
+                        : v->type()->tensor().dtype != DType::Undefined ? v->type()->tensor().dtype
+                                                                        : DType::Float32;
+    given.push_back(isSaid ? IValue(Facts{dtype, range->most}.tensor()) : IValue());
+  }
+  if (areTrials) return {};
+  return Advice({infos, graph, registry, true, [](std::span<const IValue>) { return true; }}, given).notes();
+}
 
 InputTrialsScope::InputTrialsScope() : before_(std::exchange(areTrials, true)) {}
 InputTrialsScope::~InputTrialsScope() { areTrials = before_; }

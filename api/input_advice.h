@@ -1,11 +1,13 @@
 // What is told of the inputs beside a run that failed: other dtypes than those of the model, and how they would fit.
 #pragma once
 
+#include "api/input_range.h"
 #include "api/module.h"
 
 #include <functional>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace tscompile {
 
@@ -24,6 +26,10 @@ struct KnownInputs {
 Result<std::vector<IValue>> toldOfInputs(const KnownInputs& known, std::span<const IValue> given,
                                          Diagnostics& diagnostics,
                                          const std::function<Result<std::vector<IValue>>(Diagnostics&)>& run);
+
+// The same notes for sizes that a lowered graph was asked to be compiled for.
+std::vector<std::string> fittingSizes(const Graph& graph, const OpRegistry& registry,
+                                      std::span<const InputRange> asked);
 
 // While one lives, runs of its thread that fail are trials, whose inputs nobody has given.
 class InputTrialsScope {

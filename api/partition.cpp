@@ -2,6 +2,7 @@
 
 #include "api/exported_sizes.h"
 #include "api/extensions.h"
+#include "api/input_advice.h"
 #include "api/support/saved_plugins.h"
 #include "api/symbolic_ranges.h"
 #include "ir/graph/clone.h"
@@ -17,6 +18,7 @@
 #include <algorithm>
 #include <map>
 #include <unordered_set>
+#include <utility>
 
 namespace tscompile {
 namespace {
@@ -193,7 +195,6 @@ bool checkConflicts(const ShapePropagation& shapes, const Graph& graph, const st
   for (DType dtype : kOthers) failingOnOthers.push_back(failingOn(dtype, graph, shapes.registry(), asked));
   for (const ShapeConflict& c : shapes.conflicts()) {
     if (c.node->block() != graph.block()) continue;
-    good = false;
     Diagnostic& d = diagnostics.error(c.node->range, fmt::format("{} cannot run with the sizes that are asked for: {}",
                                                                  c.node->kind().text(), c.message));
     for (const auto& [i, nodes] : failing) {
@@ -208,8 +209,11 @@ bool checkConflicts(const ShapePropagation& shapes, const Graph& graph, const st
       d.note(fmt::format("no dtype was said for %{}, so it is float32; {}:{} says one", asked[i].name,
                          inputRangeText(asked[i]), shortName(likely)));
     }
+    const bool isFirst = std::exchange(good, false);
     for (size_t i : unfitDTypes(c.node, graph, shapes.registry(), asked))
       d.note(fmt::format("%{} was said to be {}: with float32 it can run", asked[i].name, pythonName(asked[i].dtype)));
+    if (isFirst && d.notes.empty())
+      for (std::string& text : fittingSizes(graph, shapes.registry(), asked)) d.note(std::move(text));
   }
   return good;
 }
