@@ -297,12 +297,14 @@ bool beginAtFirstPlace(Graph& graph, bool hasCaches) {
 
 namespace {
 
+bool holdsTensors(TypePtr type) { return type->isTensor() || std::ranges::any_of(type->elements(), holdsTensors); }
+
 // As it is in the first call of a text: without any, or with None where that may stand; null: nothing asks.
 Value* madeEmpty(const Value* input, Builder& b) {
   static const KindSet kQuestions{"aten::len", "aten::__contains__"};
   const TypePtr type = input->type();
   const bool isDict = type->is(TypeKind::Dict);
-  if (!isDict && !type->is(TypeKind::List)) return nullptr;
+  if ((!isDict && !type->is(TypeKind::List)) || !holdsTensors(type)) return nullptr;
   const TypePtr held = type->element(isDict ? 1 : 0);
   const bool mayBeNone = !isDict && held->is(TypeKind::Optional);
   size_t places = 0;
@@ -327,9 +329,10 @@ Value* madeEmpty(const Value* input, Builder& b) {
 
 bool beginEmpty(Graph& graph) {
   bool found = false;
-  for (size_t i = graph.inputs().size(); i-- > 0;) {
+  const bool hasIds = idsOf(graph);
+  for (size_t i = graph.inputs().size(); hasIds && i-- > 0;) {
     Builder b(graph, graph.block()->first() ? graph.block()->first() : graph.returnNode());
-    Value* empty = madeEmpty(graph.input(i), b);
+    Value* empty = roleByName(graph.input(i)) ? nullptr : madeEmpty(graph.input(i), b);
     if (!empty) continue;
     graph.input(i)->replaceAllUsesWith(empty);
     graph.block()->removeParameter(i);

@@ -763,6 +763,12 @@ TEST_F(Decoders, InputsThatAreNeitherIdsNorMasksNorPositionsAreRefused) {
   expectRefused(d, "%a_mask and %b_mask are all taken for masks");
   d.inputs = "%input_ids : Long(1, 1), %n : Long(1), %a : Float(1, 8), %b : Float(1, 8)";
   expectRefused(d, "call %n position_ids if it counts tokens from 0");
+  d.inputs = "%input_ids : Tensor, %sizes : int[]";
+  d.positions =
+      "  %count : int = aten::len(%sizes)\n  %at.0 : Tensor = aten::arange(%s, %none, %none, %none, %none)\n"
+      "  %at : Tensor = aten::add(%at.0, %count, %1)\n"
+      "  %x.positions : Tensor = aten::embedding(%places, %at, %m1, %no, %no)\n";
+  expectRefused(d, "found an input %sizes : int[]");
 }
 
 }  // namespace
