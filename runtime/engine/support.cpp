@@ -138,14 +138,14 @@ bool isMadeOfNumbers(const Value* value, const OpRegistry& registry) {
   return true;
 }
 
-bool indexesByMask(const Node& node) {
+bool indexesByMask(const Node& node, const OpRegistry& registry) {
   if (node.kind() != aten::index || node.inputCount() != 2) return false;
   const Node* list = node.input(1)->node();
   if (!list || list->kind() != sym::ListConstruct) return false;
-  return std::any_of(list->inputs().begin(), list->inputs().end(), [](const Use& u) {
+  return std::any_of(list->inputs().begin(), list->inputs().end(), [&](const Use& u) {
     if (!u.value->type()->isTensor()) return false;
     DType d = u.value->type()->tensor().dtype;
-    return d == DType::Bool || d == DType::UInt8;
+    return (d == DType::Bool || d == DType::UInt8) && !isMadeOfNumbers(u.value, registry);
   });
 }
 
@@ -170,7 +170,7 @@ Verdict ofOperator(const Node& node, const Operator& op) {
             Remedy(Remedy::Kind::WithoutOut, {std::string(node.kind().text())})};
   bool needsElements = def.has(Trait::DependsOnElements) && node.inputCount() && holdsTensors(node.input(0)->type()) &&
                        !isMadeOfNumbers(node.input(0), op.registry());
-  if (needsElements || indexesByMask(node))
+  if (needsElements || indexesByMask(node, op.registry()))
     return {
         Reason::DataDependent, fmt::format("what {} gives depends on the elements of a tensor", name),
         std::any_of(node.outputs().begin(), node.outputs().end(), [](const Value* v) { return v->type()->isTensor(); })

@@ -14,6 +14,8 @@
 #include "runtime/interpreter/call_operator.h"
 #include "runtime/interpreter/constant_value.h"
 #include "runtime/reference/loops/copy.h"
+#include "runtime/reference/nonzero.h"
+#include "runtime/reference/views.h"
 
 #include <fmt/core.h>
 
@@ -457,8 +459,39 @@ class Tracer : private OperatorTracer {
 
   // ---- operators on tensors ----
 
+  // The positions of true elements in place of masks that are known, by which a tensor of the network is indexed; None
+  // where there is no such mask, or one does not fit.
+  static IValue placesOfMasks(const Call& c) {
+    if (c.op.kind() != aten::index || !c.arguments[1]->isList() || NetworkTensors::isSymbolic(*c.arguments[1]))
+      return {};
+    const Tensor x = c.arguments[0]->toTensor();
+    std::vector<IValue> places;
+    bool isAny = false;
+    for (const IValue& v : c.arguments[1]->toList().items) {
+      const Tensor mask = v.isTensor() && v.tensorImpl() ? v.toTensor() : Tensor();
+      if (!mask.defined() || mask.dtype() != DType::Bool || mask.rank() == 0) {
+        places.push_back(v);
+        continue;
+      }
+      isAny = true;
+      const Tensor found = nonzeroOf(mask);
+      for (int d = 0; d < mask.rank(); ++d) {
+        const size_t at = places.size();
+        if (at >= x.sizes().size() || x.sizes()[at] != mask.size(d)) return {};
+        places.emplace_back(contiguous(selected(found, 1, d)));
+      }
+    }
+    return isAny ? IValue(Ref<ListValue>::make(c.arguments[1]->toList().elementType, std::move(places))) : IValue();
+  }
+
   void layers(const Call& c, std::vector<IValue>& results) {
     const Operator& op = c.op;
+    if (const IValue places = placesOfMasks(c); !places.isNone()) {
+      Call byPlaces{op, {}, c.resultCount};
+      byPlaces.take(*c.arguments[0]);
+      byPlaces.take(places);
+      return layers(byPlaces, results);
+    }
     const OpDef& def = c.def();
     const bool hasShapes = def.infer || def.convert;
     if (def.scalar || !def.kernel || !hasShapes || (c.symbolic && def.has(Trait::DependsOnElements)))
