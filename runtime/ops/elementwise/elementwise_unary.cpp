@@ -159,8 +159,10 @@ int nanToNumSteps(StepBuilder& b) {
   if (b.call().spec().dtype != DType::Float32) return b.fail(kNotF32);
   const double most = largestNumber(DType::Float32);
   auto given = [&](size_t i, double otherwise) { return b.constant(b.call().isNone(i) ? otherwise : b.number(i)); };
-  const int x = b.value(0);
-  const int known = b.step(PointwiseOp::Where, b.step(PointwiseOp::IsNan, x), given(1, 0), x);
+  const int x = b.value(0), isNan = b.step(PointwiseOp::IsNan, x);
+  if (b.call().isNone(2) && b.call().isNone(3))
+    return b.step(PointwiseOp::Where, isNan, given(1, 0), b.stepWith(-most, most, PointwiseOp::Clamp, x));
+  const int known = b.step(PointwiseOp::Where, isNan, given(1, 0), x);
   const int isHigh = b.step(PointwiseOp::Eq, x, b.constant(kInfinity));
   const int low =
       b.step(PointwiseOp::Where, b.step(PointwiseOp::Eq, x, b.constant(-kInfinity)), given(3, -most), known);
