@@ -128,9 +128,9 @@ bool isTelling(std::string_view name) {
 
 void Emitter::set(const std::string& name, Meaning meaning) {
   if (const Meaning* outside = findInParents(name)) {
-    if (outside->kind == Meaning::Kind::Value && meaning.kind == Meaning::Kind::Value) {
+    if (outside->kind == Meaning::Kind::Value) {
       TypePtr type = withoutRefinement(outside->value->type());
-      meaning.value = converted(meaning.value, type, true);
+      meaning = {Meaning::Kind::Value, converted(asValue(meaning), type, true)};
       if (!isSubtype(meaning.value->type(), type))
         fail("the variable had type " + typeText(type) + " before and cannot become " +
              typeText(meaning.value->type()));

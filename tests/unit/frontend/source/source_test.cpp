@@ -230,5 +230,27 @@ TEST_F(SourceTest, DepthIsLimited) {
   EXPECT_EQ(compiled(lines + std::string(1000, ' ') + "pass\n").find("graph("), std::string::npos);
 }
 
+// A variable that a loop or a branch goes on with stays a value.
+TEST_F(SourceTest, VariablesDoNotBecomeNames) {
+  EXPECT_EQ(compiled(R"(
+def f(n: int) -> int:
+  total = 0
+  for i in range(n):
+    total = torch.a
+  return total
+)"),
+            "5:5: expected a value\n");
+  EXPECT_EQ(compiled(R"(
+def f(n: int) -> int:
+  total = 0
+  if torch.gt(n, 0):
+    total = range(n)
+  else:
+    pass
+  return total
+)"),
+            "5:5: expected a value\n");
+}
+
 }  // namespace
 }  // namespace tscompile
