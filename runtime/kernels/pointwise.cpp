@@ -515,9 +515,10 @@ class TileRunner {
 
  private:
   using Kind = PointwiseProgram::Value::Kind;
-  // What a view's buffer holds: `count` elements from a place on, which other places may have too.
+  // What a view's buffer holds: `count` elements as they are from a place on, or that of one place `count` times.
   struct Held {
     int64_t place = -1, count = 0;
+    bool isOneElement = false;
   };
   static constexpr bool kWide = std::is_same_v<T, int64_t> || std::is_same_v<T, double>;
   static constexpr DType kType = std::is_same_v<T, float>     ? DType::Float32
@@ -566,14 +567,15 @@ class TileRunner {
       return;
     }
     at_[v] = buffer(value.slot);
+    const bool isOneElement = isOneRow && stride == 0;
     int64_t place = -1;
-    if (isOneRow && stride == 0)
+    if (isOneElement)
       place = offsetOf(view, begin);
     else if (view.strides[0] == 0)
       place = begin % (run_.count / view.dims[0]);
     Held& held = held_[static_cast<size_t>(value.index)];
-    if (place >= 0 && held.place == place && held.count >= count) return;
-    held = {place, count};
+    if (place >= 0 && held.isOneElement == isOneElement && held.place == place && held.count >= count) return;
+    held = {place, count, isOneElement};
     gather(view, begin, count, buffer(value.slot));
   }
   T* buffer(int slot) { return buffers_ + slot * kTile<T>; }

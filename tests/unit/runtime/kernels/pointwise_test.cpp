@@ -368,6 +368,19 @@ TEST(EnginePointwise, RowsOfAnyLengthBesideOthers) {
   }
 }
 
+// The last tile is one row, whose element lies as far in memory as the tile before begins in what is repeated.
+TEST(EnginePointwise, RowsOfOneElementAreNotThoseOfTheTileBefore) {
+  const int64_t images = 513, m = 1025, n = 2;
+  const std::vector<float> full = randomFloats(images * m * n, 1), column = randomFloats(m, 2);
+  const std::vector<int64_t> contiguous{m * n, n, 1}, columns{0, 1, 0};
+  PointwiseProgram p;
+  const int a = p.input(), b = p.input();
+  p.output(p.step(PointwiseOp::Add, a, b));
+  std::vector<float> got(full.size());
+  run(p, {images, m, n}, {{full.data(), contiguous}, {column.data(), columns}}, {got.data()});
+  for (size_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], full[i] + column[i / n % m]) << i;
+}
+
 // What is only stored: as it is, and rounded once.
 TEST(EnginePointwise, CopiesAndRoundingsAreStored) {
   const std::vector<float> values = manyFloats();
