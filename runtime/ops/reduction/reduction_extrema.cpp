@@ -35,8 +35,13 @@ void inferExtreme(InferCall& call) {
 }
 void inferExtremes(InferCall& call) {
   requireElements(call);
-  const DType dtype = call.tensor(0).dtype;
-  inferReductions(call, {dtype, dtype});
+  TensorInfo t = call.tensor(0);
+  size_t dim = argumentIndex(call.op(), "dim"), keep = argumentIndex(call.op(), "keepdim");
+  // With `dim`, a tensor without dimensions counts as one with one.
+  bool one = t.hasRank && t.rank() == 0 && dim < call.size() && !call.isNone(dim) && call.flag(keep);
+  if (!one) return inferReductions(call, {t.dtype, t.dtype});
+  call.dim(dim, 0);
+  for (int i = 0; i < 2; ++i) call.result(t.dtype, Dims{1});
 }
 
 template <bool kLargest>
