@@ -246,8 +246,7 @@ class Reporter {
     const std::vector<ValueInfo> infos = given.method.inputs();
     const Graph* entry = given.module.graph(options_.run.method);
     if (entry) checkShapes(spec, *entry);
-    if (!bindInputs(spec.lowering.arguments, options_.own.of<BoundInputs>().texts, entry, session_))
-      return std::nullopt;
+    if (!bindInputs(spec, options_, entry, session_)) return std::nullopt;
     addSizes(spec, infos, inputs_);
     bindNone(spec, infos, inputs_);
     removeAt(modelInputs_, boundInputs(spec, infos));

@@ -3,6 +3,7 @@
 #include "api/value_text.h"
 #include "ir/support/text.h"
 #include "passes/lowering/bound_inputs.h"
+#include "tools/options/option_parts.h"
 #include "tools/tasks/inputs.h"
 #include "tools/tasks/partitioning.h"
 
@@ -33,6 +34,13 @@ bool bindInputs(RewriteArguments& arguments, std::span<const std::string> texts,
     arguments[boundInput(input.name)] = *value;
   }
   return true;
+}
+
+bool bindInputs(CompileSpec& spec, const Options& options, const Graph* entry, Session& session) {
+  const std::vector<std::string>& texts = options.own.of<BoundInputs>().texts;
+  if (!texts.empty() && !spec.lower)
+    throw UsageError{"--bind makes constants of inputs where a graph is lowered, and --no-lower takes it as it is"};
+  return bindInputs(spec.lowering.arguments, texts, entry, session);
 }
 
 }  // namespace tscompile

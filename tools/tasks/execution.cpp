@@ -485,7 +485,7 @@ void warnAgain(const Diagnostics& found, Diagnostics& diagnostics) {
 }
 
 void bindNone(CompileSpec& spec, std::span<const ValueInfo> infos, std::span<const IValue> inputs) {
-  for (size_t i = 0; i < std::min(infos.size(), inputs.size()); ++i)
+  for (size_t i = 0; spec.lower && i < std::min(infos.size(), inputs.size()); ++i)
     if (inputs[i].isNone() && infos[i].type->is(TypeKind::Optional))
       spec.lowering.arguments[boundInput(infos[i].name)] = IValue();
 }
@@ -509,7 +509,7 @@ std::optional<Executable> withEngines(Executable given, const Options& options, 
   spec.lowering.method = options.run.method;
   const Graph* entry = given.module.graph(options.run.method);
   if (entry) checkShapes(spec, *entry);
-  if (!bindInputs(spec.lowering.arguments, options.own.of<BoundInputs>().texts, entry, session)) return std::nullopt;
+  if (!bindInputs(spec, options, entry, session)) return std::nullopt;
   const CompileSpec unsized = spec;
   if (sized) {
     addSizes(spec, given.method.inputs(), inputs);

@@ -58,7 +58,7 @@ Result<Module> loadForPartition(const Options& options, CompileSpec& spec, Sessi
   const Graph* entry = module->graph(spec.lowering.method);
   if (entry && !verify(*entry, module->registry(), session.diagnostics)) return Failed{};
   if (entry) checkShapes(spec, *entry, numbersBy);
-  if (!bindInputs(spec.lowering.arguments, options.own.of<BoundInputs>().texts, entry, session)) return Failed{};
+  if (!bindInputs(spec, options, entry, session)) return Failed{};
   return module;
 }
 
