@@ -1,6 +1,7 @@
 #include "runtime/engine/tracer.h"
 
 #include "ir/operators/private_writes.h"
+#include "ir/values/aten.h"
 #include "ir/values/loop_limits.h"
 #include "runtime/call/argument_check.h"
 #include "runtime/call/foreign_code.h"
