@@ -122,8 +122,7 @@ Result<std::vector<std::string>> readNpzNames(const std::string& path, Diagnosti
                                               const Limits& limits = {});
 
 // These read one tensor into memory of its own. The first looks at the file's bytes, not at its name, for the format;
-// the name of a member is needed where a file has
-// several.
+// the name of a member is needed where a file has several.
 Result<Tensor> readTensorFile(const std::string& path, std::optional<std::string_view> member, Diagnostics& diagnostics,
                               const Limits& limits = {});
 Result<Tensor> readSafetensor(const std::string& path, std::string_view name, Diagnostics& diagnostics,
