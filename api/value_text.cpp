@@ -1,5 +1,6 @@
 #include "api/value_text.h"
 
+#include "api/support/deep_copy.h"
 #include "api/support/fitted_values.h"
 #include "frontend/export/sample_inputs.h"
 #include "frontend/files/file_io.h"
@@ -376,8 +377,9 @@ bool ValueReader::readFile(TypePtr expected, int depth, IValue& out) {
   }
   if (expected && !expected->isTensor() && !member)
     if (std::optional<IValue> saved = readSavedValue(text, limits_); saved && !saved->isTensor()) {
-      std::optional<IValue> value = fitted(*saved, expected);
-      out = std::move(value ? *value : *saved);
+      const std::optional<IValue> value = fitted(*saved, expected);
+      // Runs may write to it, and not to the file's memory.
+      out = std::move(deepCopy({value ? &*value : &*saved, 1})[0]);
       return true;
     }
   Result<Tensor> t = readTensorFile(text, member, c_.diagnostics(), limits_);
