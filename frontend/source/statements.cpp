@@ -94,7 +94,8 @@ void Emitter::assign(const Expr& target, Meaning m) {
 std::vector<Value*> Emitter::unpack(Value* value, size_t count) {
   if (unknown_.count(value)) {
     while (value->node()->outputCount() < count) value->node()->addOutput(types().tensor);
-    return {value->node()->outputs().begin(), value->node()->outputs().end()};
+    const auto first = value->node()->outputs().begin();
+    return {first, first + static_cast<std::ptrdiff_t>(count)};
   }
   TypePtr t = value->type();
   bool isTuple = t->is(TypeKind::Tuple);

@@ -252,5 +252,17 @@ def f(n: int) -> int:
             "5:5: expected a value\n");
 }
 
+// What nobody knows how many results it has may be unpacked again, to fewer.
+TEST_F(SourceTest, UnknownResultsAreUnpackedTwice) {
+  EXPECT_EQ(compiled(R"(
+def f(x: Tensor) -> Tensor:
+  a = torch.nobody_knows(x)
+  b, c, d, = a
+  e, = a
+  return e
+)"),
+            "3:7: unknown operator aten::nobody_knows\n");
+}
+
 }  // namespace
 }  // namespace tscompile
