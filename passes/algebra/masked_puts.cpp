@@ -124,7 +124,8 @@ NodeRewrite maskedPuts() {
     const std::optional<Taken> taken = takenFrom(site, x, mask);
     if (!taken || !site.sameDType(x, values) || !isOfMask(site, values, *taken, 0)) return {};
     Value* all = ofAll(site, values, *taken);
-    for (size_t d = 0; d < taken->row.size(); ++d) mask = site.make(aten::unsqueeze, {mask, site.constant(int64_t{-1})});
+    for (size_t d = 0; d < taken->row.size(); ++d)
+      mask = site.make(aten::unsqueeze, {mask, site.constant(int64_t{-1})});
     return site.make(aten::where, {mask, all, x});
   };
   return r;
