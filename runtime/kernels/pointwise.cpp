@@ -109,9 +109,8 @@ void loadRun(DType type, const char* from, int64_t stride, int64_t count, float*
     std::fill_n(to, count, value);
     return;
   }
-  if (bytes == 4) loadSpaced<uint32_t>(type, from, stride, count, to);
-  if (bytes == 2) loadSpaced<uint16_t>(type, from, stride, count, to);
-  if (bytes == 1) loadSpaced<uint8_t>(type, from, stride, count, to);
+  const auto load = bytes == 4 ? loadSpaced<uint32_t> : bytes == 2 ? loadSpaced<uint16_t> : loadSpaced<uint8_t>;
+  load(type, from, stride, count, to);
 }
 
 // The first `length` of `count` elements, again and again.
