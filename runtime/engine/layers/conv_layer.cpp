@@ -538,6 +538,50 @@ bool addTransposedOfInputs(ConvertCall& call, const Convolution& c) {
   return true;
 }
 
+// ---- whose kernel is as large as the image ----
+
+// The spatial dimensions that the kernel spans, so that the result has one element there.
+std::vector<size_t> spannedBy(const Convolution& c, const Tensor& x) {
+  std::vector<size_t> dimensions;
+  for (size_t d = 0; d < c.rank(); ++d)
+    if (c.kernel[d] > 1 && c.kernel[d] == x.size(static_cast<int>(d) + 2) && c.dilation[d] == 1 &&
+        c.before[d] + c.after[d] == 0)
+      dimensions.push_back(d);
+  return dimensions;
+}
+
+// What is summed up over a dimension whatever the place are channels: so windows of words, and rows of electrodes,
+// become a convolution of fewer dimensions and more channels, or a product.
+void addSpanned(ConvertCall& call, const Convolution& c, const std::vector<size_t>& spanned) {
+  const Tensor x = call.tensor(0), w = call.tensor(1);
+  Dims order{0, 1}, image{x.size(0), x.size(1)}, kernels{w.size(0), w.size(1)}, stride, padding, dilation;
+  for (size_t d : spanned) {
+    order.push_back(static_cast<int64_t>(d) + 2);
+    image[1] *= c.kernel[d];
+    kernels[1] *= c.kernel[d];
+  }
+  for (size_t d = 0; d < c.rank(); ++d) {
+    if (std::ranges::find(spanned, d) != spanned.end()) continue;
+    order.push_back(static_cast<int64_t>(d) + 2);
+    image.push_back(x.size(static_cast<int>(d) + 2));
+    kernels.push_back(c.kernel[d]);
+    stride.push_back(c.stride[d]);
+    padding.push_back(c.before[d]);
+    dilation.push_back(c.dilation[d]);
+  }
+  auto folded = [&](const IValue& value, const Dims& sizes) {
+    return reshaped(
+        call, std::ranges::is_sorted(order) ? value : call.compute("aten::permute", {value, intList(order)}), sizes);
+  };
+  const IValue channels = folded(x, image), weights = folded(w, kernels), bias = call.argument(2);
+  const IValue result =
+      stride.empty()
+          ? call.compute("aten::linear", {channels, weights, bias})
+          : call.compute("aten::convolution", {channels, weights, bias, intList(stride), intList(padding),
+                                               intList(dilation), false, intList(Dims(stride.size(), 0)), c.groups});
+  call.setResult(0, reshaped(call, result, Dims(call.spec().sizes)));
+}
+
 std::vector<IValue> argumentsOf(const ConvertCall& call) {
   std::vector<IValue> arguments;
   for (size_t i = 0; i < call.size(); ++i) arguments.push_back(call.argument(i));
@@ -580,6 +624,11 @@ void convertConvolution(ConvertCall& call) {
     return;
   }
   const ConvShape shape = shapeOf(c, x, x.size(0), x.size(1), w.size(0));
+  // One channel a group has a kernel of its own, which needs no more channels.
+  const std::vector<size_t> spanned = spannedBy(c, x);
+  const bool folds = c.groups == 1 || (w.size(0) > c.groups && spanned.size() < c.rank());
+  const bool evenPadding = c.before == c.after;  // as the operators say it
+  if (!spanned.empty() && folds && evenPadding && !readsWeights) return addSpanned(call, c, spanned);
   if (shape.isVolume() && c.groups > 1 && !kDepthwiseConv.accepts(shape) && !kGroupedConv.accepts(shape))
     return addFrames(call, c);
   TensorId input = contiguousOperand(call, 0);

@@ -647,4 +647,46 @@ TEST(ConvLayer, ActivationsOfPixelsBelongToTheConvolution) {
                     "reorder, conv direct+relu, reorder");
 }
 
+// Windows over words, rows of electrodes, frames of a clip: what the kernel spans becomes channels.
+TEST(ConvLayer, KernelsAsLargeAsTheImageSumChannels) {
+  struct Case {
+    std::string weight;
+    Dims image;
+    int64_t groups;
+    std::string stride, padding, dilation, layers;
+  };
+  for (const Case& c :
+       {Case{"100, 1, 3, 32", {2, 1, 20, 32}, 1, "1, 1", "0, 0", "1, 1", "reorder, conv direct, reorder"},
+        {"64, 16, 3, 16", {2, 16, 20, 16}, 1, "2, 1", "1, 0", "2, 1", "copy, reorder, conv direct, reorder"},
+        {"32, 3, 8, 5", {2, 3, 8, 30}, 1, "3, 2", "0, 2", "1, 1", "reorder, conv direct, reorder"},
+        {"64, 8, 5, 5", {3, 8, 5, 5}, 1, "1, 1", "0, 0", "1, 1", "matmul"},
+        {"16, 1, 22, 1", {2, 8, 22, 50}, 8, "1, 1", "0, 0", "1, 1", "reorder, conv direct, reorder"},
+        {"16, 1, 5, 5", {2, 16, 5, 5}, 16, "1, 1", "0, 0", "1, 1", "reorder, conv depthwise"},
+        {"16, 4, 4, 3, 3", {2, 4, 4, 9, 9}, 1, "1, 1, 1", "0, 1, 1", "1, 1, 1", "reorder, conv winograd, reorder"},
+        {"16, 4, 4, 3, 9",
+         {2, 4, 4, 9, 9},
+         1,
+         "1, 1, 1",
+         "0, 1, 0",
+         "1, 1, 1",
+         "copy, reorder, conv direct, reorder"}}) {
+    const std::string zeros = c.image.size() == 5 ? "0, 0, 0" : "0, 0",
+                      channels = c.weight.substr(0, c.weight.find(','));
+    const std::string graph =
+        "graph(%x : Tensor):" + fmt::format(fmt::runtime(kNumbers), c.groups, channels, c.weight) +
+        fmt::format(R"(  %s : int[] = prim::Constant[value=[{}]]()
+  %p : int[] = prim::Constant[value=[{}]]()
+  %o : int[] = prim::Constant[value=[{}]]()
+  %d : int[] = prim::Constant[value=[{}]]()
+  %y : Tensor = aten::convolution(%x, %w, %b, %s, %p, %d, %f, %o, %g)
+  return (%y)
+)",
+                    c.stride, c.padding, zeros, c.dilation);
+    SCOPED_TRACE(graph);
+    EngineCase engine(graph);
+    EXPECT_EQ(engine.layers({randn(c.image, 1)}), c.layers);
+    engine.expectClose({randn(c.image, 1)}, 1e-4);
+  }
+}
+
 }  // namespace tscompile::test
