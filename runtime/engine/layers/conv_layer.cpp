@@ -460,6 +460,19 @@ bool addTransposed(ConvertCall& call, const Convolution& c) {
   return true;
 }
 
+// ---- made of other calls ----
+
+IValue rowsTimes(const ConvertCall& call, const IValue& rows, const IValue& weights, const IValue& bias) {
+  return call.compute("aten::linear", {rows, weights, bias});
+}
+
+// With the bias of the call.
+IValue convolved(const ConvertCall& call, const IValue& x, const IValue& weights, const Dims& stride,
+                 const Dims& padding, const Dims& dilation, int64_t groups) {
+  return call.compute("aten::convolution", {x, weights, call.argument(2), intList(stride), intList(padding),
+                                            intList(dilation), false, intList(Dims(stride.size(), 0)), groups});
+}
+
 // A transposed convolution of one pixel lays down its kernels once: rows of channels times a matrix.
 bool makesOneKernel(const ConvertCall& call, const Convolution& c) {
   const Dims& out = call.spec().sizes;
@@ -477,7 +490,7 @@ void addOneKernel(ConvertCall& call) {
     bias = reshaped(call, bias, Dims{columns});
   }
   const IValue weights = call.compute("aten::t", {reshaped(call, w, Dims{w.size(0), columns})});
-  const IValue rows = call.compute("aten::linear", {reshaped(call, x, Dims{x.size(0), x.size(1)}), weights, bias});
+  const IValue rows = rowsTimes(call, reshaped(call, x, Dims{x.size(0), x.size(1)}), weights, bias);
   call.setResult(0, reshaped(call, rows, Dims(call.spec().sizes)));
 }
 
@@ -507,11 +520,11 @@ bool addTransposedOfInputs(ConvertCall& call, const Convolution& c) {
       for (Dims* dims : {&grouped, &sizes}) dims->push_back(c.kernel[d]);
     }
     if (c.rank() == 3 && groups > 1) return false;
-    IValue kernels = call.compute("aten::transpose.int", {reshaped(call, w, grouped), int64_t{1}, int64_t{2}});
+    Dims order{0, 2, 1};
+    for (int64_t d : turned) order.push_back(d + 1);
+    IValue kernels = permuted(call, reshaped(call, w, grouped), order);
     kernels = call.compute("aten::flip", {reshaped(call, kernels, sizes), intList(turned)});
-    call.setResult(0,
-                   call.compute("aten::convolution", {x, kernels, call.argument(2), intList(c.stride), intList(padding),
-                                                      intList(c.dilation), false, intList(c.outputPadding), groups}));
+    call.setResult(0, convolved(call, x, kernels, c.stride, padding, c.dilation, groups));
     return true;
   }
   if (c.rank() > 2) return false;
@@ -521,8 +534,7 @@ bool addTransposedOfInputs(ConvertCall& call, const Convolution& c) {
   };
   const Dims& sizes = call.spec().sizes;
   const int64_t places = x.numel() / (x.size(0) * x.size(1));
-  const IValue kernels = call.compute(
-      "aten::transpose.int", {reshaped(call, w, Dims{groups, in, w.numel() / (groups * in)}), int64_t{1}, int64_t{2}});
+  const IValue kernels = permuted(call, reshaped(call, w, Dims{groups, in, w.numel() / (groups * in)}), Dims{0, 2, 1});
   const IValue columns =
       call.compute("aten::matmul", {kernels, reshaped(call, x, Dims{x.size(0), groups, in, places})});
   IValue image = call.compute("aten::col2im", {reshaped(call, columns, Dims{x.size(0), w.numel() / in, places}),
@@ -570,15 +582,11 @@ void addSpanned(ConvertCall& call, const Convolution& c, const std::vector<size_
     dilation.push_back(c.dilation[d]);
   }
   auto folded = [&](const IValue& value, const Dims& sizes) {
-    return reshaped(
-        call, std::ranges::is_sorted(order) ? value : call.compute("aten::permute", {value, intList(order)}), sizes);
+    return reshaped(call, std::ranges::is_sorted(order) ? value : permuted(call, value, order), sizes);
   };
-  const IValue channels = folded(x, image), weights = folded(w, kernels), bias = call.argument(2);
-  const IValue result =
-      stride.empty()
-          ? call.compute("aten::linear", {channels, weights, bias})
-          : call.compute("aten::convolution", {channels, weights, bias, intList(stride), intList(padding),
-                                               intList(dilation), false, intList(Dims(stride.size(), 0)), c.groups});
+  const IValue channels = folded(x, image), weights = folded(w, kernels);
+  const IValue result = stride.empty() ? rowsTimes(call, channels, weights, call.argument(2))
+                                       : convolved(call, channels, weights, stride, padding, dilation, c.groups);
   call.setResult(0, reshaped(call, result, Dims(call.spec().sizes)));
 }
 

@@ -39,6 +39,11 @@ inline IValue reshaped(const ConvertCall& call, const IValue& value, const Dims&
   return call.compute("aten::reshape", {value, intList(sizes)});
 }
 
+// With its dimensions in another order.
+inline IValue permuted(const ConvertCall& call, const IValue& value, const Dims& order) {
+  return call.compute("aten::permute", {value, intList(order)});
+}
+
 // A constant vector of f32, or nothing; None is an undefined tensor.
 inline std::optional<Tensor> constantVector(ConvertCall& call, size_t i) {
   if (call.isNone(i)) return Tensor();
