@@ -632,11 +632,13 @@ void convertConvolution(ConvertCall& call) {
     return;
   }
   const ConvShape shape = shapeOf(c, x, x.size(0), x.size(1), w.size(0));
-  // One channel a group has a kernel of its own, which needs no more channels.
+  // Whole blocks of channels are as fast as they are, and need no other order; one result a group needs no more
+  // channels.
   const std::vector<size_t> spanned = spannedBy(c, x);
-  const bool folds = c.groups == 1 || (w.size(0) > c.groups && spanned.size() < c.rank());
+  const bool folds =
+      spanned.size() == c.rank() ? c.groups == 1 : w.size(1) < kBlock && (c.groups == 1 || w.size(0) > c.groups);
   const bool evenPadding = c.before == c.after;  // as the operators say it
-  if (!spanned.empty() && folds && evenPadding && !readsWeights) return addSpanned(call, c, spanned);
+  if (folds && !spanned.empty() && evenPadding && !readsWeights) return addSpanned(call, c, spanned);
   if (shape.isVolume() && c.groups > 1 && !kDepthwiseConv.accepts(shape) && !kGroupedConv.accepts(shape))
     return addFrames(call, c);
   TensorId input = contiguousOperand(call, 0);
