@@ -6,6 +6,7 @@
 #include "runtime/call/shared_work.h"
 #include "runtime/call/thread_pool.h"
 #include "runtime/kernels/conv.h"
+#include "runtime/kernels/conv_bands.h"
 #include "runtime/kernels/integer_product.h"
 #include "runtime/kernels/layout.h"
 #include "runtime/kernels/line_product.h"
@@ -88,42 +89,6 @@ InputView viewOf(const ConvShape& s, WeightStorage storage) {
 int64_t imagesAtOnce(const ConvShape& s, int64_t bytesPerImage) {
   constexpr int64_t kWorkspace = 8 << 20;
   return std::clamp<int64_t>(kWorkspace / std::max<int64_t>(bytesPerImage, 1), 1, s.batch);
-}
-
-// Output channels that are computed together, and the input channels that they see: a group's, if these are whole
-// blocks; else one block of outputs, whose weights are zero where an input channel is of another group.
-struct Bands {
-  int64_t count, panels;  // and panels of each
-  int64_t blocks;         // of input channels, at most
-  int64_t unit = kBlock;  // channels of a block
-};
-bool groupsAreBlocks(const ConvShape& s) {
-  return s.groups == 1 || (s.inGroup() % kBlock == 0 && s.outGroup() % kBlock == 0);
-}
-// Blocks of input channels that a band sees.
-Piece blocksOfBand(const ConvShape& s, int64_t band, int64_t unit = kBlock) {
-  const int64_t blocks = (s.inGroup() + unit - 1) / unit;
-  if (groupsAreBlocks(s)) return {band * blocks, (band + 1) * blocks};
-  const int64_t last = std::min((band + 1) * kBlock, s.outChannels) - 1;
-  return {band * kBlock / s.outGroup() * s.inGroup() / kBlock, channelBlocks((last / s.outGroup() + 1) * s.inGroup())};
-}
-// unit: channels of a block of inputs.
-Bands bandsOf(const ConvShape& s, int64_t unit = kBlock) {
-  if (groupsAreBlocks(s)) return {s.groups, channelBlocks(s.outGroup()), (s.inGroup() + unit - 1) / unit, unit};
-  Bands bands{channelBlocks(s.outChannels), 1, 0};
-  for (int64_t band = 0; band < bands.count; ++band) {
-    const Piece seen = blocksOfBand(s, band);
-    bands.blocks = std::max(bands.blocks, seen.end - seen.begin);
-  }
-  return bands;
-}
-
-// The share of what is computed that is asked for.
-double usedShare(const ConvShape& s) {
-  const Bands bands = bandsOf(s);
-  if (groupsAreBlocks(s)) return static_cast<double>(s.outGroup()) / static_cast<double>(bands.panels * kBlock);
-  return static_cast<double>(s.outChannels * s.inGroup()) /
-         static_cast<double>(bands.count * kBlock * bands.blocks * kBlock);
 }
 
 double directCost(const ConvShape& s) {
@@ -213,7 +178,7 @@ struct Grid {
 Grid gridOf(const ConvShape& s, int64_t images, const Bands& bands, int64_t tiles, double speed) {
   const double cost = directCost(s) * static_cast<double>(images) / static_cast<double>(s.batch) / speed;
   const int64_t wanted = piecesWorth(cost, 64);
-  const int64_t seen = std::min(bands.blocks * bands.unit, s.inChannels), units = images * bands.count;
+  const int64_t seen = std::min(bands.parts * bands.unit, s.inChannels), units = images * bands.count;
   const int64_t inputBytes = seen * s.inArea() * 4;
   const int64_t weights = seen * bands.panels * kBlock * s.taps() * 4;
   const int64_t groups = (bands.panels + 1) / 2;  // the register tile takes two panels
@@ -357,32 +322,32 @@ bool goByRows(const ConvShape& s, WeightStorage storage) {
 }
 
 PackedWeights directWeights(const ConvShape& s, WeightStorage storage) {
-  const int64_t unit = blockOf(s, storage);
+  const int64_t unit = partOf(s, blockOf(s, storage));
   const Bands bands = bandsOf(s, unit);
   const bool whole = areLines(s, storage) || !groupsAreBlocks(s);
-  const int64_t channels = whole ? bands.blocks * unit : stepDepth(s.inGroup(), storage);
+  const int64_t channels = whole ? bands.parts * unit : stepDepth(s.inGroup(), storage);
   return {bands.count * bands.panels, channels * s.taps(), storage};
 }
 int64_t directPackedBytes(const ConvShape& s, WeightStorage storage) { return directWeights(s, storage).bytes(); }
 
 void directPack(const ConvShape& s, const float* weights, WeightStorage storage, void* packed) {
   const int64_t area = s.taps(), depth = s.inGroup() * area;
-  const int64_t unit = blockOf(s, storage);
+  const int64_t unit = partOf(s, blockOf(s, storage));
   const Bands bands = bandsOf(s, unit);
   const bool whole = groupsAreBlocks(s), lines = areLines(s, storage), byRows = goByRows(s, storage);
-  const int64_t rowDepth = s.kernelWidth * unit, blocks = s.inGroup() / unit;
+  const int64_t rowDepth = s.kernelWidth * unit, parts = s.inGroup() / unit;
   directWeights(s, storage).pack(packed, [&](int64_t panel, int64_t row, float* to) {
-    // Rows go block of input channels, kernel position, channel in the block.
+    // Rows go part of input channels, kernel position, channel in the part.
     if (byRows) {
-      const int64_t ky = row / (blocks * rowDepth), block = row / rowDepth % blocks;
-      row = (block * s.kernelHeight + ky) * rowDepth + row % rowDepth;
+      const int64_t ky = row / (parts * rowDepth), part = row / rowDepth % parts;
+      row = (part * s.kernelHeight + ky) * rowDepth + row % rowDepth;
     }
-    const int64_t block = blocksOfBand(s, panel / bands.panels, unit).begin + row / (area * unit);
+    const int64_t part = partsOfBand(s, panel / bands.panels, unit).begin + row / (area * unit);
     const int64_t inside = row % (area * unit);
-    const int64_t blockDepth = lines ? unit : stepDepth(std::min(unit, s.inChannels - block * unit), storage);
+    const int64_t partDepth = lines ? unit : stepDepth(std::min(unit, s.inChannels - part * unit), storage);
     std::fill_n(to, kBlock, 0.0f);
-    if (inside >= blockDepth * area) return;
-    const int64_t position = inside / blockDepth, in = block * unit + inside % blockDepth;
+    if (inside >= partDepth * area) return;
+    const int64_t position = inside / partDepth, in = part * unit + inside % partDepth;
     if (in >= s.inChannels) return;
     const int64_t channel = panel * kBlock, left = s.outChannels - channel;
     const float* first = weights + channel * depth + in % s.inGroup() * area + position;
@@ -417,24 +382,24 @@ bool isPointwise(const ConvShape& s, const InputView& view) {
          s.frames.stride == 1 && !s.frames.padFront;
 }
 
-// From an output's first input to each one that it is a sum over, of so many blocks of channels.
-std::vector<int64_t> stepsOf(const ConvShape& s, const InputView& view, int64_t blocks, bool byRows) {
+// From an output's first input to each one that it is a sum over: channels of these parts, of blocks of `perBlock`.
+std::vector<int64_t> stepsOf(const ConvShape& s, const InputView& view, Piece parts, int64_t perBlock, bool byRows) {
   std::vector<int64_t> steps;
-  auto addRow = [&](int64_t block, int64_t kz, int64_t ky) {
+  auto addRow = [&](int64_t part, int64_t kz, int64_t ky) {
     for (int64_t kx = 0; kx < s.kernelWidth; ++kx) {
       int64_t x = kx * s.dilationWidth;
-      steps.push_back(block * view.plane() + kz * s.frames.dilation * view.frame() +
-                      ky * s.dilationHeight * view.row() +
+      steps.push_back(part / perBlock * view.plane() + part % perBlock * (kBlock / perBlock) +
+                      kz * s.frames.dilation * view.frame() + ky * s.dilationHeight * view.row() +
                       (x % view.phases * view.width + x / view.phases) * view.pixel);
     }
   };
   if (byRows)
     for (int64_t ky = 0; ky < s.kernelHeight; ++ky)
-      for (int64_t block = 0; block < blocks; ++block) addRow(block, 0, ky);
+      for (int64_t part = parts.begin; part < parts.end; ++part) addRow(part, 0, ky);
   else
-    for (int64_t block = 0; block < blocks; ++block)
+    for (int64_t part = parts.begin; part < parts.end; ++part)
       for (int64_t kz = 0; kz < s.frames.kernel; ++kz)
-        for (int64_t ky = 0; ky < s.kernelHeight; ++ky) addRow(block, kz, ky);
+        for (int64_t ky = 0; ky < s.kernelHeight; ++ky) addRow(part, kz, ky);
   return steps;
 }
 
@@ -450,7 +415,8 @@ void directImages(const ConvShape& s, int64_t images, const float* input, const 
   constexpr bool kLines = std::is_same_v<T, CacheLine>;
   const InputView view = viewOf(s, storage);
   const int64_t unit = blockOf(s, storage), blocks = (s.inChannels + unit - 1) / unit;
-  const Bands bands = bandsOf(s, unit);
+  const int64_t part = partOf(s, unit), perBlock = unit / part;
+  const Bands bands = bandsOf(s, part);
   const int64_t tileRows = kLines ? maxLineRows() : maxTileRows();
   const std::vector<RowTile> tiles =
       isPointwise(s, view)
@@ -489,17 +455,20 @@ void directImages(const ConvShape& s, int64_t images, const float* input, const 
     });
   }
   const bool byRows = goByRows(s, storage);
-  const std::vector<int64_t> steps = stepsOf(s, view, bands.blocks, byRows);
-  Product shared = productOf(s, steps, storage, e);
+  // Of bands that start with each part of a block.
+  std::vector<std::vector<int64_t>> steps;
+  for (int64_t first = 0; first < perBlock; ++first)
+    steps.push_back(stepsOf(s, view, {first, first + bands.parts}, perBlock, byRows));
+  Product shared = productOf(s, steps[0], storage, e);
   shared.rowStride = view.step * view.pixel;
-  shared.depth = unit;
+  shared.depth = part;
   const PackedWeights weights = directWeights(s, storage);
   const int64_t area = s.taps();
   auto linesOfTiles = [&](int64_t image, int64_t band, Piece range) {
     if constexpr (kLines) {
       if (!byPieces) return;
       const RowTile &first = tiles[static_cast<size_t>(range.begin)], &last = tiles[static_cast<size_t>(range.end - 1)];
-      const Piece seen = blocksOfBand(s, band, unit);
+      const Piece seen = partsOfBand(s, band, unit);
       const int64_t plane = s.inArea(), count = last.a + last.rows - first.a;
       for (int64_t block = seen.begin; block < seen.end; ++block)
         pixelsToLines(input + (image * channelBlocks(s.inChannels) * kBlock + block * unit) * plane + first.a * kBlock,
@@ -510,14 +479,15 @@ void directImages(const ConvShape& s, int64_t images, const float* input, const 
   auto productAt = [&](int64_t image, int64_t band) {
     Product p = shared;
     if constexpr (kLines) readAs(p, types[static_cast<size_t>(image)]);
-    const Piece seen = blocksOfBand(s, band, unit);
-    const int64_t at = (image * blocks + seen.begin) * view.plane();
+    const Piece seen = partsOfBand(s, band, part);
+    const int64_t at = (image * blocks + seen.begin / perBlock) * view.plane();
     using Input = std::conditional_t<kLines, CacheLine, float>;
     view.copied ? readFrom(p, copy + at) : readFrom(p, reinterpret_cast<const Input*>(input) + at);
+    p.steps = steps[static_cast<size_t>(seen.begin % perBlock)].data();
     p.stepCount = (seen.end - seen.begin) * area;
-    if (seen.end == blocks && s.inChannels % unit != 0) {
+    if (seen.end * part > s.inChannels) {
       p.tailSteps = area;
-      p.tailDepth = stepDepth(s.inChannels % unit, storage);
+      p.tailDepth = stepDepth(s.inChannels % part, storage);
     }
     enterUnit(bands, p, weights, packed, output, image, band);
     return p;

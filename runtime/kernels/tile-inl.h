@@ -108,7 +108,7 @@ HWY_NOINLINE void tileKernel(const Tile& t) {
       for (int64_t i = 0; i < t.aheadLines; ++i, ahead += kBlock)
         for (int panel = 0; panel < kPanels; ++panel) __builtin_prefetch(ahead + panel * t.aheadStride, 0, 2);
     const float* HWY_RESTRICT a = t.a + t.steps[step];
-    if (kStride == kBlock && step + kStepsAhead < t.stepCount) {
+    if (kStride == kBlock && t.depth == kBlock && step + kStepsAhead < t.stepCount) {
       const float* later = t.a + t.steps[step + kStepsAhead];
 #pragma GCC unroll 16
       for (int r = 0; r < kRows; ++r) __builtin_prefetch(later + r * kStride);

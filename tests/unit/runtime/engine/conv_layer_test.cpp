@@ -246,6 +246,29 @@ TEST(ConvLayer, SmallGroups) {
   }
 }
 
+// Groups that share blocks, of sizes that do and do not divide them: an output sees its neighbours' groups as zeros.
+TEST(ConvLayer, GroupsThatShareBlocks) {
+  for (auto [in, out, groups] : {std::tuple(16, 96, 8), std::tuple(72, 72, 3), std::tuple(60, 60, 20),
+                                 std::tuple(48, 20, 2), std::tuple(10, 30, 2), std::tuple(96, 40, 4),
+                                 std::tuple(8, 128, 8), std::tuple(36, 36, 3), std::tuple(20, 64, 4)})
+    for (const char* steps : {"1, 1", "2, 3"}) {
+      const std::string weight = fmt::format("{}, {}, 3, 3", out, in / groups);
+      const std::string graph = "graph(%x : Tensor):" + fmt::format(fmt::runtime(kNumbers), groups, out, weight) +
+                                fmt::format(R"(  %s : int[] = prim::Constant[value=[{}]]()
+  %p : int[] = prim::Constant[value=[1, 1]]()
+  %y : Tensor = aten::conv2d(%x, %w, %b, %s, %p, %p, %g)
+  %z : Tensor = aten::relu(%y)
+  return (%z)
+)",
+                                            steps);
+      SCOPED_TRACE(graph);
+      EngineCase engine(graph);
+      const Tensor x = randn({2, in, 9, 20}, 1);
+      EXPECT_EQ(engine.layers({x}).find("im2col"), std::string::npos) << engine.layers({x});
+      engine.expectClose({x}, 1e-4);
+    }
+}
+
 // Weights are packed as each convolution goes over them: by rows of the kernel, or block by block.
 TEST(ConvLayer, WeightsOfSeveralConvolutions) {
   struct Two {
