@@ -378,8 +378,10 @@ class FunctionCompiler {
       const Function* f = owner_.calledMethod(n);
       emitCall(n, f, 0, inputs, outputs);
     } else if (n->kind() == sym::CallFunction) {
-      const Function* f = owner_.calledFunction(n);
-      if (f) emitCall(n, f, 1, inputs, outputs);
+      if (const Function* f = owner_.calledFunction(n))
+        emitCall(n, f, 1, inputs, outputs);
+      else
+        emit(kNotImplemented, n, inputs, outputs, {});
     } else if (n->kind() == sym::Engine && n->subgraph()) {
       const Function* f = owner_.engineFor(n);
       emitCall(n, f, 0, inputs, outputs);

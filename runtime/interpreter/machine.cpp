@@ -54,7 +54,9 @@ const Instruction* Machine::call(const Function& function, const Instruction* ca
   if (frames.size() >= kMaxFrames) throw ExecutionError(ErrorKind::Limit, "calls are nested too deep");
   if (count + nones != function.parameters.size())
     fail(fmt::format("{} takes {} arguments, not {}", function.name, function.parameters.size(), count + nones));
-  if (caller->outputs != function.resultCount)
+  // The last results of a DifferentiableGraph are for its backward pass.
+  const bool mayDrop = caller->node->kind() == sym::DifferentiableGraph && caller->outputs < function.resultCount;
+  if (caller->outputs != function.resultCount && !mayDrop)
     fail(fmt::format("{} returns {} values, not {}", function.name, function.resultCount, caller->outputs));
   IValue* from = slots;
   enter(function, caller);
@@ -87,7 +89,7 @@ const Instruction* Machine::finish(const Instruction* returning) {
   }
   IValue* to = frames[frames.size() - 2].slots;
   bool future = caller->node->kind() == sym::fork;
-  for (uint32_t i = 0; i < returning->inputs; ++i) {
+  for (uint32_t i = 0; i < caller->outputs; ++i) {
     IValue& v = slots[returning->input(i)];
     to[caller->output(i)] = future ? IValue(Ref<FutureValue>::make(v)) : v;
   }

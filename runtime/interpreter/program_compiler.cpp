@@ -108,11 +108,14 @@ void ProgramCompiler::compileContextMethods(const Node* n) {
 }
 
 const Function* ProgramCompiler::calledFunction(const Node* n) {
+  static const Symbol kFallback = Symbol::of("fallback");
   const Node* constant = n->inputCount() ? n->input(0)->node() : nullptr;
   const IValue* name = constant && constant->kind() == sym::Constant ? constant->attributeValue(sym::name) : nullptr;
   std::string called = name && name->isString() ? name->toString() : "";
   auto it = program_.sources_.functions.find(called);
   if (it != program_.sources_.functions.end()) return functionFor(*it->second, called);
+  // What an optimised graph does where its guards find other tensors is never part of its text.
+  if (constant && constant->hasAttribute(kFallback)) return nullptr;
   unsupported(n, fmt::format("function '{}' is not part of the text", called))
       .note(textOf(Remedy::Kind::ExportFunctions));
   return nullptr;

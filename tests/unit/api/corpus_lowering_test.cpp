@@ -127,7 +127,6 @@ const std::map<std::string, std::string> kDoesNotRun = {
     {"mobilenet_v2.trace.ir",
      "method 'forward' of __torch__.torch.nn.modules.container.___torch_mangle_396.Sequential is not part of the text"},
     {"mobilenet_v2.trace_inlined.ir", "weight 'features.0.0.weight' was not supplied"},
-    {"passes.graph_for.ir", "function 'fallback_function' is not part of the text"},
     {"pipeline.script.ir", "attribute 'counter' was not supplied"},
     {"pipeline.script_inlined.ir", "attribute 'counter' was not supplied"},
     {"resnet18.script.ir",
