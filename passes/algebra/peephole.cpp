@@ -6,6 +6,7 @@
 #include "ir/values/rounded_number.h"
 #include "passes/rewrite/database.h"
 #include "passes/rewrite/edits.h"
+#include "passes/rewrite/operator_names.h"
 
 #include <algorithm>
 #include <cmath>
@@ -394,18 +395,31 @@ class Peephole {
     const Node* list = n->inputCount() == 4 ? unwritten(n->input(0)) : nullptr;
     if (!n->output()->type()->is(TypeKind::List)) return {};
     std::optional<int64_t> step = list ? facts_.integer(n->input(3)) : std::nullopt;
-    if (!step || *step <= 0) return {};
-    auto count = static_cast<int64_t>(list->inputCount());
-    int64_t bounds[2] = {0, count};
+    if (!step || *step == 0) return {};
+    const auto count = static_cast<int64_t>(list->inputCount()), low = *step < 0 ? int64_t{-1} : 0;
+    int64_t bounds[2] = {*step < 0 ? count - 1 : 0, *step < 0 ? -1 : count};
     for (size_t k = 0; k < 2; ++k) {
       if (GraphFacts::isNone(n->input(k + 1))) continue;
       std::optional<int64_t> at = facts_.integer(n->input(k + 1));
       if (!at) return {};
-      bounds[k] = std::clamp<int64_t>(*at < 0 ? std::max<int64_t>(*at, -count) + count : *at, 0, count);
+      bounds[k] = std::clamp<int64_t>(*at < 0 ? std::max(*at, -count - 1) + count : *at, low, count + low);
     }
+    const int64_t stride = std::clamp(*step, -count - 1, count + 1);
     std::vector<Value*> items;
-    for (int64_t i = bounds[0]; i < bounds[1]; i += std::min(*step, count))
+    for (int64_t i = bounds[0]; stride < 0 ? i > bounds[1] : i < bounds[1]; i += stride)
       items.push_back(list->input(static_cast<size_t>(i)));
+    return listOf(n, items);
+  }
+
+  // Items of a list so many times in a list of its own.
+  Values repeatOfList(Node* n) {
+    const bool isFactorFirst = n->inputCount() == 2 && n->input(1)->type()->is(TypeKind::List);
+    const Node* list = n->output()->type()->is(TypeKind::List) ? unwritten(n->input(isFactorFirst)) : nullptr;
+    const std::optional<int64_t> times = n->inputCount() == 1 ? 1 : facts_.integer(n->input(!isFactorFirst));
+    if (!list || !times || *times > static_cast<int64_t>(kMostItems)) return {};
+    std::vector<Value*> items;
+    for (int64_t i = 0; i < *times && items.size() <= kMostItems; ++i)
+      for (const Use& u : list->inputs()) items.push_back(u.value);
     return listOf(n, items);
   }
 
@@ -510,6 +524,10 @@ const std::vector<Rule>& rules() {
       {"item_of_list", {aten::getitem_}, &P::item, "an item of a list or dict that was just made", 2},
       {"unpack_list", {sym::ListUnpack}, &P::unpackList, "all items of a list that was just made"},
       {"slice_of_list", {aten::slice}, &P::sliceOfList, "a part of a list that was just made"},
+      {"repeat_of_list",
+       {aten::mul, named("list"), aten::copy},
+       &P::repeatOfList,
+       "a list that was just made, copied or so many times"},
       {"copy_of_scatter", {aten::copy}, &P::copyOfScatter, "a tensor that takes the place of what it was made from", 3},
       {"unpack_tuple", {sym::TupleUnpack}, &P::unpackTuple, "all items of a tuple"},
       {"item_of_tuple", {sym::TupleIndex}, &P::tupleItem, "an item of a tuple", 2},

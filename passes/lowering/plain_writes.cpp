@@ -2,8 +2,10 @@
 //   a, b = x.chunk(2); a += y        -> a = x[0:n], ...     of the parts that a list holds views are written
 //   x.fill_diagonal_(v)              -> diagonal(x).fill_(v)   but where tall ones take it up again
 //   x.type_as(y)                     -> x.to(y)             which shows no memory of y
+//   l += [x, y]                      -> l.append(x), l.append(y)
 //   batch_norm(x, ..., mean, var, training)   keeps no statistics that nobody else reads
 #include "ir/values/aten.h"
+#include "passes/rewrite/edits.h"
 #include "passes/rewrite/operator_names.h"
 #include "passes/rewrite/rewrite.h"
 
@@ -13,7 +15,8 @@ namespace tscompile {
 namespace {
 
 const Symbol kUnbind = named("unbind"), kChunk = named("chunk"), kSplit = named("split"),
-             kSplitWithSizes = named("split_with_sizes"), kFillDiagonal = named("fill_diagonal_");
+             kSplitWithSizes = named("split_with_sizes"), kFillDiagonal = named("fill_diagonal_"),
+             kExtend = named("extend"), kAddInPlace = named("add_");
 
 // How long the parts of a dimension are that is split, so many of them; nothing for others.
 std::optional<Dims> lengthsOf(const Node* list, int64_t size, size_t parts, GraphFacts& facts) {
@@ -78,6 +81,18 @@ Replacement convertLike(Node* n, RewriteContext& c) {
   return Replacement::done();
 }
 
+Replacement appendItems(Node* n, RewriteContext& c) {
+  if (n->inputCount() != 2 || !n->input(0)->type()->is(TypeKind::List)) return {};
+  const Node* added = n->input(1)->node();
+  if (!added || added->kind() != sym::ListConstruct || added->inputCount() > kMostItems) return {};
+  if (!c.facts.aliases().knows(n->input(1)) || c.facts.aliases().isWrittenItself(n->input(1))) return {};
+  Value* list = n->input(0);
+  for (const Use& item : added->inputs()) c.before(n).call(aten::append, {list, item.value}, list->type());
+  for (Value* v : n->outputs()) v->replaceAllUsesWith(list);
+  n->destroy();
+  return Replacement::done();
+}
+
 // Statistics of channels that are new memory and that nobody else reads.
 Replacement forgetStatistics(Node* n, RewriteContext& c) {
   const Operator* op = c.facts.resolve(n);
@@ -99,12 +114,13 @@ Replacement forgetStatistics(Node* n, RewriteContext& c) {
 NodeRewrite plainWrites() {
   NodeRewrite r;
   r.name = "plain_writes";
-  r.kinds = {sym::ListUnpack,  kFillDiagonal,          aten::type_as,
-             aten::batch_norm, named("instance_norm"), named("native_batch_norm")};
+  r.kinds = {sym::ListUnpack, kFillDiagonal,    aten::type_as,          kExtend,
+             kAddInPlace,     aten::batch_norm, named("instance_norm"), named("native_batch_norm")};
   r.apply = [](Node* n, RewriteContext& c) -> Replacement {
     if (n->inputCount() == 0) return {};
     if (n->kind() == sym::ListUnpack) return unpackParts(n, c);
     if (n->kind() == aten::type_as) return convertLike(n, c);
+    if (n->kind() == kExtend || n->kind() == kAddInPlace) return appendItems(n, c);
     return n->kind() == kFillDiagonal ? fillDiagonal(n, c) : forgetStatistics(n, c);
   };
   return r;
