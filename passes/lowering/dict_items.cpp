@@ -3,15 +3,20 @@
 //   %d = prim::DictConstruct()
 //   aten::_set_item(%d, "a", %x)       ->   %d = prim::DictConstruct("a", %x)
 //
-// and those that aten::dict() makes. What is asked of one before that is known: whether it holds a key, and what.
+// and those that aten::dict() makes. What is asked of one before that is known: whether it holds a key, and what, be it
+// by get(), pop() or setdefault(). Items of another one come one by one, by update(), and are deleted.
 #include "ir/values/aten.h"
 #include "passes/rewrite/edits.h"
+#include "passes/rewrite/operator_names.h"
 #include "passes/rewrite/rewrite.h"
 
 #include <algorithm>
 
 namespace tscompile {
 namespace {
+
+const Symbol kSetItem = named("_set_item"), kContains = named("__contains__"), kDelete = named("Delete"),
+             kGet = named("get"), kPop = named("pop"), kSetDefault = named("setdefault"), kUpdate = named("update");
 
 class Dict {
  public:
@@ -24,7 +29,8 @@ class Dict {
     items_ = made;
     if (!findSetters()) return isAnswered;
     const TypePtr type = made_->output()->type();
-    for (Node* n : setters_) put(n->input(1), n->input(2));
+    setters_.erase(std::ranges::find_if_not(setters_, [&](const Node* n) { return change(n); }), setters_.end());
+    if (setters_.empty()) return isAnswered;
     Builder b(graph_, setters_.back());
     b.setPlaceOf(made_);
     Node* whole = b.insert(sym::DictConstruct, items_);
@@ -44,17 +50,24 @@ class Dict {
     return true;
   }
 
-  // d[key] = item, in the block of the dictionary.
+  // d[key] = item and del d[key], in the block of the dictionary.
   bool isSetter(const Use& u) const {
-    static const Symbol kSetItem = Symbol::of("aten::_set_item");
     const Node* n = u.user;
-    return n->kind() == kSetItem && u.index() == 0 && n->block() == made_->block() && n->inputCount() == 3 &&
-           GraphFacts::constant(n->input(1)) && isSubtype(n->input(2)->type(), made_->output()->type()->element(1));
+    if (u.index() != 0 || n->block() != made_->block() || n->inputCount() < 2 || !GraphFacts::constant(n->input(1)))
+      return false;
+    return n->kind() == kDelete || (n->kind() == kSetItem && n->inputCount() == 3 && fits(n->input(2)));
+  }
+  bool fits(const Value* item) const { return isSubtype(item->type(), made_->output()->type()->element(1)); }
+  // What a setter does; false for what is to be deleted and is not there.
+  bool change(const Node* n) {
+    if (n->kind() == kSetItem) return put(n->input(1), n->input(2));
+    Value** item = find(n->input(1));
+    if (item) items_.erase(items_.begin() + (item - 1 - items_.data()), items_.begin() + (item + 1 - items_.data()));
+    return item;
   }
 
   // What is asked of it before anything else is done with it.
   bool answer() {
-    static const Symbol kContains = Symbol::of("aten::__contains__");
     std::vector<std::pair<Node*, const Use*>> uses;  // by the nodes of the dictionary's block that they are in
     for (const Use& u : made_->output()->uses()) {
       Node* n = u.user;
@@ -65,22 +78,50 @@ class Dict {
     bool changed = false;
     for (const auto& [n, use] : uses) {
       if (isSetter(*use)) {
-        put(n->input(1), n->input(2));
+        if (!change(n)) break;
         continue;
       }
-      const bool isQuestion = n->kind() == kContains || n->kind() == aten::getitem_;
-      if (n != use->user || !isQuestion || use->index() != 0 || !GraphFacts::constant(n->input(1))) break;
-      Value* const* item = find(n->input(1));
-      if (n->kind() == kContains)
-        replaceValue(n->output(), Builder(graph_, n).constant(IValue(item != nullptr)));
-      else if (item && isSubtype((*item)->type(), n->output()->type()))
-        replaceValue(n->output(), *item);
-      else
-        break;
-      n->destroy();
+      if (n != use->user || use->index() != 0 || n->inputCount() < 2) break;
+      if (n->kind() == kUpdate ? !split(n) : !GraphFacts::constant(n->input(1)) || !answer(n)) break;
       changed = true;
+      if (n->kind() == kUpdate) break;
     }
     return changed;
+  }
+
+  // Of what one node asks, and does beside.
+  bool answer(Node* n) {
+    Value* const* item = find(n->input(1));
+    Value* given = n->inputCount() > 2 ? n->input(2) : nullptr;
+    const bool sets = n->kind() == kSetDefault, takes = n->kind() == kPop;
+    if (n->kind() == kContains) {
+      replaceValue(n->output(), Builder(graph_, n).constant(IValue(item != nullptr)));
+    } else if (n->kind() == aten::getitem_ || n->kind() == kGet || sets || takes) {
+      Value* value = item ? *item : given;
+      if (!value && n->kind() == kGet) value = Builder(graph_, n).constant(IValue(), types().none);
+      if (!value || !isSubtype(value->type(), n->output()->type()) || (sets && !fits(value))) return false;
+      replaceValue(n->output(), value);
+      Builder b(graph_, n);
+      b.setPlaceOf(n);
+      if (sets && !item) put(b.insert(kSetItem, {n->input(0), n->input(1), value}, 0)->input(1), value);
+      if (takes && item) change(b.insert(kDelete, {n->input(0), n->input(1)}, 0));
+    } else {
+      return false;
+    }
+    n->destroy();
+    return true;
+  }
+
+  // update() by a dictionary that was just made sets its items.
+  bool split(Node* n) {
+    const Node* other = n->input(1)->node();
+    if (!other || other->kind() != sym::DictConstruct || n->input(1)->useCount() != 1) return false;
+    Builder b(graph_, n);
+    b.setPlaceOf(n);
+    for (size_t i = 0; i + 1 < other->inputCount(); i += 2)
+      b.insert(kSetItem, {n->input(0), other->input(i), other->input(i + 1)}, 0);
+    n->destroy();
+    return true;
   }
 
   // Those in the block of the dictionary, before other uses.
@@ -106,11 +147,12 @@ class Dict {
     return nullptr;
   }
   // What has the key already keeps its place.
-  void put(Value* key, Value* item) {
+  bool put(Value* key, Value* item) {
     if (Value** known = find(key))
       *known = item;
     else
       items_.insert(items_.end(), {key, item});
+    return true;
   }
 
   Node* made_;
