@@ -136,8 +136,7 @@ bool DictValue::erase(const IValue& key) {
 
 void DictValue::dropDead() {
   std::erase_if(entries_, [](const Entry& e) { return !e.live; });
-  index_.clear();
-  for (size_t i = 0; i < entries_.size(); ++i) index_.emplace(entries_[i].key, i);
+  for (size_t i = 0; i < entries_.size(); ++i) index_.find(entries_[i].key)->second = i;
   oldest_ = 0;
 }
 
@@ -312,7 +311,17 @@ bool isInstance(const IValue& v, TypePtr type) {
   }
 }
 
+static bool numbersEqual(const IValue& a, const IValue& b) {
+  if (a.isInt() && b.isInt()) return a.toInt() == b.toInt();
+  if (!a.isComplex() && !b.isComplex()) return a.toDouble() == b.toDouble();
+  auto wide = [](const IValue& v) { return v.isComplex() ? v.toComplex() : std::complex<double>(v.toDouble()); };
+  return wide(a) == wide(b);
+}
+
 bool valuesEqual(const IValue& first, const IValue& second) {
+  // Keys of dicts and items of lists are mostly these.
+  if (first.isNumber() && second.isNumber()) return numbersEqual(first, second);
+  if (first.isString() && second.isString()) return first.toString() == second.toString();
   // An explicit stack: the values may be nested to any depth. A pair of containers is looked at once, however often it
   // is held, also by itself: if it differs the answer is known.
   std::vector<std::pair<const IValue*, const IValue*>> todo{{&first, &second}};
@@ -325,16 +334,7 @@ bool valuesEqual(const IValue& first, const IValue& second) {
     const IValue& b = *todo.back().second;
     todo.pop_back();
     if (a.isNumber() && b.isNumber()) {
-      bool same;
-      if (a.isComplex() || b.isComplex()) {
-        auto wide = [](const IValue& v) { return v.isComplex() ? v.toComplex() : std::complex<double>(v.toDouble()); };
-        same = wide(a) == wide(b);
-      } else if (a.isInt() && b.isInt()) {
-        same = a.toInt() == b.toInt();
-      } else {
-        same = a.toDouble() == b.toDouble();
-      }
-      if (!same) return false;
+      if (!numbersEqual(a, b)) return false;
       continue;
     }
     if (a.tag() != b.tag()) return false;

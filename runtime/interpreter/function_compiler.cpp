@@ -1,6 +1,7 @@
 // One graph to instructions: slots for values, jumps for nested blocks.
 #include "ir/analysis/alias.h"
 #include "ir/analysis/node_form.h"
+#include "ir/values/aten.h"
 #include "runtime/interpreter/constant_value.h"
 #include "runtime/interpreter/program_compiler.h"
 #include "runtime/interpreter/release_plan.h"
@@ -412,7 +413,7 @@ class FunctionCompiler {
     if (f && !isInBranch(n)) owner_.noteCall(f_, *f);
   }
 
-  void emitOperator(const Node* n, const Operator* op, const Slots& inputs, const Slots& outputs) {
+  void emitOperator(const Node* n, const Operator* op, Slots inputs, const Slots& outputs) {
     bool scalar = op->def().scalar && !op->schema().varReturns && op->schema().returns.size() == outputs.size() &&
                   outputs.size() <= 1;
     if (!scalar) {
@@ -421,6 +422,13 @@ class FunctionCompiler {
     }
     Handler h = scalarHandler(op->def().scalar);
     if (!h) h = inputs.size() == 1 ? control::kScalar1 : inputs.size() == 2 ? control::kScalar2 : control::kScalarN;
+    // A text or list that ends here can grow where its sum is wanted.
+    const TypePtr first = inputs.size() == 2 ? n->input(0)->type() : nullptr;
+    if (n->kind() == aten::add && first && (first->is(TypeKind::String) || first->is(TypeKind::List)) &&
+        inputs[1] != outputs[0] && takeInput(n, 0)) {
+      emitMove(control::kMove, inputs[0], outputs[0], n);
+      inputs[0] = outputs[0];
+    }
     // Functions without a result leave the slot of theirs alone.
     Slots extra;
     if (outputs.empty()) extra.push_back(takeSlot());

@@ -96,6 +96,8 @@ void copyList(Arguments a, IValue& r) {
 void addLists(Arguments a, IValue& r) {
   const ListValue& x = listOf(*a[0]);
   const ListValue& y = listOf(*a[1]);
+  // Nobody else sees a list that the sum takes the place of: PyTorch adds to it as well.
+  if (a[0] == &r && x.unique()) return addItems(r.toList(), y);
   auto out = newList(x.elementType, x.items.size() + y.items.size());
   addItems(*out, x);
   addItems(*out, y);
@@ -105,7 +107,10 @@ void sliceList(Arguments a, IValue& r) {
   const ListValue& list = listOf(*a[0]);
   Slice s = sliceOf(*a[1], *a[2], *a[3], list.items.size());
   auto out = newList(list.elementType, static_cast<size_t>(s.count));
-  for (int64_t k = 0; k < s.count; ++k) out->items.push_back(list.items[static_cast<size_t>(s.start + k * s.step)]);
+  if (s.step == 1 && s.count)
+    out->items.assign(list.items.begin() + s.start, list.items.begin() + s.start + s.count);
+  else
+    for (int64_t k = 0; k < s.count; ++k) out->items.push_back(list.items[static_cast<size_t>(s.start + k * s.step)]);
   r = IValue(std::move(out));
 }
 
@@ -155,9 +160,12 @@ void charactersOf(Arguments a, IValue& r) {
 // ---- search ----
 
 // Items of primitive types, or tensors of one element.
+bool isItem(const IValue& a, const IValue& b) {
+  return a.isInt() && b.isInt() ? a.toInt() == b.toInt() : itemsEqual(a, b);
+}
 size_t find(const Items& items, const IValue& wanted) {
   for (size_t i = 0; i < items.size(); ++i)
-    if (itemsEqual(items[i], wanted)) return i;
+    if (isItem(items[i], wanted)) return i;
   return items.size();
 }
 void isInList(Arguments a, IValue& r) {
@@ -178,7 +186,7 @@ void index(Arguments a, IValue& r) {
 void countInList(Arguments a, IValue& r) {
   const Items& items = listOf(*a[0]).items;
   r = static_cast<int64_t>(
-      std::count_if(items.begin(), items.end(), [&](const IValue& v) { return itemsEqual(v, *a[1]); }));
+      std::count_if(items.begin(), items.end(), [&](const IValue& v) { return isItem(v, *a[1]); }));
 }
 void remove(Arguments a, IValue&) {
   Items& items = changedList(*a[0]).items;
@@ -200,7 +208,7 @@ void sorted(Arguments a, IValue& r) {
 template <bool kEqual>
 void equal(Arguments a, IValue& r) {
   const Items &x = listOf(*a[0]).items, &y = listOf(*a[1]).items;
-  r = std::equal(x.begin(), x.end(), y.begin(), y.end(), itemsEqual) == kEqual;
+  r = std::equal(x.begin(), x.end(), y.begin(), y.end(), isItem) == kEqual;
 }
 // A list of numbers is equal to itself, though NaN is not.
 template <bool kEqual>
