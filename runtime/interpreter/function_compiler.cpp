@@ -458,7 +458,12 @@ class FunctionCompiler {
 
   bool isWritten(const Value* v) {
     if (!alias_) alias_.emplace(*f_.graph, owner_.program().registry());
-    return alias_->graphHasWrites() && alias_->isWritten(v);
+    if (alias_->graphHasWrites() && alias_->isWritten(v)) return true;
+    // Whoever calls a method may write to what it returns.
+    const bool isCalled = &f_ != &ProgramCompiler::entryOf(owner_.program());
+    const auto returned = f_.graph->outputs();
+    return isCalled && std::any_of(returned.begin(), returned.end(),
+                                   [&](const Use& out) { return alias_->mayShareMemory(v, out.value); });
   }
 
   ProgramCompiler& owner_;
