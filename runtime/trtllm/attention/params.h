@@ -5,10 +5,6 @@
 #include "ir/values/dtype.h"
 
 #include <cstdint>
-#include <optional>
-#include <span>
-#include <string_view>
-#include <vector>
 
 namespace tscompile {
 
@@ -34,18 +30,6 @@ enum class PositionEmbedding : uint8_t {
   Mrope
 };
 enum class RotaryScaling : uint8_t { None, Linear, Dynamic, LongRope, Llama3, Yarn, Mrope };
-
-// "sliding_window_causal", "rope_gpt_neox", "llama3"
-std::string_view nameOf(AttentionMask mask);
-std::string_view nameOf(PositionEmbedding type);
-std::string_view nameOf(RotaryScaling type);
-std::optional<AttentionMask> attentionMaskFromName(std::string_view name);
-std::optional<PositionEmbedding> positionEmbeddingFromName(std::string_view name);
-std::optional<RotaryScaling> rotaryScalingFromName(std::string_view name);
-// All names in the order of the values, for messages and help.
-std::span<const std::string_view> attentionMaskNames();
-std::span<const std::string_view> positionEmbeddingNames();
-std::span<const std::string_view> rotaryScalingNames();
 
 // Bits of kv_cache_quant_mode that say how the cache is stored; the others are about weights.
 inline constexpr int64_t kInt8KvCache = 64, kFp8KvCache = 128, kFp4KvCache = 1 << 13;
@@ -92,17 +76,9 @@ struct GptAttentionParams {
   bool skipAttention = false;
   int64_t tpSize = 1, tpRank = 0;
 
-  // What the original chooses kernels by; the result does not depend on it.
-  int64_t contextFmhaType = 0, maxContextLength = 0;
-  bool usePagedContextFmha = false, useFp8ContextFmha = false, multiBlockMode = false, enableXqa = false;
-
-  // Not implemented: asking for one is refused by name. What only they read is kept.
+  // Not implemented: asking for one is refused by name.
   bool fuseFp4Quant = false, isMedusa = false, isSpecDecoding = false, isMla = false;
-  int64_t cpSize = 1, cpRank = 0;
-  std::vector<int64_t> cpGroup;
-  bool specDecodingVariableLength = false;
-  int64_t specDecodingMaxLength = 1;
-  int64_t qLoraRank = 0, kvLoraRank = 0, qkNopeHeadDim = 0, qkRopeHeadDim = 0, vHeadDim = 0;
+  int64_t cpSize = 1;
 
   int64_t groupSize() const { return numHeads / numKvHeads; }
   // The last extent of qkv: (H + 2 Hkv) D.

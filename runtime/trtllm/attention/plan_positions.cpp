@@ -22,7 +22,7 @@ void AttentionPlanner::planMasks() {
   const bool dense = params_.denseContext || params_.posShift;
   const bool sliding = rule.type == AttentionMask::SlidingWindowCausal;
   if (sliding && window_ == kNoWindow)
-    fail("host_max_attention_window_sizes is missing, which {} needs", nameOf(rule.type));
+    fail("host_max_attention_window_sizes is missing, which sliding_window_causal needs");
   const bool causal = rule.type == AttentionMask::Causal || rule.type == AttentionMask::BlockSparse;
   // What a cyclic cache loses is not seen; without one, windows are a matter of causal masks.
   plan_.contextMask.windowed = window_ != kNoWindow && (sliding || (!dense && (causal || plan_.cache.data)));

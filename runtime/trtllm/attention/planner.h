@@ -78,7 +78,6 @@ class AttentionPlanner {
   int64_t window_ = kNoWindow, sinks_ = 0;
   int64_t firstCacheLayer_ = 0;
   std::vector<int64_t> lengths_;  // of context_lengths
-  Tensor indirection_;
 };
 
 }  // namespace tscompile

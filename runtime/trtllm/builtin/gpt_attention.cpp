@@ -73,11 +73,11 @@ constexpr std::string_view kPositions =
 constexpr std::string_view kScalings = "none|linear|dynamic|longrope|llama3|yarn|mrope";
 
 struct GptAttention : GptAttentionParams {
-  // Said by the original, without meaning for the result here.
+  // Fields of the original whose values mean nothing to the result here, or nothing beside a field that is refused.
   int64_t contextFmhaType = 0, maxContextLength = 0, cpRank = 0, specDecodingMaxLength = 0;
   int64_t qLoraRank = 0, kvLoraRank = 0, qkNopeHeadDim = 0, qkRopeHeadDim = 0, vHeadDim = 0;
   bool usePagedContextFmha = false, useFp8ContextFmha = false, enableXqa = true, multiBlockMode = false,
-       specDecodingVariable = false, fullAttentionMask = false;
+       specDecodingVariable = false;
   std::vector<int64_t> cpGroup;
 
   static void describe(tsc::Description<GptAttention>& d) {

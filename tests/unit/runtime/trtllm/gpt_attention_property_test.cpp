@@ -135,8 +135,8 @@ void checkLayer(uint64_t seed) {
     ASSERT_EQ(got.size(), requests.size());
     for (size_t i = 0; i < requests.size(); ++i)
       ASSERT_LT(largestDifference(want[i], got[i]), toleranceOf(layer.params.type))
-          << "step " << s << ", request " << i << ", " << nameOf(layer.params.mask) << ", "
-          << nameOf(layer.params.positionEmbedding);
+          << "step " << s << ", request " << i << ", " << static_cast<int>(layer.params.mask) << ", "
+          << static_cast<int>(layer.params.positionEmbedding);
   }
 }
 
