@@ -229,12 +229,6 @@ int64_t usualTokens(const BuildConfig& config) {
   return std::min(config.optNumTokens ? config.optNumTokens : config.maxBatchSize, config.maxNumTokens);
 }
 
-std::vector<std::string> buildOptionNames() {
-  std::vector<std::string> out;
-  for (const Setting& s : kBuildSettings) out.emplace_back(s.name);
-  return out;
-}
-
 std::vector<std::pair<std::string, std::string>> buildOptionTexts(const BuildConfig& config) {
   std::vector<std::pair<std::string, std::string>> out;
   for (const Setting& s : kBuildSettings) {

@@ -60,8 +60,6 @@ bool setBuildOption(BuildConfig& config, std::string_view assignment, Diagnostic
 bool checkBuildConfig(const BuildConfig& config, Diagnostics& diagnostics);
 // Tokens of a usual step, where `optNumTokens` leaves them open.
 int64_t usualTokens(const BuildConfig& config);
-// The names that there are.
-std::vector<std::string> buildOptionNames();
 // Names and values of those that are implemented, the values as setBuildOption() takes them.
 std::vector<std::pair<std::string, std::string>> buildOptionTexts(const BuildConfig& config);
 // All of it as JSON; the same bytes for the same settings.

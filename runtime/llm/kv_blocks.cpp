@@ -390,16 +390,6 @@ void KvBlocks::exportTable(SequenceId id, int64_t beam, std::span<int32_t> row) 
   }
 }
 
-std::vector<int32_t> KvBlocks::exportTables(std::span<const SequenceId> ids, int64_t beams, int64_t maxBlocks) const {
-  size_t row = static_cast<size_t>(2 * maxBlocks);
-  std::vector<int32_t> out(ids.size() * static_cast<size_t>(beams) * row, -1);
-  for (size_t i = 0; i < ids.size(); ++i)
-    for (int64_t b = 0; b < std::min(beams, this->beams(ids[i])); ++b)
-      exportTable(ids[i], b,
-                  std::span(out).subspan((i * static_cast<size_t>(beams) + static_cast<size_t>(b)) * row, row));
-  return out;
-}
-
 std::string KvBlocks::inconsistency() const {
   std::vector<int32_t> holders(blocks_.size());
   for (const auto& [id, s] : sequences_)

@@ -109,8 +109,6 @@ class KvBlocks {
   // headSize elements: block * layers * 2, and one more for V; layer n lies 2 * n further. Unused entries are -1.
   // `row` has 2 * maxBlocks entries: K's, then V's.
   void exportTable(SequenceId id, int64_t beam, std::span<int32_t> row) const;
-  // [sequences, beams, 2, maxBlocks]; rows of beams that a sequence has not are -1.
-  std::vector<int32_t> exportTables(std::span<const SequenceId> ids, int64_t beams, int64_t maxBlocks) const;
 
   const KvCacheConfig& config() const { return config_; }
   int64_t freeBlocks() const { return free_; }

@@ -312,17 +312,4 @@ double logProbability(std::span<const float> logits, TokenId token) {
   return static_cast<double>(logits[static_cast<size_t>(token)]) - maximum - sum;
 }
 
-std::vector<TokenProbability> topLogProbabilities(std::span<const float> logits, size_t count) {
-  double maximum, sum = logSum(logits, maximum);
-  std::vector<TokenId> order(logits.size());
-  std::iota(order.begin(), order.end(), 0);
-  count = std::min(count, order.size());
-  auto logit = [&](TokenId t) { return logits[static_cast<size_t>(t)]; };
-  std::partial_sort(order.begin(), order.begin() + static_cast<ptrdiff_t>(count), order.end(),
-                    [&](TokenId a, TokenId b) { return logit(a) != logit(b) ? logit(a) > logit(b) : a < b; });
-  std::vector<TokenProbability> best(count);
-  for (size_t i = 0; i < count; ++i) best[i] = {order[i], static_cast<double>(logit(order[i])) - maximum - sum};
-  return best;
-}
-
 }  // namespace tscompile

@@ -122,7 +122,5 @@ class Sampler {
 
 // log(softmax(logits)[token]), in f64.
 double logProbability(std::span<const float> logits, TokenId token);
-// The `count` likeliest tokens with their log-probabilities, best first.
-std::vector<TokenProbability> topLogProbabilities(std::span<const float> logits, size_t count);
 
 }  // namespace tscompile

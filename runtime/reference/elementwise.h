@@ -176,10 +176,6 @@ template <TypeSet kTypes, auto kF>
 void binaryKernel(KernelCall& call) {
   mapInputs<kTypes, 2>(call, kF);
 }
-template <TypeSet kTypes, auto kF>
-void ternaryKernel(KernelCall& call) {
-  mapInputs<kTypes, 3>(call, kF);
-}
 
 // ---- records ----
 

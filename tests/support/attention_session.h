@@ -77,7 +77,6 @@ class AttentionSession {
   GptAttentionInputs& shared() { return shared_; }
   GptAttentionParams& params() { return params_; }
   int64_t length(int64_t sequence) const { return lengths_[static_cast<size_t>(sequence)]; }
-  void setLength(int64_t sequence, int64_t length) { lengths_[static_cast<size_t>(sequence)] = length; }
   Tensor cache(int64_t sequence) const { return caches_[static_cast<size_t>(sequence)]; }
 
   // The context of each request's tokens. Context requests come first.

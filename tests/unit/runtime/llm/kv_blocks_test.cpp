@@ -250,10 +250,13 @@ TEST(KvBlocks, TablesNameKeysAndValues) {
   KvBlocks blocks(c);
   add(blocks, 7, tokensFrom(0, 6));
   add(blocks, 8, tokensFrom(50, 3));
-  std::vector<SequenceId> ids{8, 7};
-  EXPECT_EQ(blocks.exportTables(ids, 2, 3),
-            (std::vector<int32_t>{12, -1, -1, 13, -1, -1, -1, -1, -1, -1, -1, -1,  // 8: block 2; it has one beam
-                                  0,  6,  -1, 1,  7,  -1, -1, -1, -1, -1, -1, -1}));
+  auto rowOf = [&](SequenceId id) {
+    std::vector<int32_t> row(6);
+    blocks.exportTable(id, 0, row);
+    return row;
+  };
+  EXPECT_EQ(rowOf(8), (std::vector<int32_t>{12, -1, -1, 13, -1, -1}));  // block 2
+  EXPECT_EQ(rowOf(7), (std::vector<int32_t>{0, 6, -1, 1, 7, -1}));
 }
 
 TEST(KvBlocks, BeginningsAreShared) {
