@@ -336,19 +336,21 @@ Dims threeOf(const Dims& d, int64_t missing) {
   return all;
 }
 
-// What pixels of one place see along a dimension: every `step`th tap of the kernel from `first` on, turned around, of
-// an input with such padding.
+// What `out` pixels of one place see along a dimension: every `step`th tap of the kernel from `first` on, turned
+// around, of an input with such padding.
 struct Taps {
   int64_t first, count, before, after;
 };
 Taps tapsOf(int64_t kernel, int64_t step, int64_t dilation, int64_t cut, int64_t in, int64_t out, int64_t place) {
   const int64_t first = (place + cut) % step, shift = (place + cut) / step, count = (kernel - first + step - 1) / step;
-  return {first, count, dilation * (count - 1) - shift, out / step + shift - in};
+  return {first, count, dilation * (count - 1) - shift, out + shift - in};
 }
 
-Tensor kernelOfPlace(const Tensor& w, const Dims& step, const Taps& rows, const Taps& columns) {
+Tensor kernelOfPlace(const Tensor& w, bool depthwise, const Dims& step, const Taps& rows, const Taps& columns) {
   const int64_t in = w.size(0), out = w.size(1), width = w.size(w.rank() - 1), taps = w.numel() / (in * out);
-  Tensor made = Tensor::empty(DType::Float32, Dims{out, in, rows.count, columns.count});
+  // One channel a group: the only one of its output.
+  Tensor made = Tensor::empty(
+      DType::Float32, depthwise ? Dims{in, 1, rows.count, columns.count} : Dims{out, in, rows.count, columns.count});
   auto* to = made.data<float>();
   for (int64_t o = 0; o < out; ++o)
     for (int64_t i = 0; i < in; ++i)
@@ -359,22 +361,24 @@ Tensor kernelOfPlace(const Tensor& w, const Dims& step, const Taps& rows, const 
   return made;
 }
 
-// Images whose places see kernels of different sizes, or are so small that what is cut off makes a part of them: a
-// convolution for each place, whose channels in whole blocks lie one behind the other. False for others.
+// Images whose places see kernels of different sizes, or are so small that what is cut off makes a part of them, and
+// those of one channel a group: a convolution for each place, whose channels in whole blocks lie one behind the other.
+// False for others.
 bool addPlaces(ConvertCall& call, const Convolution& c, ConvShape s, const Dims& kernel, const Dims& step,
                const Dims& cut, const Dims& out) {
   constexpr double kWorth = 1.1;
   const Tensor w = contiguous(call.tensor(1));
-  const int64_t channels = w.size(1), places = step[1] * step[2];
-  if (c.rank() == 3 || c.groups > 1 || places == 1 || channels % kBlock != 0) return false;
-  if (out[1] % step[1] != 0 || out[2] % step[2] != 0) return false;
+  const bool depthwise = c.groups > 1 && c.groups == w.size(0) && w.size(1) == 1;
+  const int64_t channels = w.size(1) * c.groups, places = step[1] * step[2];
+  if (c.rank() == 3 || (c.groups > 1 && !depthwise) || places == 1 || channels % kBlock != 0) return false;
+  const int64_t height = (out[1] + step[1] - 1) / step[1], width = (out[2] + step[2] - 1) / step[2];
   const double together = s.flops();
   s.outChannels = channels;
   std::vector<std::pair<ConvShape, WeightForm>> parts;
   double apart = 0;
   for (int64_t place = 0; place < places; ++place) {
-    const Taps rows = tapsOf(kernel[1], step[1], s.dilationHeight, cut[1], s.inHeight, out[1], place / step[2]),
-               columns = tapsOf(kernel[2], step[2], s.dilationWidth, cut[2], s.inWidth, out[2], place % step[2]);
+    const Taps rows = tapsOf(kernel[1], step[1], s.dilationHeight, cut[1], s.inHeight, height, place / step[2]),
+               columns = tapsOf(kernel[2], step[2], s.dilationWidth, cut[2], s.inWidth, width, place % step[2]);
     if (std::min({rows.count - 1, rows.before, rows.after}) < 0) return false;
     if (std::min({columns.count - 1, columns.before, columns.after}) < 0) return false;
     s.kernelHeight = rows.count, s.padTop = rows.before, s.padBottom = rows.after;
@@ -382,12 +386,11 @@ bool addPlaces(ConvertCall& call, const Convolution& c, ConvShape s, const Dims&
     apart += s.flops();
     parts.push_back({s,
                      {fmt::format(", transposed by {}x{}, place {},{}", step[1], step[2], rows.first, columns.first),
-                      [=](const Tensor& t) { return kernelOfPlace(t, step, rows, columns); }}});
+                      [=](const Tensor& t) { return kernelOfPlace(t, depthwise, step, rows, columns); }}});
   }
-  if (together < kWorth * apart) return false;
+  if (!depthwise && together < kWorth * apart) return false;
   const TensorId input = contiguousOperand(call, 0), result = call.makeResult();
   Network& n = call.network();
-  const int64_t height = out[1] / step[1], width = out[2] / step[2];
   std::vector<TensorId> made;
   for (const auto& [shape, form] : parts) {
     made.push_back(n.addTensor(DType::Float32, Dims{s.batch, channels, height, width}));

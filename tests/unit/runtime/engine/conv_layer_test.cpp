@@ -60,6 +60,24 @@ TEST(ConvLayer, TransposedOnesComputeWhatTheirPixelsSee) {
     }
 }
 
+// Of one channel a group; and images whose last row or column is of fewer places.
+TEST(ConvLayer, PlacesOfDepthwiseAndOfOddImages) {
+  for (const Transposed& c : {Transposed{"32, 1, 4, 4", 32, 32, "2, 2", "1, 1", "0, 0", "1, 1"},
+                              {"32, 1, 3, 3", 32, 32, "2, 2", "1, 1", "0, 0", "1, 1"},
+                              {"32, 1, 2, 5", 32, 32, "1, 3", "0, 1", "0, 2", "1, 1"},
+                              {"32, 16, 3, 3", 16, 1, "2, 2", "1, 1", "0, 0", "1, 1"},
+                              {"32, 16, 3, 5", 16, 1, "2, 3", "1, 2", "0, 1", "1, 1"}}) {
+    const std::string graph = graphOf(c, "conv_transpose2d");
+    SCOPED_TRACE(graph);
+    EngineCase engine(graph);
+    const Tensor x = randn({2, 32, 7, 6}, 1);
+    const std::string layers = engine.layers({x});
+    EXPECT_NE(layers.find("cat, channels_to_pixels"), std::string::npos) << layers;
+    EXPECT_EQ(layers.find("im2col"), std::string::npos) << layers;
+    engine.expectClose({x}, 1e-4);
+  }
+}
+
 TEST(ConvLayer, TransposedOnesAreConvolutions) {
   for (const Transposed& c : {Transposed{"8, 4, 2, 2", 4, 1, "2, 2", "0, 0", "0, 0", "1, 1"},
                               {"8, 4, 4, 4", 4, 1, "2, 2", "1, 1", "0, 0", "1, 1"},
@@ -633,10 +651,11 @@ TEST(ConvLayer, TransposedOnesKeepBlocks) {
       "  %v : Float({}) = prim::Constant[value={{0}}]()\n"
       "  %d : Tensor = aten::conv_transpose2d(%c, %w1, %v, %st, %pa, %p, %one, %s)\n"
       "  %y : Tensor = aten::relu(%d)\n";
-  for (auto [step, padding, weight] :
-       {std::tuple("2, 2", "0, 0", "24, 32, 2, 2"), std::tuple("3, 2", "1, 0", "24, 32, 5, 3")})
-    expectLayersAfter(24, fmt::format(fmt::runtime(steps), step, padding, weight, 32),
-                      "reorder, conv direct, conv direct, channels_to_pixels, pointwise, reorder");
+  expectLayersAfter(24, fmt::format(fmt::runtime(steps), "2, 2", "0, 0", "24, 32, 2, 2", 32),
+                    "reorder, conv direct, conv direct, channels_to_pixels, pointwise, reorder");
+  expectLayersAfter(24, fmt::format(fmt::runtime(steps), "3, 2", "1, 0", "24, 32, 5, 3", 32),
+                    "reorder, conv direct, conv direct, conv direct, conv direct, conv direct, conv direct, conv "
+                    "direct, cat, channels_to_pixels, pointwise, reorder");
   expectLayersAfter(24, fmt::format(fmt::runtime(steps), "2, 2", "1, 1", "24, 32, 4, 4", 32),
                     "reorder, conv direct, conv direct, conv direct, conv direct, conv direct, cat, "
                     "channels_to_pixels, pointwise, reorder");
