@@ -9,6 +9,7 @@
 #include "runtime/engine/network/tactics.h"
 #include "tools/options/following_sizes.h"
 #include "tools/tasks/bound_inputs.h"
+#include "tools/tasks/exported_arguments.h"
 #include "tools/tasks/input_parts.h"
 #include "tools/tasks/inputs.h"
 #include "tools/tasks/rewrite_names.h"
@@ -90,8 +91,11 @@ bool addSizesOfInputs(PartitionSpec& spec, const Options& options, const Module&
   const Graph* entry = module.graph(spec.lowering.method);
   if (!entry) return true;
   const std::vector<ValueInfo> inputs = inputsOf(*entry);
+  const ExportedInputs exported = module.exportedInputs(*entry);
+  *texts = ofInputs(std::move(*texts), inputs, exported);
   InputReader reader(inputs, session);
   reader.setFiles(options.run.inputFiles);
+  reader.setConstants(exported.constants, "the program was exported");
   Result<std::vector<std::optional<IValue>>> values = reader.readGiven(*texts);
   if (!values) return false;
   std::vector<ValueInfo> infos;
