@@ -411,15 +411,27 @@ class Peephole {
     return listOf(n, items);
   }
 
-  // Items of a list so many times in a list of its own, or of a dict in another one.
-  Values repeatOfList(Node* n) {
-    if (n->inputCount() == 1 && unwrittenEntries(n->input(0))) {
-      std::vector<Value*> parts;
+  // A dict of pairs, or of what another one holds.
+  Values copyOfDict(Node* n) {
+    if (n->inputCount() != 1 || !n->output()->type()->is(TypeKind::Dict)) return {};
+    std::vector<Value*> parts;
+    if (const Node* pairs = unwritten(n->input(0))) {
+      for (const Use& u : pairs->inputs()) {
+        const Node* pair = madeBy(u.value, sym::TupleConstruct);
+        if (!pair || pair->inputCount() != 2 || parts.size() > kMostItems) return {};
+        parts.insert(parts.end(), {pair->input(0), pair->input(1)});
+      }
+    } else if (unwrittenEntries(n->input(0))) {
       for (const Use& u : n->input(0)->node()->inputs()) parts.push_back(u.value);
-      Value* copy = context_.before(n).insert(sym::DictConstruct, parts)->output();
-      copy->setType(n->output()->type());
-      return {copy};
+    } else {
+      return {};
     }
+    Value* copy = context_.before(n).insert(sym::DictConstruct, parts)->output();
+    copy->setType(n->output()->type());
+    return {copy};
+  }
+  // Items of a list so many times in a list of its own.
+  Values repeatOfList(Node* n) {
     const bool isFactorFirst = n->inputCount() == 2 && n->input(1)->type()->is(TypeKind::List);
     const Node* list = n->output()->type()->is(TypeKind::List) ? unwritten(n->input(isFactorFirst)) : nullptr;
     const std::optional<int64_t> times = n->inputCount() == 1 ? 1 : facts_.integer(n->input(!isFactorFirst));
@@ -531,10 +543,11 @@ const std::vector<Rule>& rules() {
       {"item_of_list", {aten::getitem_}, &P::item, "an item of a list or dict that was just made", 2},
       {"unpack_list", {sym::ListUnpack}, &P::unpackList, "all items of a list that was just made"},
       {"slice_of_list", {aten::slice}, &P::sliceOfList, "a part of a list that was just made"},
+      {"copy_of_dict", {named("dict"), aten::copy}, &P::copyOfDict, "a dict of pairs or of a dict that were just made"},
       {"repeat_of_list",
-       {aten::mul, named("list"), named("dict"), aten::copy},
+       {aten::mul, named("list"), aten::copy},
        &P::repeatOfList,
-       "a list that was just made, copied or so many times, or a copy of a dict"},
+       "a list that was just made, copied or so many times"},
       {"copy_of_scatter", {aten::copy}, &P::copyOfScatter, "a tensor that takes the place of what it was made from", 3},
       {"unpack_tuple", {sym::TupleUnpack}, &P::unpackTuple, "all items of a tuple"},
       {"item_of_tuple", {sym::TupleIndex}, &P::tupleItem, "an item of a tuple", 2},
