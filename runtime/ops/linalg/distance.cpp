@@ -64,11 +64,11 @@ void convertCosineSimilarity(ConvertCall& call) {
   Dims sizes(a.sizes());
   if (!broadcastInto(sizes, b.sizes())) return convertToKernel(call, "they cannot be broadcast");
   if (sizes.empty() || checkedNumel(sizes).value_or(0) == 0) return convertToKernel(call, "a tensor has no elements");
-  constexpr int64_t kFew = 256;
-  if (*checkedNumel(sizes) < kFew) return convertToKernel(call, "there are so few elements that one call is faster");
-  const IValue dims = intList(Dims{call.dim(2, static_cast<int>(sizes.size()))});
+  const int64_t dim = call.dim(2, static_cast<int>(sizes.size()));
+  const IValue dims = intList(Dims{dim});
   auto direction = [&](const Tensor& t) {
-    const IValue x = expandedTo(t, sizes);
+    const bool hasWhole = t.rank() == static_cast<int64_t>(sizes.size()) && t.sizes()[dim] == sizes[dim];
+    const IValue x = hasWhole ? IValue(t) : expandedTo(t, sizes);
     const IValue squares =
         call.compute("aten::sum.dim_IntList", {call.compute("aten::mul.Tensor", {x, x}), dims, true, IValue()});
     return call.compute(

@@ -59,10 +59,12 @@ TEST(ComposedDistances, LogSumExp) {
 }
 
 TEST(ComposedDistances, CosinesAndDistancesOfAllPairs) {
-  expectNative(
+  const std::string cosine =
       "  %eps : float = prim::Constant[value=1e-08]()\n"
-      "  %z : Tensor = aten::cosine_similarity(%x, %y, %last, %eps)\n",
-      {randn({6, 1, 20}, 1), randn({5, 20}, 2)});
+      "  %z : Tensor = aten::cosine_similarity(%x, %y, %last, %eps)\n";
+  expectNative(cosine, {randn({6, 1, 20}, 1), randn({5, 20}, 2)});
+  expectNative(cosine, {randn({2, 7, 4}, 1), randn({2, 1, 4}, 2)});
+  expectNative(cosine, {randn({3, 1}, 1), randn({3, 5}, 2)});
   for (const char* p : {"1.", "2."}) {
     const std::string all = fmt::format(
         "  %p : float = prim::Constant[value={}]()\n"
