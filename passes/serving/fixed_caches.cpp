@@ -439,13 +439,24 @@ Result<int64_t> readNewTokens(RewriteContext& context, Value* ids, Value* positi
 int64_t placesInCaches(const Graph& graph) {
   int64_t most = 0;
   for (const Node* n : graph.block()->nodes()) {
-    const bool isTensor = n->outputCount() == 1 && n->output()->type()->isTensor();
-    const TensorFacts* f = isTensor ? &n->output()->type()->tensor() : nullptr;
-    if (!f || !f->hasRank) continue;
     std::optional<int64_t> dim;
+    // cache[:, :, start:end] = new
+    const Node* part = isOrWrites(n->kind(), aten::copy) ? n->input(0)->node() : nullptr;
+    if (part && (part->kind() == aten::slice || part->kind() == aten::narrow) &&
+        !GraphFacts::constant(part->input(2)) && GraphFacts::constant(part->input(1))) {
+      dim = GraphFacts::constant(part->input(1))->toInt();
+      n = part;
+    }
+    const Value* whole = part && n == part ? n->input(0) : n->outputCount() == 1 ? n->output() : nullptr;
+    const TensorFacts* f = whole && whole->type()->isTensor() ? &whole->type()->tensor() : nullptr;
+    if (!f || !f->hasRank) continue;
     const Node* list = n->inputCount() > 1 ? n->input(1)->node() : nullptr;
     const IValue* number = n->inputCount() > 1 ? GraphFacts::constant(n->input(1)) : nullptr;
-    if (isOrWrites(n->kind(), kIndexCopy) && number && number->isInt()) dim = number->toInt();
+    const bool isAlong = isOrWrites(n->kind(), kIndexCopy) || isOrWrites(n->kind(), kScatter);
+    if (isAlong && number && number->isInt()) dim = number->toInt();
+    const bool isPut = n->kind() == kSliceScatter && !GraphFacts::constant(n->input(3));
+    const IValue* along = isPut ? GraphFacts::constant(n->input(2)) : nullptr;
+    if (along && along->isInt()) dim = along->toInt();
     if (isOrWrites(n->kind(), kIndexPut) && list && list->kind() == sym::ListConstruct)
       for (size_t i = 0; i < list->inputCount(); ++i)
         if (!GraphFacts::isNone(list->input(i))) dim = static_cast<int64_t>(i);

@@ -15,6 +15,7 @@ inline const Symbol kEmbedding = Symbol::of("aten::embedding"), kIndex = Symbol:
 inline const Symbol kIndexCopy = Symbol::of("aten::index_copy"), kIndexPut = Symbol::of("aten::index_put");
 inline const Symbol kEinsum = Symbol::of("aten::einsum"), kMax = Symbol::of("aten::max");
 inline const Symbol kSliceScatter = Symbol::of("aten::slice_scatter"), kAny = Symbol::of("aten::any");
+inline const Symbol kScatter = Symbol::of("aten::scatter");
 
 // The operator itself, or the one that writes its result in place.
 inline bool isOrWrites(Symbol kind, Symbol op) { return kind == op || kind.text() == std::string(op.text()) + "_"; }

@@ -9,6 +9,7 @@
 #include "passes/serving/fixed_caches.h"
 #include "passes/serving/input_roles.h"
 #include "passes/serving/lookups.h"
+#include "passes/serving/masks/mask_use.h"
 
 #include <algorithm>
 #include <limits>
@@ -180,8 +181,9 @@ class WholeTexts {
       if (roleByName(v) == ServingInput::Mask && (isOfPlaces(v) || (hasOneToken() && isOfText(v)))) masks_.push_back(v);
     if (masks_.size() > 1) masks_.clear();  // nothing tells which of them hides more
     for (Value* v : inputs_)
-      if (roleByName(v) == ServingInput::Positions &&
-          (isRow(v) || (hasOneToken() && (hasKnownSizes(v) || isPlaceOfEach(v)))))
+      if (roleByName(v) == ServingInput::Positions && !(places_ && isRow(places_)) &&
+          (isRow(v) || (hasOneToken() && (hasKnownSizes(v) || isPlaceOfEach(v))) ||
+           (starts_.empty() && !masks_.empty() && isRowOfEach(v))))
         places_ = v;
     for (Value* v : inputs_)
       if (!places_ && v != ids_ && !roleByName(v) && isRow(v) && isWrittenAt(v)) places_ = v;
@@ -207,6 +209,10 @@ class WholeTexts {
     return (sizes[0] == 1 || sizes[0] < 0) &&
            std::all_of(sizes.begin() + static_cast<long>(from), sizes.begin() + static_cast<long>(to),
                        [](int64_t s) { return s == 1; });
+  }
+  static bool isRowOfEach(const Value* v) {
+    const TensorFacts* f = factsOf(v);
+    return f->hasRank && f->sizes.size() == 2 && (f->sizes[0] == 1 || f->sizes[0] < 0) && f->sizes[1] < 0;
   }
   static bool isPlaceOfEach(const Value* v) {
     const TensorFacts* f = factsOf(v);
@@ -625,32 +631,26 @@ class WholeTexts {
 
   void giveAll() {
     Builder b(graph_, graph_.block()->first());
-    if (places_) places_->replaceAllUsesWith(countedFrom0(b, factsOf(places_)->dtype));
+    if (places_) {
+      const Dims sizes = factsOf(places_)->sizes;
+      Value* row = countedFrom0(b, factsOf(places_)->dtype);
+      if (sizes.size() == 2) row = forEachText(b.call(aten::unsqueeze, {row, number(b, 0)}, types().tensor), sizes, b);
+      places_->replaceAllUsesWith(row);
+    }
     for (Value* mask : masks_) mask->replaceAllUsesWith(maskLike(mask, countedFrom0(b, DType::Int64), b));
   }
 
-  // Whether it is added to scores as it is; else it says which places have tokens.
-  static bool isAdded(const Value* mask, GraphFacts& facts) {
-    for (const Use& u : mask->uses()) {
-      Node* n = u.user;
-      const Symbol k = n->kind();
-      if (k.name().ends_with("scaled_dot_product_attention") && u.index() == 3) return true;
-      if (k == aten::add && u.index() < 2 && n->input(1 - u.index())->type()->isTensor()) return true;
-      const bool isView = u.index() == 0 && (facts.movesElements(n) || facts.keepsElements(n));
-      if (isView && std::ranges::any_of(n->outputs(), [&](const Value* v) { return isAdded(v, facts); })) return true;
-    }
-    return false;
-  }
-
   // What tokens at these places see of the caches: all places up to their own, in one row those up to the last one's.
-  // Numbers are 1 where they see, or are added to scores if they are floats of rows.
+  // Where nothing is told, numbers are 1 where they see, or are added to scores if they are floats of rows.
   Value* maskLike(const Value* mask, Value* places, Builder& b) {
     const TensorFacts& f = *factsOf(mask);
     const size_t rank = f.sizes.size();
-    GraphFacts facts(graph_, registry_);
+    const std::optional<MaskUse> use = useOfMask(graph_, registry_, mask);
     const bool isOfRows =
         rank > 2 ||
-        (rank == 2 && ((f.sizes[0] < 0 && f.sizes.back() >= 0) || (isFloating(f.dtype) && isAdded(mask, facts))));
+        (rank == 2 && ((f.sizes[0] < 0 && f.sizes.back() >= 0) || (use && use->kind == MaskUse::Kind::Added)));
+    const auto usual = isOfRows && isFloating(f.dtype) ? MaskUse::Kind::Added : MaskUse::Kind::Shown;
+    const MaskUse::Kind kind = use ? use->kind : usual;
     Value* own = isOfRows ? b.call(aten::unsqueeze, {places, number(b, 1)}, types().tensor)
                           : b.call(aten::select, {places, number(b, 0), number(b, -1)}, types().tensor);
     Value* count = f.sizes.back() < 0 ? sum(b.call(aten::Int, {places}, types().integer), number(b, 1), b)
@@ -662,11 +662,11 @@ class WholeTexts {
       Value* no = b.constant(IValue(false));
       return b.call(aten::to, {v, number(b, static_cast<int64_t>(f.dtype)), no, no, none(b)}, types().tensor);
     };
-    if (isOfRows && isFloating(f.dtype)) {
-      Value* hidden = b.call(aten::logical_not, {out}, types().tensor);
+    if (kind != MaskUse::Kind::Shown) out = b.call(aten::logical_not, {out}, types().tensor);
+    if (kind == MaskUse::Kind::Added) {
       Value* nothing = b.call(aten::zeros_like, {as(out), none(b), none(b), none(b), none(b), none(b)}, types().tensor);
       Value* far = b.constant(IValue(-std::numeric_limits<double>::infinity()));
-      out = b.call(aten::masked_fill, {nothing, hidden, far}, types().tensor);
+      out = b.call(aten::masked_fill, {nothing, out, far}, types().tensor);
     } else {
       out = as(out);
     }

@@ -132,6 +132,27 @@ class Added(Masked):
         return self.logits(x, q, self.keys, self.values, attention_mask)
 
 
+class Hiding(Buffers):
+    """Is told which places each token does not see."""
+
+    def forward(self, ids: Tensor, input_pos: Tensor, mask: Tensor) -> Tensor:
+        x, q, k, v = self.heads(ids, input_pos)
+        self.keys[:, :, input_pos] = k
+        self.values[:, :, input_pos] = v
+        p = (q @ self.keys.transpose(2, 3) / 2).masked_fill(mask, -1e9).softmax(-1)
+        return self.head(x + self.o((p @ self.values).transpose(1, 2).flatten(2)))
+
+
+class Adding(Decoder):
+    """Adds what it is told to the scores, of which a file without sizes tells nothing."""
+
+    def forward(self, ids: Tensor, position_ids: Tensor, mask: Tensor, keys: Tensor, values: Tensor):
+        x, q, k, v = self.heads(ids, position_ids)
+        keys, values = keys.index_copy(2, position_ids[0], k), values.index_copy(2, position_ids[0], v)
+        p = (q @ keys.transpose(2, 3) / 2 + mask).softmax(-1)
+        return self.head(x + self.o((p @ values).transpose(1, 2).flatten(2))), keys, values
+
+
 class TwiceMasked(Masked):
     """Is told the same of a window besides, which calls without a mask for it cannot know."""
 
@@ -635,6 +656,11 @@ def main():
         export("static_masked_one.pt2", made(Masked), (one, torch.arange(1), mask))
         export("static_added_one.pt2", made(Added), (one, torch.arange(1), torch.zeros(1, LONGEST)))
         both = torch.ones(1, 1, 1, LONGEST, dtype=torch.bool)
+        later = torch.ones(3, LONGEST, dtype=torch.bool).triu(1)[None, None]
+        export("static_hiding.pt2", made(Hiding), (three, torch.arange(3), later), ({1: tokens}, {0: tokens}, {2: tokens}))
+        torch.jit.save(torch.jit.script(made(Hiding)), os.path.join(folder, "static_hiding.pt"))
+        low = torch.zeros(1, 1, 3, LONGEST).masked_fill(later, -torch.inf)
+        trace("static_adding.pt", made(Adding), (three, torch.arange(3)[None], low, *caches))
         export("static_both_one.pt2", made(TwiceMasked), (one, torch.arange(1), both, both.clone()))
         export("recurrent_one.pt2", made(Recurrent), (one,), decomposed=True)
         two, place, past = three.repeat(2, 1), torch.zeros(1, 1, dtype=torch.long), torch.zeros(2, 1, 2, 4, 4)

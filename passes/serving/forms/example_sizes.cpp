@@ -38,7 +38,7 @@ class Examples {
     if (hasStates_) return findStates(graph_, registry_, mostPlaces_, run_, doubt_);
     for (int64_t texts = 1; texts <= kMostTexts; ++texts)
       if (std::optional<CallForms> found = sizesFor(texts, {5, 3}); found && !passesBy(*found, texts))
-        return texts > 1 ? apply(*found, texts, kUnknownSize) : placeInRow(*found);
+        return texts > 1 || hasRows(*found) ? apply(*found, texts, kUnknownSize) : placeInRow(*found);
     for (int64_t texts = 1; texts <= kMostTexts; ++texts)
       if (std::optional<CallForms> found = sizesFor(texts, {1})) return apply(*found, texts, 1);
     const std::optional<CallForms> lone = sizesFor(1, {1}, {CallPart::Token});
@@ -67,6 +67,7 @@ class Examples {
       hasStates_ = hasStates_ || (!role && v != ids_);
       hasPositions_ = hasPositions_ || role == ServingInput::Positions;
       hasMask_ = hasMask_ || role == ServingInput::Mask;
+      if (role == ServingInput::Mask && !use_) use_ = useOfMask(graph_, registry_, v);
     }
     if (hasMask_)
       for (const Node* n : graph_.block()->nodes())
@@ -91,15 +92,28 @@ class Examples {
                {CallPart::Text, CallPart::Token}};
       places.insert(places.end(), places_.begin(), places_.end());
     }
+    size_t ofRows = 0;
+    if (use_ && keepsAttributes_) {
+      const CallForm four{CallPart::One, CallPart::One, CallPart::Token, CallPart::Place},
+          two{CallPart::Token, CallPart::Place}, three{CallPart::One, CallPart::Token, CallPart::Place};
+      masks.insert(masks.begin(), {four, two, three});
+      ofRows = 3;
+    }
     for (const CallForm& p : positions)
-      for (const CallForm& m : masks)
+      for (size_t i = 0; i < masks.size(); ++i)
         for (int64_t count : places) {
-          const CallForms sizes{p, m, count, ids};
-          const bool hasPlaces = std::ranges::find(m, CallPart::Place) != m.end();
-          if (hasPlaces == (count > 1) && std::ranges::all_of(tokens, [&](int64_t t) { return fits(sizes, texts, t); }))
+          CallForms sizes{p, masks[i], count, ids};
+          if (i < ofRows) sizes.use = *use_;
+          if (sizes.areOfPlaces() == (count > 1) &&
+              std::ranges::all_of(tokens, [&](int64_t t) { return fits(sizes, texts, t); }))
             return sizes;
         }
     return std::nullopt;
+  }
+
+  // Whether a mask has a number for each token and each place of a cache.
+  static bool hasRows(const CallForms& sizes) {
+    return sizes.areOfPlaces() && std::ranges::find(sizes.mask, CallPart::Token) != sizes.mask.end();
   }
 
   // Each is a run of the model, so there is an end to trying.
@@ -109,7 +123,11 @@ class Examples {
     std::vector<IValue> inputs;
     for (const Value* v : graph_.inputs())
       if (v->type()->isTensor()) inputs.emplace_back(exampleInput(v, sizes, texts, tokens));
-    return logitsOf(run_(inputs, nullptr)).defined();
+    const Tensor logits = logitsOf(run_(inputs, nullptr));
+    if (!logits.defined() || !hasRows(sizes)) return logits.defined();
+    constexpr int kMostRank = 3;
+    const int64_t words = logits.rank() > 0 && logits.rank() <= kMostRank ? logits.size(logits.rank() - 1) : 0;
+    return words > 0 && (logits.numel() == texts * tokens * words || logits.numel() == texts * words);
   }
 
   // Whether it keeps something in attributes, and the last token of a call knows nothing of the one before it: it is
@@ -150,7 +168,12 @@ class Examples {
   bool placeInRow(CallForms sizes) {
     if (!hasPositions_ || sizes.positions != CallForm{CallPart::Token}) return false;
     sizes.positions = {CallPart::Text, CallPart::Token};
-    if (fits(sizes, 1, 5)) return false;
+    if (fits(sizes, 1, 5)) {
+      const std::optional<bool> isRow = takesRow(graph_, run_, nullptr, sizes);
+      if (!isRow)
+        doubt_ = "positions of [tokens] and of [texts, tokens] say different texts: which of them it takes is not told";
+      if (!isRow.value_or(false)) return false;
+    }
     for (Value* v : graph_.inputs())
       if (roleByName(v) == ServingInput::Positions) v->setType(symbolicTensor(DType::Int64, Dims{kUnknownSize}).type);
     return true;
@@ -168,8 +191,9 @@ class Examples {
   std::string& doubt_;
   const Value* ids_ = nullptr;
   bool hasStates_ = false, hasPositions_ = false, hasMask_ = false, keepsAttributes_ = false;
-  bool hasStart_ = false;     // the place of the first token, a number
-  std::set<int64_t> places_;  // sizes of attributes
+  bool hasStart_ = false;       // the place of the first token, a number
+  std::optional<MaskUse> use_;  // of the mask
+  std::set<int64_t> places_;    // sizes of attributes
   mutable size_t tried_ = 0;
 };
 

@@ -3,17 +3,14 @@
 #pragma once
 
 #include "ir/graph/graph.h"
+#include "passes/serving/masks/mask_use.h"
 
 #include <vector>
 
 namespace tscompile {
 
 struct PairMaskForm {
-  enum class Kind : uint8_t {
-    Shown,   // 1 where a token is seen
-    Hidden,  // 1 where it is not
-    Added,   // to scores: 0 where it is seen, else minus infinity
-  };
+  using Kind = MaskUse::Kind;
   Kind kind = Kind::Shown;
   DType dtype = DType::Bool;
   size_t rank = 2;           // of [tokens, tokens], behind dimensions of 1

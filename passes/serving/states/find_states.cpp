@@ -105,6 +105,7 @@ class States {
       if (!ids_ && !role) ids_ = v;
       hasPositions_ = hasPositions_ || role == ServingInput::Positions;
       hasMask_ = hasMask_ || role == ServingInput::Mask;
+      if (role == ServingInput::Mask && !use_) use_ = useOfMask(graph_, registry_, v);
     }
   }
 
@@ -153,7 +154,9 @@ class States {
     for (const CallForm& positions : {text, row, CallForm{}})
       for (const CallForm& mask : {text, row})
         if (fits({positions, mask, 0})) {
-          isRow_ = hasPositions_ && positions == row;
+          isRow_ =
+              hasPositions_ && (positions == row ||
+                                (positions == text && takesRow(graph, run_, &graph, {text, mask, 0}).value_or(false)));
           return true;
         }
     return false;
@@ -170,12 +173,28 @@ class States {
     for (const CallForm& p : positions)
       for (const CallForm& m : masks)
         if ((!p.empty() || tokens == 1 || !hasPositions_) && tryForms({p, m, 0, ids}, tokens)) return true;
+    return use_ && tryRowsOfMask(positions, ids, tokens);
+  }
+
+  // A mask with a number for each token and each place of a cache, or for each token up to the one of a call.
+  bool tryRowsOfMask(const std::vector<CallForm>& positions, const CallForm& ids, int64_t tokens) {
+    for (CallPart last : {CallPart::Place, CallPart::TokenOrBefore})
+      for (const CallForm& p : positions)
+        for (size_t ones : {2, 0, 1}) {
+          CallForm m(ones, CallPart::One);
+          m.insert(m.end(), {CallPart::Token, last});
+          if (last == CallPart::TokenOrBefore && tokens != 1) continue;
+          if ((!p.empty() || !hasPositions_) && tryForms({p, m, mostPlaces_, ids, *use_}, tokens)) return true;
+        }
     return false;
   }
 
   // Caches of which nothing tells how many places they have may be as long as a table or a mask is.
-  bool tryForms(const CallForms& sizes, int64_t tokens) {
+  bool tryForms(CallForms sizes, int64_t tokens) {
     constexpr size_t kMostLengths = 12;
+    // Caches that are as long as a mask have this size, which is no other's, until it is known how long they may be.
+    constexpr int64_t kStandIn = 251;
+    if (sizes.areOfPlaces()) sizes.places = kStandIn;
     std::set<int64_t, std::greater<>> lengths;
     for (const Node* n : graph_.block()->nodes())
       if (n->outputCount() == 1 && n->output()->type()->isTensor() &&
@@ -189,6 +208,7 @@ class States {
     addFirstRounds(*searched);
     std::optional<std::vector<GivenState>> given = givenStates(*searched, sameInput(*searched, *ids_));
     const ShapeOptions known = fromFirst(*searched, knownOfCall(*searched, sizes, 1, tokens));
+    int64_t places = sizes.places;
     auto counts = [&](std::vector<GivenState>& states) {
       std::optional<std::vector<GivenState>> same = statesIn(*apart_, *ids_, states);
       fits_ = fits_ || !same || !givesMoreThanRows(sizes, tokens, *same);
@@ -199,7 +219,12 @@ class States {
         if (!doubt.empty()) refusal_ = doubt;
         return StateVerdict::Wrong;
       }
-      const StateVerdict verdict = acceptStates(trial, *same, tokens, doubt);
+      StateVerdict verdict = StateVerdict::Wrong;
+      for (size_t i = 0; i < (sizes.areOfPlaces() ? all.size() : 1) && verdict == StateVerdict::Wrong; ++i) {
+        if (sizes.areOfPlaces()) takePlaces(*same, sizes.places, all[i]);
+        verdict = acceptStates(trial, *same, tokens, doubt);
+        if (verdict == StateVerdict::Right && sizes.areOfPlaces()) places = all[i];
+      }
       for (size_t i = 0; i < states.size(); ++i) states[i].dtype = (*same)[i].dtype, states[i].sizes = (*same)[i].sizes;
       if (verdict == StateVerdict::Right) doubt_ = doubt;
       return verdict;
@@ -208,6 +233,7 @@ class States {
     if (given) states = findStateSizes(*searched, registry_, known, tokens, all, *given, counts);
     const std::optional<std::vector<GivenState>> own = states ? statesIn(graph_, *ids_, *states) : std::nullopt;
     if (!own) return false;
+    sizes.places = places;
     const ShapeOptions found = knownOfCall(graph_, sizes, 1, tokens == 1 ? 1 : kUnknownSize);
     ShapePropagation(graph_, registry_, withStates(graph_, found, *own)).applyTo(graph_);
     if (tokens != 1)
@@ -216,6 +242,15 @@ class States {
           {knownOfCall(graph_, sizes, 1, 1), knownOfCall(graph_, sizes, 1, 2), knownOfCall(graph_, sizes, 1, tokens)},
           *own);
     return true;
+  }
+
+  // The dimension that is as long as the mask has places for tokens.
+  static void takePlaces(std::vector<GivenState>& states, int64_t standIn, int64_t places) {
+    for (GivenState& s : states)
+      if (const auto at = std::ranges::find(s.sizes, standIn); s.placeDim < 0 && at != s.sizes.end())
+        s.placeDim = static_cast<int>(at - s.sizes.begin());
+    for (GivenState& s : states)
+      if (s.placeDim >= 0) s.sizes[static_cast<size_t>(s.placeDim)] = places;
   }
 
   // A model for rows of tokens that is given texts of them has logits of so many dimensions.
@@ -251,10 +286,11 @@ class States {
   const Value* ids_ = nullptr;
   std::unique_ptr<Graph> apart_;  // its containers of states are inputs
   bool hasPositions_ = false, hasMask_ = false, hasKeys_ = false;
-  bool showsLater_ = false;  // without its caches the first token of a text sees later ones
-  bool isRow_ = false;       // and it takes positions as a row alone, which sizes have to tell
-  bool fits_ = false;        // sizes of states were found
-  bool handsOn_ = true;      // calls are to say what one call with all tokens says
+  std::optional<MaskUse> use_;  // of the mask
+  bool showsLater_ = false;     // without its caches the first token of a text sees later ones
+  bool isRow_ = false;          // and it takes positions as a row alone, which sizes have to tell
+  bool fits_ = false;           // sizes of states were found
+  bool handsOn_ = true;         // calls are to say what one call with all tokens says
 };
 
 }  // namespace

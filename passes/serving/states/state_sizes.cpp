@@ -23,7 +23,6 @@ constexpr size_t kMostStates = 200;
 constexpr size_t kLeastPropagations = 1000, kForEachState = 100;
 constexpr size_t kRanks = 7;
 constexpr int64_t kFirstPrime = 1009;
-const Symbol kScatter = Symbol::of("aten::scatter");
 
 class StateSearch {
  public:

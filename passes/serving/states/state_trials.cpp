@@ -287,6 +287,8 @@ class Trials {
   std::vector<IValue> inputsWith(const std::vector<GivenState>& states, int64_t tokens, int64_t changed,
                                  int64_t before = 0) const {
     std::vector<IValue> inputs;
+    CallForms forms = forms_;
+    if (const int64_t places = placesOf(states); forms.areOfPlaces() && places > 0) forms.places = places;
     for (const Value* v : apart_.inputs()) {
       if (v->type()->is(TypeKind::Class)) continue;
       if (v->type()->is(TypeKind::Int)) {
@@ -301,7 +303,7 @@ class Trials {
         inputs.emplace_back(Tensor::zeros(state->dtype, own));
         continue;
       }
-      Tensor t = exampleInput(v, forms_, 1, tokens, before);
+      Tensor t = exampleInput(v, forms, 1, tokens, before);
       if (v->name() == ids_.name() && changed < tokens) t.data<int64_t>()[changed] = 1;
       inputs.emplace_back(std::move(t));
     }

@@ -38,6 +38,24 @@ class DecoderFiles : public Decoders {
   }
 };
 
+// Of positions that fit as a row and as one of a text, whose numbers count in a row alone.
+TEST_F(DecoderFiles, PositionsOfADistanceAreARow) {
+  Decoder d;
+  d.positions = "  %x.positions : Tensor = aten::mul(%x.ids, %0)\n";
+  d.attention = written(kRows +
+                        "  %later : Tensor = aten::lt(%row, %at.m)\n"
+                        "  %p.rows : Tensor = aten::unsqueeze(%position_ids, %1)\n"
+                        "  %p.columns : Tensor = aten::unsqueeze(%position_ids, %0)\n"
+                        "  %d : Tensor = aten::sub(%p.rows, %p.columns, %1)\n  %far.d : Tensor = aten::abs(%d)\n"
+                        "  %near : Tensor = aten::sub(%scores, %far.d, %1)\n"
+                        "  %masked : Tensor = aten::masked_fill(%near, %later, %far)\n");
+  ASSERT_TRUE(builds(d)) << messages();
+  Decoder counted = d;
+  counted.inputs = "%input_ids : Tensor";
+  counted.before += "  %position_ids : Tensor = aten::arange(%s, %none, %none, %none, %none)\n";
+  EXPECT_EQ(served(9), expected(counted, "i", 9));
+}
+
 // Layers multiply the tokens of all texts in one matrix, and rows that are hidden as a whole are looked for.
 TEST_F(DecoderFiles, DecomposedLayersAreServedAsLayers) {
   Decoder d;
@@ -135,17 +153,19 @@ TEST_F(DecoderFiles, ExportsSayHowLongTextsMayBe) {
 TEST_F(DecoderFiles, CachesOfAFixedLengthAreThoseOfTexts) {
   const std::vector<std::vector<TokenId>> tokens{
       {5, 6, 11, 0, 6, 0, 4, 6, 3}, {3, 6, 10, 5, 6, 3, 0, 6, 3}, {11, 0, 6, 11, 3, 5, 6, 4, 5}};
-  for (const auto& [name, longest] : {std::pair("static_buffers.pt", 24),  std::pair("static_buffers.pt2", 23),
-                                      std::pair("static_one.pt2", 24),     std::pair("static_given.pt2", 24),
-                                      std::pair("static_masked.pt2", 23),  std::pair("static_masked_one.pt2", 24),
-                                      std::pair("static_texts.pt2", 23),   std::pair("static_texts_one.pt2", 24),
-                                      std::pair("static_texts.pt", 24),    std::pair("static_put_one.pt", 24),
-                                      std::pair("static_put.pt", 24),      std::pair("static_added_one.pt2", 24),
-                                      std::pair("static_rooms.pt", 24),    std::pair("static_stacked.pt", 24),
-                                      std::pair("static_layers.pt", 24),   std::pair("static_layers.pt2", 23),
-                                      std::pair("static_unbound.pt", 24),  std::pair("static_listed.pt", 24),
-                                      std::pair("static_from.pt", 24),     std::pair("static_rooms_decomposed.pt2", 24),
-                                      std::pair("static_put_back.pt2", 23)}) {
+  for (const auto& [name, longest] :
+       {std::pair("static_buffers.pt", 24),   std::pair("static_buffers.pt2", 23),
+        std::pair("static_one.pt2", 24),      std::pair("static_given.pt2", 24),
+        std::pair("static_masked.pt2", 23),   std::pair("static_masked_one.pt2", 24),
+        std::pair("static_texts.pt2", 23),    std::pair("static_texts_one.pt2", 24),
+        std::pair("static_texts.pt", 24),     std::pair("static_put_one.pt", 24),
+        std::pair("static_put.pt", 24),       std::pair("static_added_one.pt2", 24),
+        std::pair("static_rooms.pt", 24),     std::pair("static_stacked.pt", 24),
+        std::pair("static_layers.pt", 24),    std::pair("static_layers.pt2", 23),
+        std::pair("static_unbound.pt", 24),   std::pair("static_listed.pt", 24),
+        std::pair("static_from.pt", 24),      std::pair("static_rooms_decomposed.pt2", 24),
+        std::pair("static_put_back.pt2", 23), std::pair("static_hiding.pt2", 23),
+        std::pair("static_hiding.pt", 24),    std::pair("static_adding.pt", 24)}) {
     ASSERT_TRUE(buildsFile(std::string("language/") + name)) << name << "\n" << messages();
     Result<BuiltModel> built = readBuiltModel(folder_, diagnostics_);
     EXPECT_EQ(built->config.kvCacheType, KvCacheType::Paged) << name << "\n" << messages();
