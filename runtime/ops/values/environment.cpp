@@ -25,6 +25,12 @@ void deviceOfText(Arguments a, IValue& r) {
   if (!device) failRun("unknown device '" + text.substr(0, 80) + "'");
   r = IValue(*device);
 }
+void deviceWithIndex(Arguments a, IValue& r) {
+  const int64_t index = intOf(*a[1]);
+  if (index < -1 || index > INT8_MAX) failRun(fmt::format("a device has no index {}", index));
+  deviceOfText(a, r);
+  r = IValue(Device{r.toDevice().kind, static_cast<int16_t>(index)});
+}
 void deviceKind(Arguments a, IValue& r) { r = IValue(deviceText(Device{deviceOf(*a[0]).kind, -1})); }
 void deviceIndex(Arguments a, IValue& r) {
   int64_t index = deviceOf(*a[0]).index;
@@ -132,6 +138,7 @@ constexpr EnvironmentFunction kEnvironmentFunctions[] = {
     {"aten::is_vulkan_available", answer<false>},
     {"aten::_use_cudnn_rnn_flatten_weight", answer<false>},
     {"aten::device", deviceOfText},
+    {"aten::device.with_index", deviceWithIndex},
     {"prim::type", deviceKind},
     {"prim::index", deviceIndex},
     {"aten::_unwrap_optional", unwrap, {Trait::ReadsGeometry}},
