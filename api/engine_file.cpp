@@ -11,13 +11,13 @@
 #include "ir/support/json_fields.h"
 #include "ir/support/remedy.h"
 #include "ir/support/text.h"
+#include "ir/support/whole_number.h"
 #include "runtime/engine/network/tactics.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <cstring>
 #include <sstream>
 #include <unordered_map>
@@ -207,13 +207,11 @@ class EngineReader {
       } else if (name == "half-inputs") {
         info.takesHalf = true;
       } else if (name == "workspace-limit") {
-        uint64_t limit = 0;
-        auto [end, failure] = std::from_chars(value.data(), value.data() + value.size(), limit);
-        if (failure != std::errc() || end != value.data() + value.size()) return false;
-        info.workspaceLimit = limit;
+        info.workspaceLimit = wholeNumber<uint64_t>(value);
+        if (!info.workspaceLimit) return false;
       } else if (name == "threads") {
-        auto [end, failure] = std::from_chars(value.data(), value.data() + value.size(), info.threads);
-        if (failure != std::errc() || end != value.data() + value.size() || info.threads < 1) return false;
+        info.threads = wholeNumber<decltype(info.threads)>(value).value_or(0);
+        if (info.threads < 1) return false;
       } else if (name == "input") {
         std::optional<InputRange> range = parseInputRange(value);
         if (!range) return false;

@@ -3,12 +3,12 @@
 #include "api/named_inputs.h"
 #include "api/symbolic_ranges.h"
 #include "ir/support/text.h"
+#include "ir/support/whole_number.h"
 #include "ir/values/size_symbols.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <utility>
 
@@ -16,10 +16,8 @@ namespace tscompile {
 namespace {
 
 std::optional<int64_t> readSize(std::string_view text) {
-  int64_t size = 0;
-  auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), size);
-  if (text.empty() || failure != std::errc() || end != text.data() + text.size() || size < 0) return std::nullopt;
-  return size;
+  const auto size = wholeNumber<int64_t>(text);
+  return size && *size >= 0 ? size : std::nullopt;
 }
 
 std::string dimensionText(int64_t least, int64_t most) {

@@ -2,11 +2,11 @@
 
 #include "api/symbolic_ranges.h"
 #include "ir/support/text.h"
+#include "ir/support/whole_number.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <charconv>
 #include <functional>
 #include <limits>
 
@@ -49,17 +49,11 @@ namespace {
 // Inputs of more items are not described one by one.
 constexpr int64_t kMostItems = 4096;
 
-std::optional<int64_t> numberOf(std::string_view step) {
-  int64_t number = 0;
-  auto [end, failure] = std::from_chars(step.data(), step.data() + step.size(), number);
-  return failure == std::errc() && end == step.data() + step.size() ? std::optional(number) : std::nullopt;
-}
-
 std::optional<int64_t> elementAt(TypePtr tuple, const std::string& step) {
   if (tuple->isNamedTuple())
     for (size_t i = 0; i < tuple->fields().size(); ++i)
       if (tuple->fields()[i] == step) return static_cast<int64_t>(i);
-  const std::optional<int64_t> index = numberOf(step);
+  const std::optional<int64_t> index = wholeNumber<int64_t>(step);
   return index && *index < static_cast<int64_t>(tuple->elements().size()) ? index : std::nullopt;
 }
 
@@ -73,7 +67,7 @@ void followParts(std::string_view rest, ContainedInput& part) {
     rest = dot == std::string_view::npos ? "" : rest.substr(dot + 1);
     part.type = nullptr;
     if (type->is(TypeKind::List)) {
-      if (const std::optional<int64_t> index = numberOf(step); index && 0 <= *index && *index < kMostItems)
+      if (const std::optional<int64_t> index = wholeNumber<int64_t>(step); index && 0 <= *index && *index < kMostItems)
         part.type = type->element();
     } else if (type->is(TypeKind::Dict)) {
       part.type = type->element(1);
@@ -117,14 +111,14 @@ const IValue* valueAt(const IValue& value, std::span<const std::string> path) {
     if (at->isDict()) {
       auto& dict = at->toDict();
       const bool isNumber = dict.keyType->is(TypeKind::Int);
-      const std::optional<int64_t> number = isNumber ? numberOf(step) : std::nullopt;
+      const std::optional<int64_t> number = isNumber ? wholeNumber<int64_t>(step) : std::nullopt;
       at = isNumber && !number ? nullptr : dict.find(number ? IValue(*number) : IValue(step));
       if (!at) return nullptr;
       continue;
     }
     if (!at->isList() && !at->isTuple()) return nullptr;
     const std::vector<IValue>& items = at->isList() ? at->toList().items : at->toTuple().items;
-    const std::optional<int64_t> index = numberOf(step);
+    const std::optional<int64_t> index = wholeNumber<int64_t>(step);
     if (!index || *index < 0 || static_cast<size_t>(*index) >= items.size()) return nullptr;
     at = &items[static_cast<size_t>(*index)];
   }

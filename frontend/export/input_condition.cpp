@@ -1,6 +1,7 @@
 #include "frontend/export/input_condition.h"
 
 #include "ir/support/floor_quotient.h"
+#include "ir/support/whole_number.h"
 
 #include <fmt/core.h>
 
@@ -282,8 +283,8 @@ class ConditionReader {
       if (!take("()")) return false;
       const std::optional<std::string> index = step();
       if (!index || index->empty() || index->size() > 3) return false;
-      const auto [end, failure] = std::from_chars(index->data(), index->data() + index->size(), dim);
-      if (failure != std::errc() || end != index->data() + index->size() || dim < 0) return false;
+      dim = wholeNumber<int>(*index).value_or(-1);
+      if (dim < 0) return false;
       break;
     }
     std::optional<InputCondition::Source> found = place.empty() ? std::nullopt : resolve_(place);
@@ -538,6 +539,72 @@ std::optional<Linear> linearOf(SizeExpression e) {
 
 constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
 
+// What a comparison of two numbers says. Code is InputCondition::Code, which is its own.
+template <class Code>
+InputCondition::Meaning compared(Code code, const Fraction& a, const Fraction& b) {
+  InputCondition::Meaning out;
+  if (a.top.isUnknown() || b.top.isUnknown()) return out;
+  // It holds where the lesser is at most the greater, or equal to it.
+  SizeExpression lesser = a.top * SizeExpression(b.bottom), greater = b.top * SizeExpression(a.bottom);
+  if (code == Code::Greater || code == Code::AtLeast) std::swap(lesser, greater);
+  if (code == Code::Less || code == Code::Greater) lesser = lesser + 1;
+  if (code == Code::Unequal) {
+    out.isCertain = equal(lesser, greater) == false;
+    return out;
+  }
+  const bool isSame = code == Code::Equal;
+  out.isCertain = (isSame ? equal(lesser, greater) : atMost(lesser, greater)) == true;
+  const std::optional<Linear> linear = out.isCertain ? std::nullopt : linearOf(lesser - greater);
+  if (!linear || (isSame && linear->c % linear->k != 0)) return out;
+  out.symbol = linear->symbol;
+  const auto [symbol, k, c] = *linear;
+  if (isSame)
+    out.range = {-c / k, -c / k};
+  else
+    out.range = k > 0 ? SizeRange{0, floorQuotient(-c, k)} : SizeRange{-floorQuotient(-c, -k), kNone};
+  return out;
+}
+
+// What an operation makes of two numbers, or of the second alone.
+template <class Code>
+Fraction computed(Code code, const Fraction& a, const Fraction& b) {
+  if (a.top.isUnknown() || b.top.isUnknown()) return {};
+  const bool plain = isPlain(a) && isPlain(b);
+  Fraction out;
+  switch (code) {
+    case Code::Add:
+    case Code::Subtract:
+      if (a.bottom > kMostBottom || b.bottom > kMostBottom) return {};
+      out.top = a.top * SizeExpression(b.bottom);
+      out.top =
+          code == Code::Add ? out.top + b.top * SizeExpression(a.bottom) : out.top - b.top * SizeExpression(a.bottom);
+      out.bottom = a.bottom * b.bottom;
+      return out;
+    case Code::Multiply:
+      if (a.bottom > kMostBottom || b.bottom > kMostBottom) return {};
+      return {a.top * b.top, a.bottom * b.bottom};
+    case Code::Divide: {
+      if (!b.top.isNumber() || b.top.integer() <= 0 || b.top.integer() > kMostBottom || a.bottom > kMostBottom)
+        return {};
+      return {a.top * SizeExpression(b.bottom), a.bottom * b.top.integer()};
+    }
+    case Code::FloorDivide:
+      return plain ? Fraction{floorDiv(a.top, b.top), 1} : Fraction{};
+    case Code::Remainder:
+      return plain ? Fraction{a.top - b.top * floorDiv(a.top, b.top), 1} : Fraction{};
+    case Code::Least:
+      return plain ? Fraction{least(a.top, b.top), 1} : Fraction{};
+    case Code::Greatest:
+      return plain ? Fraction{greatest(a.top, b.top), 1} : Fraction{};
+    case Code::Negate:
+      return {SizeExpression(0) - a.top, a.bottom};
+    case Code::ToFloat:
+      return a;
+    default:
+      return {};
+  }
+}
+
 }  // namespace
 
 InputCondition::Meaning InputCondition::meaningOf(std::span<const SizeExpression> sizes) const {
@@ -545,66 +612,6 @@ InputCondition::Meaning InputCondition::meaningOf(std::span<const SizeExpression
   struct Item {
     Fraction number;
     std::optional<Meaning> truth;
-  };
-  auto compared = [](Code code, const Fraction& a, const Fraction& b) {
-    Meaning out;
-    if (a.top.isUnknown() || b.top.isUnknown()) return out;
-    // It holds where the lesser is at most the greater, or equal to it.
-    SizeExpression lesser = a.top * SizeExpression(b.bottom), greater = b.top * SizeExpression(a.bottom);
-    if (code == Code::Greater || code == Code::AtLeast) std::swap(lesser, greater);
-    if (code == Code::Less || code == Code::Greater) lesser = lesser + 1;
-    if (code == Code::Unequal) {
-      out.isCertain = equal(lesser, greater) == false;
-      return out;
-    }
-    const bool isSame = code == Code::Equal;
-    out.isCertain = (isSame ? equal(lesser, greater) : atMost(lesser, greater)) == true;
-    const std::optional<Linear> linear = out.isCertain ? std::nullopt : linearOf(lesser - greater);
-    if (!linear || (isSame && linear->c % linear->k != 0)) return out;
-    out.symbol = linear->symbol;
-    const auto [symbol, k, c] = *linear;
-    if (isSame)
-      out.range = {-c / k, -c / k};
-    else
-      out.range = k > 0 ? SizeRange{0, floorQuotient(-c, k)} : SizeRange{-floorQuotient(-c, -k), kNone};
-    return out;
-  };
-  auto computed = [](Code code, const Fraction& a, const Fraction& b) -> Fraction {
-    if (a.top.isUnknown() || b.top.isUnknown()) return {};
-    const bool plain = isPlain(a) && isPlain(b);
-    Fraction out;
-    switch (code) {
-      case Code::Add:
-      case Code::Subtract:
-        if (a.bottom > kMostBottom || b.bottom > kMostBottom) return {};
-        out.top = a.top * SizeExpression(b.bottom);
-        out.top =
-            code == Code::Add ? out.top + b.top * SizeExpression(a.bottom) : out.top - b.top * SizeExpression(a.bottom);
-        out.bottom = a.bottom * b.bottom;
-        return out;
-      case Code::Multiply:
-        if (a.bottom > kMostBottom || b.bottom > kMostBottom) return {};
-        return {a.top * b.top, a.bottom * b.bottom};
-      case Code::Divide: {
-        if (!b.top.isNumber() || b.top.integer() <= 0 || b.top.integer() > kMostBottom || a.bottom > kMostBottom)
-          return {};
-        return {a.top * SizeExpression(b.bottom), a.bottom * b.top.integer()};
-      }
-      case Code::FloorDivide:
-        return plain ? Fraction{floorDiv(a.top, b.top), 1} : Fraction{};
-      case Code::Remainder:
-        return plain ? Fraction{a.top - b.top * floorDiv(a.top, b.top), 1} : Fraction{};
-      case Code::Least:
-        return plain ? Fraction{least(a.top, b.top), 1} : Fraction{};
-      case Code::Greatest:
-        return plain ? Fraction{greatest(a.top, b.top), 1} : Fraction{};
-      case Code::Negate:
-        return {SizeExpression(0) - a.top, a.bottom};
-      case Code::ToFloat:
-        return a;
-      default:
-        return {};
-    }
   };
   std::vector<Item> stack;
   for (const Operation& o : operations_) {

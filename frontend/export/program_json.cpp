@@ -1,9 +1,9 @@
 #include "frontend/export/program_json.h"
 
 #include "ir/support/text.h"
+#include "ir/support/whole_number.h"
 
 #include <array>
-#include <charconv>
 #include <limits>
 
 namespace tscompile::exported {
@@ -32,11 +32,7 @@ std::optional<double> floatOf(Json any) {
     if (any.text() == "NaN") return std::numeric_limits<double>::quiet_NaN();
   }
   if (!any.is(JsonTree::Kind::Number)) return std::nullopt;
-  std::string_view digits = any.range().text();
-  double value = 0;
-  auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
-  return value;
+  return wholeNumber<double>(any.range().text());
 }
 
 std::string quoteNonFinite(std::string text) {

@@ -2,11 +2,11 @@
 
 #include "frontend/files/number_text.h"
 #include "ir/support/text.h"
+#include "ir/support/whole_number.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <vector>
 
@@ -104,10 +104,10 @@ bool GeneratorReader::readArguments() {
 }
 
 bool GeneratorReader::setSeed(const Argument& a) {
-  std::string_view digits = c_.source()->text().substr(a.valueBegin, a.end - a.valueBegin);
-  auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), g_.seed);
-  if (error == std::errc() && end == digits.data() + digits.size()) return true;
-  return fail(a, "a seed is an integer from 0 to 2^64 - 1");
+  const auto seed = wholeNumber<decltype(g_.seed)>(c_.source()->text().substr(a.valueBegin, a.end - a.valueBegin));
+  if (!seed) return fail(a, "a seed is an integer from 0 to 2^64 - 1");
+  g_.seed = *seed;
+  return true;
 }
 
 bool GeneratorReader::setNamed(const Argument& a) {

@@ -5,12 +5,12 @@
 #include "ir/support/quantities.h"
 #include "ir/support/seen_bytes.h"
 #include "ir/support/text.h"
+#include "ir/support/whole_number.h"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <charconv>
 
 namespace tscompile {
 
@@ -184,12 +184,7 @@ Result<JsonTree> JsonTree::parse(SourcePtr source, size_t begin, size_t end, Dia
 JsonTree::Value JsonTree::root() const { return Value(this, 0); }
 
 std::optional<int64_t> JsonTree::Value::integer() const {
-  if (!is(Kind::Number)) return std::nullopt;
-  std::string_view digits = range().text();
-  int64_t value = 0;
-  auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
-  return value;
+  return is(Kind::Number) ? wholeNumber<int64_t>(range().text()) : std::nullopt;
 }
 
 std::optional<double> JsonTree::Value::real() const {

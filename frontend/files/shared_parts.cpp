@@ -2,12 +2,12 @@
 
 #include "ir/support/split.h"
 #include "ir/support/text.h"
+#include "ir/support/whole_number.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <optional>
 
@@ -102,17 +102,11 @@ class SharedMemory {
   NamedTensors whole_;  // memory that no tensor has all of
 };
 
-std::optional<int64_t> numberOf(std::string_view text) {
-  int64_t number = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
-}
-
 std::optional<Dims> numbersOf(std::string_view text) {
   Dims out;
   if (text == "-") return out;
   for (std::string_view item : split(text, ',')) {
-    std::optional<int64_t> number = numberOf(item);
+    std::optional<int64_t> number = wholeNumber<int64_t>(item);
     if (!number || *number < 0) return std::nullopt;
     out.push_back(*number);
   }
@@ -121,7 +115,7 @@ std::optional<Dims> numbersOf(std::string_view text) {
 
 // The view of `whole` that a text tells of; nothing if it is not one.
 std::optional<Tensor> viewOf(const Tensor& whole, std::span<const std::string_view> words) {
-  std::optional<int64_t> offset = numberOf(words[0]);
+  std::optional<int64_t> offset = wholeNumber<int64_t>(words[0]);
   std::optional<Dims> sizes = numbersOf(words[1]), strides = numbersOf(words[2]);
   constexpr size_t kMostRank = 64;
   if (!offset || *offset < 0 || !sizes || !strides || sizes->size() != strides->size() || sizes->size() > kMostRank)

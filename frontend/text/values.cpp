@@ -1,6 +1,7 @@
 #include "frontend/text/values.h"
 
 #include "ir/support/text.h"
+#include "ir/support/whole_number.h"
 #include "ir/values/carried_types.h"
 
 #include <algorithm>
@@ -177,8 +178,9 @@ class InlineNumbers {
     } else if (word == "inf" || word == "-inf") {
       v = word[0] == '-' ? -HUGE_VAL : HUGE_VAL;
     } else {
-      auto [end, failure] = std::from_chars(word.data(), word.data() + word.size(), v);
-      if (failure != std::errc() || end != word.data() + word.size()) return false;
+      const auto number = wholeNumber<double>(word);
+      if (!number) return false;
+      v = *number;
       exact &= word.find_first_of(".e") == std::string_view::npos;
     }
     at_ = std::min(text_.find_first_not_of(' ', stop), text_.size());

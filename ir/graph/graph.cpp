@@ -2,6 +2,7 @@
 
 #include "ir/graph/edit_log.h"
 #include "ir/support/check.h"
+#include "ir/support/whole_number.h"
 
 #include <charconv>
 #include <new>
@@ -656,12 +657,10 @@ std::string Graph::uniqueName(std::string_view wanted) {
   uint64_t suffix = 1;
   size_t dot = wanted.rfind('.');
   if (dot != std::string_view::npos && dot + 1 < wanted.size() && allDigits(wanted.substr(dot + 1))) {
-    std::string_view digits = wanted.substr(dot + 1);
-    uint64_t number = 0;
-    auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-    if (error == std::errc() && number < (uint64_t{1} << 62)) {
+    const auto number = wholeNumber<uint64_t>(wanted.substr(dot + 1));
+    if (number && *number < (uint64_t{1} << 62)) {
       base = wanted.substr(0, dot);
-      suffix = number;
+      suffix = *number;
     }
   }
   if (auto it = suffixes_.find(base); it != suffixes_.end()) suffix = std::max(suffix, it->second + 1);

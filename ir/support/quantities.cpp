@@ -1,5 +1,7 @@
 #include "ir/support/quantities.h"
 
+#include "ir/support/whole_number.h"
+
 #include <fmt/core.h>
 
 #include <charconv>
@@ -35,12 +37,7 @@ constexpr Unit kDurations[] = {{"", 1e9},  {"ns", 1},     {"us", 1e3},  {"ms", 1
 
 }  // namespace
 
-std::optional<uint64_t> parseCount(std::string_view text) {
-  uint64_t number = 0;
-  auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (text.empty() || failure != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
+std::optional<uint64_t> parseCount(std::string_view text) { return wholeNumber<uint64_t>(text); }
 
 std::optional<double> parseReal(const std::string& text) {
   char* end = nullptr;

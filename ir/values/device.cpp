@@ -1,6 +1,6 @@
 #include "ir/values/device.h"
 
-#include <charconv>
+#include "ir/support/whole_number.h"
 
 namespace tscompile {
 namespace {
@@ -26,9 +26,9 @@ std::optional<Device> deviceFromText(std::string_view text) {
   }
   if (!known) return std::nullopt;
   if (name.size() < text.size()) {
-    std::string_view digits = text.substr(name.size() + 1);
-    auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), device.index);
-    if (error != std::errc() || end != digits.data() + digits.size() || device.index < 0) return std::nullopt;
+    const auto index = wholeNumber<decltype(device.index)>(text.substr(name.size() + 1));
+    if (!index || *index < 0) return std::nullopt;
+    device.index = *index;
   }
   return device;
 }

@@ -4,6 +4,7 @@
 #include "ir/support/diagnostic_printer.h"
 #include "ir/support/once.h"
 #include "ir/support/text.h"
+#include "ir/support/whole_number.h"
 #include "passes/rewrite/compiled_pattern.h"
 #include "passes/rewrite/condition.h"
 #include "passes/rewrite/unread_rules.h"
@@ -12,8 +13,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
-#include <map>
 
 namespace tscompile {
 namespace {
@@ -417,15 +416,17 @@ class RulesReader {
       r.rewrite.autoCast = s.value == "True";
       if (s.value != "True" && s.value != "False") fail(value, "expected True or False");
     } else if (s.key == "position") {
-      double position = 0;
-      auto [stop, error] = std::from_chars(s.value.data(), s.value.data() + s.value.size(), position);
-      if (error != std::errc() || stop != s.value.data() + s.value.size())
-        fail(value, "expected a number, such as 2.5");
+      const auto position = wholeNumber<double>(s.value);
+      if (position)
+        r.options.position = *position;
       else
-        r.options.position = position;
+        fail(value, "expected a number, such as 2.5");
     } else if (s.key == "benefit") {
-      auto [stop, error] = std::from_chars(s.value.data(), s.value.data() + s.value.size(), r.options.benefit);
-      if (error != std::errc() || stop != s.value.data() + s.value.size()) fail(value, "expected a whole number");
+      const auto benefit = wholeNumber<decltype(r.options.benefit)>(s.value);
+      if (benefit)
+        r.options.benefit = *benefit;
+      else
+        fail(value, "expected a whole number");
     } else if (s.value == "single_use" || s.value == "same_use_count" || s.value == "shared") {
       sharing = s.value == "single_use" ? Sharing::SingleUse
                 : s.value == "shared"   ? Sharing::Shared

@@ -1,6 +1,7 @@
 #include "runtime/engine/network/tactics.h"
 
 #include "ir/support/text.h"
+#include "ir/support/whole_number.h"
 #include "ir/values/tensor.h"
 #include "runtime/engine/network/calibration.h"
 #include "runtime/kernels/layout.h"
@@ -10,7 +11,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <vector>
 
@@ -109,9 +109,7 @@ const ConvTactic& measured(const Wanted& wanted, const ConvTactic& favourite, in
 
 bool isTactic(std::string_view layer, const std::string& tactic) {
   if (!layer.starts_with(kPluginLayer)) return findConvTactic(tactic.c_str());
-  int32_t number = 0;
-  auto [end, failure] = std::from_chars(tactic.data(), tactic.data() + tactic.size(), number);
-  return failure == std::errc() && end == tactic.data() + tactic.size() && number > 0;
+  return wholeNumber<int32_t>(tactic).value_or(0) > 0;
 }
 
 std::string linesOf(const std::map<std::string, std::string>& tactics) {

@@ -1,0 +1,19 @@
+// A text that is a number and nothing else.
+#pragma once
+
+#include <charconv>
+#include <optional>
+#include <string_view>
+#include <system_error>
+
+namespace tscompile {
+
+// As std::from_chars reads it: digits, of signed types after a "-" too. Nothing where it does not fit in the type.
+template <class T>
+std::optional<T> wholeNumber(std::string_view text) {
+  T number{};
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return failure == std::errc() && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
+}
+
+}  // namespace tscompile
