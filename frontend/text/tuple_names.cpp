@@ -1,6 +1,7 @@
 #include "frontend/text/tuple_names.h"
 
 #include "ir/graph/text_graphs.h"
+#include "ir/values/with_elements.h"
 
 #include <algorithm>
 #include <map>
@@ -12,30 +13,6 @@ namespace tscompile::frontend {
 namespace {
 
 bool printsNames(TypePtr type) { return type->is(TypeKind::Dict) || type->is(TypeKind::Union); }
-
-TypePtr withElements(TypePtr type, const std::vector<TypePtr>& elements) {
-  switch (type->kind()) {
-    case TypeKind::List:
-      return listType(elements[0]);
-    case TypeKind::Optional:
-      return optionalType(elements[0]);
-    case TypeKind::Future:
-      return futureType(elements[0]);
-    case TypeKind::Await:
-      return awaitType(elements[0]);
-    case TypeKind::RRef:
-      return rrefType(elements[0]);
-    case TypeKind::Dict:
-      return dictType(elements[0], elements[1]);
-    case TypeKind::Union:
-      return unionType(elements);
-    case TypeKind::Tuple:
-      return type->isNamedTuple() ? namedTupleType(type->name(), elements, type->fields(), type->defaults())
-                                  : tupleType(elements);
-    default:
-      return type;
-  }
-}
 
 class TupleNames {
  public:

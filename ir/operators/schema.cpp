@@ -1,6 +1,7 @@
 #include "ir/operators/schema.h"
 
 #include "ir/values/literal.h"
+#include "ir/values/with_elements.h"
 
 #include <algorithm>
 
@@ -146,26 +147,7 @@ TypePtr substituteTypeVariables(TypePtr type, const TypeBindings& bindings) {
     if (!s) return nullptr;
     elements.push_back(s);
   }
-  switch (type->kind()) {
-    case TypeKind::List:
-      return listType(elements[0]);
-    case TypeKind::Optional:
-      return optionalType(elements[0]);
-    case TypeKind::Future:
-      return futureType(elements[0]);
-    case TypeKind::Await:
-      return awaitType(elements[0]);
-    case TypeKind::RRef:
-      return rrefType(elements[0]);
-    case TypeKind::Dict:
-      return dictType(elements[0], elements[1]);
-    case TypeKind::Tuple:
-      return tupleType(elements);
-    case TypeKind::Union:
-      return unionType(elements);
-    default:
-      return nullptr;
-  }
+  return withElements(type, elements);
 }
 
 bool matchesSchema(const Schema& schema, std::span<const TypePtr> inputs, TypeBindings& bindings) {
