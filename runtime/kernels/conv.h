@@ -77,15 +77,15 @@ enum class ActivationLayout : uint8_t { Plain, Blocked };
 struct ConvTactic {
   const char* name;
   ActivationLayout input, output;
-  bool integers;  // takes WeightStorage::Integers, for inputs that are integers in floats
+  bool integers = false;  // takes WeightStorage::Integers, for inputs that are integers in floats
   // Whether this machine multiplies lines with weights stored so, BF16 or Bytes, which it does faster. Bytes: if not,
   // it does not take them. Null: never.
-  bool (*lines)(const ConvShape&, WeightStorage);
+  bool (*lines)(const ConvShape&, WeightStorage) = nullptr;
   bool multipliesLines(const ConvShape& shape, WeightStorage storage) const { return lines && lines(shape, storage); }
   // Whether inputs, and results with what is added to them, may be lines (layout.h) with weights stored so. Null:
   // never.
-  bool (*takesLines)(const ConvShape&, WeightStorage, DType);
-  bool (*makesLines)(const ConvShape&, WeightStorage, DType);
+  bool (*takesLines)(const ConvShape&, WeightStorage, DType) = nullptr;
+  bool (*makesLines)(const ConvShape&, WeightStorage, DType) = nullptr;
   // Of a valid shape: channels divide by groups, output sizes are positive.
   bool (*accepts)(const ConvShape&);
   // Microseconds on one thread by a model of the machine; the same everywhere.

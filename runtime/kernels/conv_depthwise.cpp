@@ -504,34 +504,28 @@ void run(const ConvShape& s, const float* input, const void* packed, WeightStora
 
 }  // namespace
 
-const ConvTactic kDepthwiseConv = {"depthwise",
-                                   ActivationLayout::Blocked,
-                                   ActivationLayout::Blocked,
-                                   false,
-                                   nullptr,
-                                   onLines,
-                                   onLines,
-                                   depthwiseAccepts,
-                                   cost,
-                                   packedBytesOf,
-                                   pack,
-                                   workspace,
-                                   run,
-                                   true,
-                                   takesPixels};
-const ConvTactic kGroupedConv = {"grouped",
-                                 ActivationLayout::Blocked,
-                                 ActivationLayout::Blocked,
-                                 false,
-                                 nullptr,
-                                 nullptr,
-                                 nullptr,
-                                 groupedAccepts,
-                                 cost,
-                                 packedBytesOf,
-                                 pack,
-                                 workspace,
-                                 run};
+const ConvTactic kDepthwiseConv = {.name = "depthwise",
+                                   .input = ActivationLayout::Blocked,
+                                   .output = ActivationLayout::Blocked,
+                                   .takesLines = onLines,
+                                   .makesLines = onLines,
+                                   .accepts = depthwiseAccepts,
+                                   .cost = cost,
+                                   .packedBytes = packedBytesOf,
+                                   .pack = pack,
+                                   .workspace = workspace,
+                                   .run = run,
+                                   .keepsKind = true,
+                                   .takesPixels = takesPixels};
+const ConvTactic kGroupedConv = {.name = "grouped",
+                                 .input = ActivationLayout::Blocked,
+                                 .output = ActivationLayout::Blocked,
+                                 .accepts = groupedAccepts,
+                                 .cost = cost,
+                                 .packedBytes = packedBytesOf,
+                                 .pack = pack,
+                                 .workspace = workspace,
+                                 .run = run};
 
 }  // namespace tscompile
 #endif

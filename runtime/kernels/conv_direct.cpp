@@ -409,6 +409,31 @@ bool isRead(const ConvShape& s, const InputView& view, int64_t row) {
          (s.frames.kernel > 1 || row / view.height % s.frames.stride == 0);
 }
 
+// The input as the products read it, image by image and block by block of `unit` channels.
+template <class T>
+void copyInput(const ConvShape& s, const InputView& view, int64_t images, int64_t unit, const Grid& grid,
+               const std::vector<LineType>& types, const float* input, T* copy, int threads) {
+  const int64_t blocks = (s.inChannels + unit - 1) / unit, plane = view.plane() / view.pixel * unit, area = s.inArea();
+  // Rows of all channels together if they are multiplied so, and probably made so.
+  const bool byRows = grid.tilePieces > grid.panelPieces;
+  const int64_t pieces = std::max(byRows ? std::min<int64_t>(view.rows(), 4) : 1, plane / (32 * 1024));
+  parallelFor(images * blocks * pieces, images * blocks * plane < 64 * 1024 ? 1 : threads, [&](int64_t i) {
+    const Piece rows = pieceOf(view.rows(), pieces, byRows ? i / blocks % pieces : i % pieces);
+    const int64_t block = byRows ? i % blocks : i / pieces % blocks, image = i / pieces / blocks;
+    const int64_t channel = block * unit;
+    const float* from = s.input.isLines() ? input + (image * blocks + block) * kBlock * area
+                                          : input + (image * channelBlocks(s.inChannels) * kBlock + channel) * area;
+    T* to = copy + (image * blocks + block) * view.plane();
+    for (int64_t y = rows.begin; y < rows.end; ++y) {
+      if (!isRead(s, view, y)) continue;
+      if constexpr (std::is_same_v<T, CacheLine>)
+        copyLineRow(s, view, from, std::min(unit, s.inChannels - channel), y, types[static_cast<size_t>(image)], to);
+      else
+        copyBlockRow(s, view, from, y, to);
+    }
+  });
+}
+
 template <class T>
 void directImages(const ConvShape& s, int64_t images, const float* input, const void* packed, WeightStorage storage,
                   float* output, const Epilogue& e, T* copy, int threads) {
@@ -424,36 +449,14 @@ void directImages(const ConvShape& s, int64_t images, const float* input, const 
           : rowTiles(s, {s.frames.stride * view.frame(), s.strideHeight * view.row(), view.pixel * view.step}, tileRows,
                      kLines && takesWholeTiles());
   const Grid grid = gridOf(s, images, bands, static_cast<int64_t>(tiles.size()), kLines ? lineSpeed(storage) : 1);
-  // The thread that multiplies some pixels makes their lines, so that they stay in its cache.
   const std::vector<LineType> types = lineTypes(
       s, kLines ? images : 0, channelBlocks(s.inChannels), storage, threads, [&](int64_t image, int64_t block) {
-        const int64_t area = s.inArea();
-        return largestOf(input + (image * channelBlocks(s.inChannels) + block) * area * kBlock, area,
+        return largestOf(input + (image * channelBlocks(s.inChannels) + block) * s.inArea() * kBlock, s.inArea(),
                          std::min<int64_t>(kBlock, s.inChannels - block * kBlock), kBlock);
       });
+  // The thread that multiplies some pixels makes their lines, so that they stay in its cache.
   const bool byPieces = kLines && view.copied && isPointwise(s, view) && grid.panelPieces == 1;
-  if (view.copied && !byPieces) {
-    const int64_t plane = view.plane() / view.pixel * unit;
-    const int64_t area = s.inArea();
-    // Rows of all channels together if they are multiplied so, and probably made so.
-    const bool byRows = grid.tilePieces > grid.panelPieces;
-    const int64_t pieces = std::max(byRows ? std::min<int64_t>(view.rows(), 4) : 1, plane / (32 * 1024));
-    parallelFor(images * blocks * pieces, images * blocks * plane < 64 * 1024 ? 1 : threads, [&](int64_t i) {
-      const Piece rows = pieceOf(view.rows(), pieces, byRows ? i / blocks % pieces : i % pieces);
-      const int64_t block = byRows ? i % blocks : i / pieces % blocks, image = i / pieces / blocks;
-      const int64_t channel = block * unit;
-      const float* from = s.input.isLines() ? input + (image * blocks + block) * kBlock * area
-                                            : input + (image * channelBlocks(s.inChannels) * kBlock + channel) * area;
-      T* to = copy + (image * blocks + block) * view.plane();
-      for (int64_t y = rows.begin; y < rows.end; ++y) {
-        if (!isRead(s, view, y)) continue;
-        if constexpr (kLines)
-          copyLineRow(s, view, from, std::min(unit, s.inChannels - channel), y, types[static_cast<size_t>(image)], to);
-        else
-          copyBlockRow(s, view, from, y, to);
-      }
-    });
-  }
+  if (view.copied && !byPieces) copyInput(s, view, images, unit, grid, types, input, copy, threads);
   const bool byRows = goByRows(s, storage);
   // Of bands that start with each part of a block.
   std::vector<std::vector<int64_t>> steps;
@@ -463,7 +466,6 @@ void directImages(const ConvShape& s, int64_t images, const float* input, const 
   shared.rowStride = view.step * view.pixel;
   shared.depth = part;
   const PackedWeights weights = directWeights(s, storage);
-  const int64_t area = s.taps();
   auto linesOfTiles = [&](int64_t image, int64_t band, Piece range) {
     if constexpr (kLines) {
       if (!byPieces) return;
@@ -484,9 +486,9 @@ void directImages(const ConvShape& s, int64_t images, const float* input, const 
     using Input = std::conditional_t<kLines, CacheLine, float>;
     view.copied ? readFrom(p, copy + at) : readFrom(p, reinterpret_cast<const Input*>(input) + at);
     p.steps = steps[static_cast<size_t>(seen.begin % perBlock)].data();
-    p.stepCount = (seen.end - seen.begin) * area;
+    p.stepCount = (seen.end - seen.begin) * s.taps();
     if (seen.end * part > s.inChannels) {
-      p.tailSteps = area;
+      p.tailSteps = s.taps();
       p.tailDepth = stepDepth(s.inChannels % part, storage);
     }
     enterUnit(bands, p, weights, packed, output, image, band);
@@ -739,31 +741,30 @@ void firstRun(const ConvShape& s, const float* input, const void* packed, Weight
 
 }  // namespace
 
-const ConvTactic kDirectConv = {"direct",
-                                ActivationLayout::Blocked,
-                                ActivationLayout::Blocked,
-                                true,
-                                areLines,
-                                takesLines,
-                                makesLines,
-                                directAccepts,
-                                directCost,
-                                directPackedBytes,
-                                directPack,
-                                directWorkspace,
-                                directRun};
-const ConvTactic kFirstLayerConv = {"first_layer",
-                                    ActivationLayout::Plain,
-                                    ActivationLayout::Blocked,
-                                    true,
-                                    firstAreLines,
-                                    nullptr,
-                                    firstMakesLines,
-                                    firstAccepts,
-                                    firstCost,
-                                    firstPackedBytes,
-                                    firstPack,
-                                    firstWorkspace,
-                                    firstRun};
+const ConvTactic kDirectConv = {.name = "direct",
+                                .input = ActivationLayout::Blocked,
+                                .output = ActivationLayout::Blocked,
+                                .integers = true,
+                                .lines = areLines,
+                                .takesLines = takesLines,
+                                .makesLines = makesLines,
+                                .accepts = directAccepts,
+                                .cost = directCost,
+                                .packedBytes = directPackedBytes,
+                                .pack = directPack,
+                                .workspace = directWorkspace,
+                                .run = directRun};
+const ConvTactic kFirstLayerConv = {.name = "first_layer",
+                                    .input = ActivationLayout::Plain,
+                                    .output = ActivationLayout::Blocked,
+                                    .integers = true,
+                                    .lines = firstAreLines,
+                                    .makesLines = firstMakesLines,
+                                    .accepts = firstAccepts,
+                                    .cost = firstCost,
+                                    .packedBytes = firstPackedBytes,
+                                    .pack = firstPack,
+                                    .workspace = firstWorkspace,
+                                    .run = firstRun};
 
 }  // namespace tscompile

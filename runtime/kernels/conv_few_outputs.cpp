@@ -313,33 +313,25 @@ void runPlanes(const ConvShape& s, const float* input, const void* packed, Weigh
 
 }  // namespace
 
-const ConvTactic kFewOutputsConv = {"few_outputs",
-                                    ActivationLayout::Blocked,
-                                    ActivationLayout::Plain,
-                                    false,
-                                    nullptr,
-                                    nullptr,
-                                    nullptr,
-                                    accepts,
-                                    cost,
-                                    packedBytesOf,
-                                    pack,
-                                    workspace,
-                                    run};
+const ConvTactic kFewOutputsConv = {.name = "few_outputs",
+                                    .input = ActivationLayout::Blocked,
+                                    .output = ActivationLayout::Plain,
+                                    .accepts = accepts,
+                                    .cost = cost,
+                                    .packedBytes = packedBytesOf,
+                                    .pack = pack,
+                                    .workspace = workspace,
+                                    .run = run};
 
-const ConvTactic kPlanesConv = {"planes",
-                                ActivationLayout::Plain,
-                                ActivationLayout::Plain,
-                                false,
-                                nullptr,
-                                nullptr,
-                                nullptr,
-                                acceptsPlanes,
-                                planesCost,
-                                planesBytes,
-                                packPlanes,
-                                planesWorkspace,
-                                runPlanes};
+const ConvTactic kPlanesConv = {.name = "planes",
+                                .input = ActivationLayout::Plain,
+                                .output = ActivationLayout::Plain,
+                                .accepts = acceptsPlanes,
+                                .cost = planesCost,
+                                .packedBytes = planesBytes,
+                                .pack = packPlanes,
+                                .workspace = planesWorkspace,
+                                .run = runPlanes};
 
 }  // namespace tscompile
 #endif

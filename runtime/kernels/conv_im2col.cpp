@@ -202,19 +202,15 @@ void im2colConv(const ConvShape& s, const double* input, const double* weights, 
   });
 }
 
-const ConvTactic kIm2colConv = {"im2col",
-                                ActivationLayout::Plain,
-                                ActivationLayout::Plain,
-                                false,
-                                nullptr,
-                                nullptr,
-                                nullptr,
-                                accepts,
-                                cost,
-                                packedBytesOf,
-                                pack,
-                                workspace,
-                                run};
+const ConvTactic kIm2colConv = {.name = "im2col",
+                                .input = ActivationLayout::Plain,
+                                .output = ActivationLayout::Plain,
+                                .accepts = accepts,
+                                .cost = cost,
+                                .packedBytes = packedBytesOf,
+                                .pack = pack,
+                                .workspace = workspace,
+                                .run = run};
 
 }  // namespace tscompile
 #endif

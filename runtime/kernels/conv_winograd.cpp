@@ -411,19 +411,15 @@ void run(const ConvShape& s, const float* input, const void* packed, WeightStora
 
 }  // namespace
 
-const ConvTactic kWinogradConv = {"winograd",
-                                  ActivationLayout::Blocked,
-                                  ActivationLayout::Blocked,
-                                  false,
-                                  nullptr,
-                                  nullptr,
-                                  nullptr,
-                                  accepts,
-                                  cost,
-                                  packedBytesOf,
-                                  pack,
-                                  workspace,
-                                  run};
+const ConvTactic kWinogradConv = {.name = "winograd",
+                                  .input = ActivationLayout::Blocked,
+                                  .output = ActivationLayout::Blocked,
+                                  .accepts = accepts,
+                                  .cost = cost,
+                                  .packedBytes = packedBytesOf,
+                                  .pack = pack,
+                                  .workspace = workspace,
+                                  .run = run};
 
 }  // namespace tscompile
 #endif
