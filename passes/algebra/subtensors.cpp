@@ -1,4 +1,4 @@
-// Parts of tensors: select and slice of what can be made small before it is computed, parts of parts, parts of lists.
+// Parts of tensors: select and slice of what can be made small before it is computed, parts of parts, parts of stacks.
 #include "passes/algebra/node_rewriting.h"
 
 #include <algorithm>
@@ -8,8 +8,7 @@ namespace tscompile {
 namespace {
 
 const Symbol kSelect = Symbol::of("aten::select"), kSlice = Symbol::of("aten::slice"),
-             kStack = Symbol::of("aten::stack"), kMatmul = Symbol::of("aten::matmul"), kLen = Symbol::of("aten::len"),
-             kMm = Symbol::of("aten::mm"), kMv = Symbol::of("aten::mv"), kGetItem = Symbol::of("aten::__getitem__");
+             kStack = Symbol::of("aten::stack"), kMatmul = Symbol::of("aten::matmul"), kMm = Symbol::of("aten::mm");
 
 constexpr int64_t kEnd = std::numeric_limits<int64_t>::max();
 
@@ -186,30 +185,20 @@ Replacement partOfProduct(Site& site) {
   return *dim == 0 ? site.make(kMatmul, {part, b}) : site.make(kMatmul, {a, part});
 }
 
-// [a, b, c][1] -> b;  len([a, b]) -> 2;  stack([a, b])[1] -> b
-Replacement ofList(Site& site) {
-  if (site.node->kind() == kSelect) {
-    Node* stack = isPart(site, site.node) ? site.producer(site.input(0), kStack) : nullptr;
-    Node* list = stack ? site.producer(stack->input(0), sym::ListConstruct) : nullptr;
-    if (!list) return {};  // also `aten::select.t` of a list, which has two inputs
-    std::optional<int64_t> index = site.facts.integer(site.input(2));
-    if (!index) return {};
-    std::optional<size_t> rank = site.facts.rank(site.input(0));
-    std::optional<size_t> dim = site.dimension(site.input(1), rank);
-    if (!dim || dim != site.dimension(stack->input(1), rank)) return {};
-    if (*index < 0) *index += static_cast<int64_t>(list->inputCount());
-    if (*index < 0 || *index >= static_cast<int64_t>(list->inputCount())) return {};
-    Value* element = list->input(static_cast<size_t>(*index));
-    return site.sameDType(element, site.output()) && site.mayReuse(element) ? Replacement(element) : Replacement();
-  }
-  Node* list = site.producer(site.input(0), sym::ListConstruct);
-  if (!list) return {};
-  auto count = static_cast<int64_t>(list->inputCount());
-  if (site.node->kind() == kLen) return site.constant(count);
-  std::optional<int64_t> index = site.facts.integer(site.input(1));
-  if (index && *index < 0) *index += count;
-  if (!index || *index < 0 || *index >= count) return {};
-  return list->input(static_cast<size_t>(*index));
+// stack([a, b])[1] -> b
+Replacement ofStack(Site& site) {
+  Node* stack = isPart(site, site.node) ? site.producer(site.input(0), kStack) : nullptr;
+  Node* list = stack ? site.producer(stack->input(0), sym::ListConstruct) : nullptr;
+  if (!list) return {};  // also `aten::select.t` of a list, which has two inputs
+  std::optional<int64_t> index = site.facts.integer(site.input(2));
+  if (!index) return {};
+  std::optional<size_t> rank = site.facts.rank(site.input(0));
+  std::optional<size_t> dim = site.dimension(site.input(1), rank);
+  if (!dim || dim != site.dimension(stack->input(1), rank)) return {};
+  if (*index < 0) *index += static_cast<int64_t>(list->inputCount());
+  if (*index < 0 || *index >= static_cast<int64_t>(list->inputCount())) return {};
+  Value* element = list->input(static_cast<size_t>(*index));
+  return site.sameDType(element, site.output()) && site.mayReuse(element) ? Replacement(element) : Replacement();
 }
 
 }  // namespace
@@ -230,8 +219,8 @@ std::vector<NamedRewrite> subtensorRewrites() {
        siteRewrite("subtensor_of_dot", parts, partOfProduct),
        "matrix products compute only the part that is used",
        {"fast_run", "reassoc"}},
-      {"canonicalize", siteRewrite("subtensor_make_vector", {kGetItem, kLen, kSelect}, ofList),
-       "an element of a list or stack that was just made is what it was made from", always},
+      {"canonicalize", siteRewrite("subtensor_make_vector", {kSelect}, ofStack),
+       "an element of a stack that was just made is what it was made from", always},
   };
 }
 
