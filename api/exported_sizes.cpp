@@ -12,7 +12,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <limits>
 #include <map>
 #include <set>

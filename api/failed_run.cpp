@@ -4,8 +4,6 @@
 #include "ir/analysis/alias.h"
 #include "ir/values/aten.h"
 
-#include <algorithm>
-
 namespace tscompile {
 namespace {
 

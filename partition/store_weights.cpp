@@ -3,7 +3,6 @@
 #include "ir/graph/builder.h"
 #include "ir/values/encoded.h"
 
-#include <algorithm>
 #include <optional>
 #include <unordered_map>
 #include <vector>

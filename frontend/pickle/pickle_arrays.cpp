@@ -1,6 +1,7 @@
 // Arrays of numpy in pickles, as tensors, and its scalars, as numbers. Those of other dtypes stay objects.
 #include "frontend/pickle/array_dtypes.h"
 #include "frontend/pickle/pickle_reader.h"
+#include "ir/support/text.h"
 #include "ir/values/error.h"
 
 #include <fmt/core.h>

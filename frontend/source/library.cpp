@@ -7,8 +7,6 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
-
 namespace tscompile::source {
 
 using K = Expr::Kind;

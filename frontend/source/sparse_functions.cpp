@@ -3,7 +3,6 @@
 #include "frontend/source/text_nodes.h"
 #include "ir/graph/builder.h"
 
-#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>

@@ -3,8 +3,6 @@
 #include "ir/values/aten.h"
 #include "passes/algebra/node_rewriting.h"
 
-#include <algorithm>
-
 namespace tscompile {
 namespace {
 

@@ -8,7 +8,6 @@
 #include "ir/values/aten.h"
 #include "passes/algebra/weighted_layer.h"
 
-#include <algorithm>
 #include <limits>
 
 namespace tscompile {

@@ -4,8 +4,6 @@
 #include "passes/rewrite/origins.h"
 #include "passes/rewrite/rewrite.h"
 
-#include <algorithm>
-
 namespace tscompile {
 namespace {
 

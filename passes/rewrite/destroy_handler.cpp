@@ -2,8 +2,6 @@
 
 #include "passes/rewrite/facts.h"
 
-#include <algorithm>
-
 namespace tscompile {
 namespace {
 

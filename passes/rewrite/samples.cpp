@@ -7,7 +7,6 @@
 #include <cmath>
 #include <limits>
 #include <string_view>
-#include <tuple>
 
 namespace tscompile {
 namespace {

@@ -4,14 +4,11 @@
 #include "ir/values/kind_set.h"
 #include "passes/serving/lookups.h"
 
-#include <array>
 #include <cmath>
 #include <unordered_set>
 
 namespace tscompile {
 namespace {
-
-const Symbol kUnpack = sym::ListUnpack;
 
 // Batch and tokens, where the inputs say them.
 std::optional<std::pair<int64_t, int64_t>> fixedSizes(const Graph& graph) {

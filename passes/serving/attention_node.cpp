@@ -1,7 +1,6 @@
 #include "passes/serving/attention_node.h"
 
 #include <algorithm>
-#include <array>
 
 namespace tscompile {
 namespace {

@@ -4,7 +4,6 @@
 #include "passes/rewrite/formula.h"
 #include "passes/serving/attention_node.h"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <set>

@@ -10,7 +10,6 @@
 #include "runtime/reference/loops/copy.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace tscompile {
 namespace {

@@ -13,7 +13,6 @@
 #include "runtime/kernels/packed_weights.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 #include <vector>
 

@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <cmath>
 #include <complex>
-#include <cstring>
 #include <malloc.h>
 #include <system_error>
 #include <thread>

@@ -17,7 +17,6 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <unordered_set>
 
 namespace tscompile {

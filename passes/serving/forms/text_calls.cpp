@@ -10,7 +10,6 @@
 #include "passes/serving/forms/returned_logits.h"
 #include "passes/serving/input_roles.h"
 
-#include <algorithm>
 #include <vector>
 
 namespace tscompile {

@@ -4,8 +4,6 @@
 #include "runtime/reference/views.h"
 
 #include <cmath>
-#include <limits>
-#include <numeric>
 
 namespace tscompile {
 

@@ -6,8 +6,6 @@
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/promotion.h"
 
-#include <algorithm>
-
 namespace tscompile {
 namespace {
 

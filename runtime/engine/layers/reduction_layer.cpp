@@ -6,7 +6,6 @@
 #include "runtime/kernels/layout.h"
 
 #include <algorithm>
-#include <numeric>
 
 namespace tscompile {
 

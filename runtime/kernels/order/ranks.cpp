@@ -2,7 +2,6 @@
 
 #include "runtime/kernels/simd.h"
 
-#include <algorithm>
 #include <limits>
 
 // Included once per instruction set, in this order.

@@ -8,7 +8,6 @@
 #include "runtime/reference/loops/memory_format.h"
 #include "runtime/reference/views.h"
 
-#include <algorithm>
 #include <cmath>
 
 namespace tscompile {

@@ -2,7 +2,6 @@
 #include "runtime/trtllm/attention/planner.h"
 
 #include <algorithm>
-#include <span>
 
 namespace tscompile {
 namespace {

@@ -4,7 +4,6 @@
 #include "runtime/trtllm/builtin/quantize_text.h"
 #include "runtime/trtllm/matmul/matmul.h"
 
-#include <algorithm>
 #include <cmath>
 
 namespace tscompile {

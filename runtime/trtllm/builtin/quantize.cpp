@@ -4,7 +4,6 @@
 #include "runtime/trtllm/builtin/matmul_support.h"
 #include "runtime/trtllm/builtin/quantize_text.h"
 
-#include <algorithm>
 #include <cmath>
 
 namespace tscompile {

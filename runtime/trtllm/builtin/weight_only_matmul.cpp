@@ -3,8 +3,6 @@
 #include "runtime/trtllm/builtin/matmul_support.h"
 #include "runtime/trtllm/matmul/matmul.h"
 
-#include <array>
-
 namespace tscompile {
 namespace {
 
