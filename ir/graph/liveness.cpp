@@ -81,9 +81,4 @@ uint32_t Liveness::lastUseIn(const Value* value, uint32_t from, uint32_t to) con
   return last;
 }
 
-const Node* Liveness::lastUser(const Value* value) const {
-  uint32_t last = lastUseIn(value, 0, UINT32_MAX - 1);
-  return last == UINT32_MAX ? nullptr : ancestorIn(value->block(), last);
-}
-
 }  // namespace tscompile

@@ -26,9 +26,6 @@ class Liveness {
   // The places of a block: its first node (or its return node) to its return node.
   std::pair<uint32_t, uint32_t> span(const Block* block) const;
 
-  // The last node of the value's own block that needs it, directly or in a block inside; the return node if it is a
-  // result; null if nothing uses it. A value that a loop's body takes from outside is needed until the loop ends.
-  const Node* lastUser(const Value* value) const;
   // The last place that uses it inside these places, or UINT32_MAX.
   uint32_t lastUseIn(const Value* value, uint32_t from, uint32_t to) const;
   // All blocks in text order, the outermost first.

@@ -126,7 +126,8 @@ TEST(GraphProperty, LivenessAgreesWithItsDefinition) {
           while (user->block() != v->block()) user = user->block()->owner();
           if (!last || last->isBefore(user)) last = user;
         }
-        EXPECT_EQ(liveness.lastUser(v), last);
+        const uint32_t place = liveness.lastUseIn(v, 0, UINT32_MAX - 1);
+        EXPECT_EQ(place == UINT32_MAX ? nullptr : liveness.ancestorIn(v->block(), place), last);
       }
     });
   });
