@@ -653,6 +653,7 @@ def main():
         export("static_given.pt2", made(Given), (one, torch.arange(1), *caches), decomposed=True)
         mask = torch.ones(1, LONGEST, dtype=torch.long)
         export("static_masked.pt2", made(Masked), (three, torch.arange(3), mask), ({1: tokens}, {0: tokens}, {}))
+        trace("static_masked.pt", made(Masked), (three, torch.arange(3), mask))
         export("static_masked_one.pt2", made(Masked), (one, torch.arange(1), mask))
         export("static_added_one.pt2", made(Added), (one, torch.arange(1), torch.zeros(1, LONGEST)))
         both = torch.ones(1, 1, 1, LONGEST, dtype=torch.bool)

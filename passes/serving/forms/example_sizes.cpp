@@ -38,7 +38,7 @@ class Examples {
     if (hasStates_) return findStates(graph_, registry_, mostPlaces_, run_, doubt_);
     for (int64_t texts = 1; texts <= kMostTexts; ++texts)
       if (std::optional<CallForms> found = sizesFor(texts, {5, 3}); found && !passesBy(*found, texts))
-        return texts > 1 || hasRows(*found) ? apply(*found, texts, kUnknownSize) : placeInRow(*found);
+        return texts > 1 || (use_ && found->areOfPlaces()) ? apply(*found, texts, kUnknownSize) : placeInRow(*found);
     for (int64_t texts = 1; texts <= kMostTexts; ++texts)
       if (std::optional<CallForms> found = sizesFor(texts, {1})) return apply(*found, texts, 1);
     const std::optional<CallForms> lone = sizesFor(1, {1}, {CallPart::Token});
@@ -103,7 +103,7 @@ class Examples {
       for (size_t i = 0; i < masks.size(); ++i)
         for (int64_t count : places) {
           CallForms sizes{p, masks[i], count, ids};
-          if (i < ofRows) sizes.use = *use_;
+          if (use_ && (i < ofRows || sizes.areOfPlaces())) sizes.use = *use_;
           if (sizes.areOfPlaces() == (count > 1) &&
               std::ranges::all_of(tokens, [&](int64_t t) { return fits(sizes, texts, t); }))
             return sizes;
