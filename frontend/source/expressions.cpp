@@ -345,7 +345,10 @@ Value* Emitter::emitUnary(const Expr& e) {
     // Arithmetic without overflow: the literal may be 2^63.
     if (of.is(K::Integer)) return literal(static_cast<int64_t>(-static_cast<uint64_t>(of.integer)));
     if (of.is(K::Float)) return literal(-of.number);
-    if (of.isName("inf")) return constant(-std::numeric_limits<double>::infinity());
+    if (of.isName("inf") || of.isName("nan")) {
+      using Limits = std::numeric_limits<double>;
+      return constant(of.isName("inf") ? -Limits::infinity() : Limits::quiet_NaN());
+    }
   }
   return builtin(e.text == "-" ? "aten::neg" : "aten::bitwise_not", {value(of)});
 }

@@ -40,16 +40,17 @@ class SourceTest : public testing::Test {
 TEST_F(SourceTest, ConstantsAreThoseOfPyTorch) {
   std::string text = compiled(R"(
 def f(x: Tensor,
-    n: int) -> Tuple[complex, complex, Optional[Tensor]]:
+    n: int) -> Tuple[complex, complex, Optional[Tensor], float, float]:
   y: Optional[Tensor] = None
   if torch.gt(n, 0):
     y0: Optional[Tensor] = x
   else:
     y0 = y
-  return (-1.+2.j, 0.5-1.j, y0)
+  return (-1.+2.j, 0.5-1.j, y0, -inf, -nan)
 )");
   for (const char* constant : {"%y : NoneType = prim::Constant()", "complex = prim::Constant[value=-1.+2.j]()",
-                               "complex = prim::Constant[value=0.5-1.j]()"})
+                               "complex = prim::Constant[value=0.5-1.j]()", "float = prim::Constant[value=-inf]()",
+                               "float = prim::Constant[value=nan]()"})
     EXPECT_NE(text.find(constant), std::string::npos) << text;
 }
 
