@@ -5,7 +5,6 @@
 #include "runtime/plugin/plugin_host.h"
 
 #include <cstdlib>
-#include <cstring>
 
 using namespace tscompile;
 

@@ -10,7 +10,6 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 
 using namespace tscompile;
 using namespace tscompile::test;

@@ -2,7 +2,6 @@
 #include "runtime/reference/loops/copy.h"
 #include "tests/support/network_maker.h"
 
-#include <limits>
 #include <utility>
 
 namespace tscompile::test {

@@ -4,7 +4,6 @@
 #include "tests/support/module_checks.h"
 #include "tests/support/text_file.h"
 
-#include <cstring>
 #include <filesystem>
 
 namespace tscompile::test {

@@ -6,7 +6,6 @@
 #include "tests/support/files.h"
 
 #include <cmath>
-#include <limits>
 
 namespace tscompile {
 namespace {

@@ -5,9 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <map>
-#include <set>
 
 namespace tscompile::test {
 namespace {

@@ -9,7 +9,6 @@
 #include <cmath>
 #include <limits>
 #include <map>
-#include <set>
 
 namespace tscompile::test {
 namespace {
