@@ -135,8 +135,11 @@ bool DictValue::erase(const IValue& key) {
 }
 
 void DictValue::dropDead() {
+  std::vector<size_t> places;  // NaN is a key that is not found again
+  size_t live = 0;
+  for (const Entry& e : entries_) places.push_back(e.live ? live++ : live);
+  for (auto& [key, place] : index_) place = places[place];
   std::erase_if(entries_, [](const Entry& e) { return !e.live; });
-  for (size_t i = 0; i < entries_.size(); ++i) index_.find(entries_[i].key)->second = i;
   oldest_ = 0;
 }
 

@@ -42,19 +42,22 @@ class Dict {
   }
 
  private:
-  // Keys that are known, so that equal ones show.
+  // Keys that are known, so that equal ones show: of floats, 0 and -0 are one, and NaN is no other.
+  static bool isKnown(const Value* key) {
+    const IValue* known = GraphFacts::constant(key);
+    return known && (known->isInt() || known->isString());
+  }
   bool takeItems(std::span<const Use> inputs) {
     for (const Use& u : inputs) items_.push_back(u.value);
     for (size_t i = 0; i < items_.size(); i += 2)
-      if (!GraphFacts::constant(items_[i])) return false;
+      if (!isKnown(items_[i])) return false;
     return true;
   }
 
   // d[key] = item and del d[key], in the block of the dictionary.
   bool isSetter(const Use& u) const {
     const Node* n = u.user;
-    if (u.index() != 0 || n->block() != made_->block() || n->inputCount() < 2 || !GraphFacts::constant(n->input(1)))
-      return false;
+    if (u.index() != 0 || n->block() != made_->block() || n->inputCount() < 2 || !isKnown(n->input(1))) return false;
     return n->kind() == kDelete || (n->kind() == kSetItem && n->inputCount() == 3 && fits(n->input(2)));
   }
   bool fits(const Value* item) const { return isSubtype(item->type(), made_->output()->type()->element(1)); }
@@ -82,7 +85,7 @@ class Dict {
         continue;
       }
       if (n != use->user || use->index() != 0 || n->inputCount() < 2) break;
-      if (n->kind() == kUpdate ? !split(n) : !GraphFacts::constant(n->input(1)) || !answer(n)) break;
+      if (n->kind() == kUpdate ? !split(n) : !isKnown(n->input(1)) || !answer(n)) break;
       changed = true;
       if (n->kind() == kUpdate) break;
     }
