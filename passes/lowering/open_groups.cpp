@@ -93,21 +93,19 @@ bool isGuarded(const Node* branch) {
 
 bool openGroups(Graph& graph, RewriteContext& context) {
   std::vector<Node*> guarded, groups, waits;
-  forEachNode(graph, [&](Node* n) {
+  auto note = [&](Node* n) {
     if (isGuarded(n)) guarded.push_back(n);
     if (isGroup(n)) groups.push_back(n);
     if (n->kind() == aten::wait && n->inputCount() == 1) waits.push_back(n);
-  });
+  };
+  forEachNode(graph, note);
   bool changed = !guarded.empty() || !groups.empty();
   while (!groups.empty()) {
     Node* group = groups.back();
     groups.pop_back();
     for (Node* n : open(group)) {
-      if (isGroup(n)) groups.push_back(n);
-      for (Block* b : n->blocks())
-        forEachNode(b, [&](Node* inner) {
-          if (isGroup(inner)) groups.push_back(inner);
-        });
+      note(n);
+      for (Block* b : n->blocks()) forEachNode(b, note);
     }
   }
   for (Node* n : waits) {
