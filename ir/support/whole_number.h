@@ -1,4 +1,4 @@
-// A text that is a number and nothing else.
+// A number that is the whole of a text.
 #pragma once
 
 #include <charconv>
@@ -8,7 +8,7 @@
 
 namespace tscompile {
 
-// As std::from_chars reads it: digits, of signed types after a "-" too. Nothing where it does not fit in the type.
+// As std::from_chars reads it: integers are digits, of signed types after a "-" too. Nothing where it does not fit.
 template <class T>
 std::optional<T> wholeNumber(std::string_view text) {
   T number{};

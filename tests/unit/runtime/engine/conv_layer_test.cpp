@@ -731,4 +731,18 @@ TEST(ConvLayer, KernelsAsLargeAsTheImageSumChannels) {
   }
 }
 
+// One engine for images of which the kernel spans a dimension, all of them, or none, each with the weights of its own.
+TEST(ConvLayer, WhatAKernelSpansIsKnownOfEachSize) {
+  const std::string graph = "graph(%x : Tensor):" + fmt::format(fmt::runtime(kNumbers), 1, 32, "32, 4, 3, 5") +
+                            R"(  %s : int[] = prim::Constant[value=[1, 1]]()
+  %p : int[] = prim::Constant[value=[0, 0]]()
+  %y : Tensor = aten::conv2d(%x, %w, %b, %s, %p, %s, %g)
+  return (%y)
+)";
+  EngineCase engine(graph);
+  for (int round : {1, 2})
+    for (const Dims& image : {Dims{2, 4, 9, 5}, {1, 4, 3, 5}, {2, 4, 3, 8}, {2, 4, 9, 8}, {3, 4, 12, 5}})
+      engine.expectClose({randn(image, round)}, 1e-4);
+}
+
 }  // namespace tscompile::test

@@ -239,6 +239,7 @@ TEST(EngineConv, IntegersAreExact) {
           checkIntegers(shapeOf(2, channels, 9, 11, 37, kernel, stride, 1));
     for (int64_t width : {1, 5, 6, 7, 13, 14, 15, 29}) checkIntegers(shapeOf(1, 32, 2, width, 48, 1));
     for (int64_t groups : {2, 6, 12, 24}) checkIntegers(shapeOf(1, 24, 7, 9, 24, 3, 1, 1, groups));
+    for (int64_t perGroup : {1, 3, 5, 6, 24}) checkIntegers(shapeOf(1, 3 * perGroup, 7, 9, 21, 3, 2, 1, 3));
     checkIntegers(shapeOf(1, 3, 15, 15, 18, 3, 2, 3, 1, 3));
     checkIntegers(shapeOf(2, 17, 15, 15, 18, 3, 1, 2, 1, 2));
     checkIntegers(shapeOf(1, 64, 14, 14, 64, 3, 1, 1));
@@ -377,8 +378,8 @@ TEST(EngineConv, SmallGroups) {
     checkConv({shapeOf(1, 32, 7, 7, 32, 5, 1, 2, 4, 2)});
     checkConv({shapeOf(1, 12, 6, 7, 36, 3, 1, 1, 12)});
     checkConv({shapeOf(1, 40, 6, 7, 10, 1, 1, 0, 10)});
-    for (WeightStorage storage : {WeightStorage::F16, WeightStorage::I8})
-      for (int64_t perGroup : {4, 12}) {
+    for (WeightStorage storage : {WeightStorage::F16, WeightStorage::BF16, WeightStorage::I8})
+      for (int64_t perGroup : {3, 4, 5, 6, 12, 24}) {
         ConvCase t{shapeOf(1, 3 * perGroup, 6, 7, 3 * perGroup, 3, 1, 1, 3)};
         t.storage = storage;
         t.residual = true;
