@@ -193,7 +193,7 @@ int64_t transposedSize(const InferCall& call, const Convolution& c, const Tensor
 bool inferWithoutWeight(InferCall& call, const Layout& at) {
   TensorInfo x = call.rankedTensor(0);
   std::optional<int32_t> spatial = call.op().schema().arguments[at.stride].fixedSize;
-  if (call.tensor(1).hasRank || (at.takesUnbatched && !spatial)) return false;
+  if (call.tensor(1).hasRank || (at.takesUnbatched && !spatial) || x.rank() == 0) return false;
   Dims sizes(x.rank(), kUnknownSize);
   if (!at.takesUnbatched || x.rank() == static_cast<size_t>(*spatial) + 2) sizes[0] = x.sizes[0];
   call.result(x.dtype, sizes);
