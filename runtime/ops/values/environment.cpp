@@ -19,18 +19,13 @@ void answerNoForAll(KernelCall& call) { call.setResult(false); }
 
 // ---- devices ----
 
-void deviceOfText(Arguments a, IValue& r) {
-  const std::string& text = stringOf(*a[0]);
+IValue namedDevice(const std::string& text) {
   std::optional<Device> device = deviceFromText(text);
   if (!device) failRun("unknown device '" + text.substr(0, 80) + "'");
-  r = IValue(*device);
+  return *device;
 }
-void deviceWithIndex(Arguments a, IValue& r) {
-  const int64_t index = intOf(*a[1]);
-  if (index < -1 || index > INT8_MAX) failRun(fmt::format("a device has no index {}", index));
-  deviceOfText(a, r);
-  r = IValue(Device{r.toDevice().kind, static_cast<int16_t>(index)});
-}
+void deviceOfText(Arguments a, IValue& r) { r = namedDevice(stringOf(*a[0])); }
+void deviceWithIndex(Arguments a, IValue& r) { r = namedDevice(fmt::format("{}:{}", stringOf(*a[0]), intOf(*a[1]))); }
 void deviceKind(Arguments a, IValue& r) { r = IValue(deviceText(Device{deviceOf(*a[0]).kind, -1})); }
 void deviceIndex(Arguments a, IValue& r) {
   int64_t index = deviceOf(*a[0]).index;

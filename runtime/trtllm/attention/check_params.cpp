@@ -38,7 +38,8 @@ void checkFeatures(const GptAttentionParams& p) {
   refuse(p.isSpecDecoding, "speculative decoding (is_spec_decoding_enabled)");
   refuse(p.crossAttention && (p.isAlibi() || p.positionEmbedding == PositionEmbedding::Relative),
          "a position bias in cross attention");
-  refuse(p.fullAttentionMask && p.mask != AttentionMask::Custom, "has_full_attention_mask with another mask_type");
+  refuse(p.fullAttentionMask && p.mask != AttentionMask::Custom,
+         "has_full_attention_mask with a mask_type other than custom_mask");
   if (!p.posShift) return;
   const RotaryScaling scaling = p.effectiveScaling();
   refuse(p.visionLength > 0, "pos_shift_enabled with vision_length");
