@@ -2,6 +2,7 @@
 
 #include "ir/values/aten.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -57,11 +58,29 @@ class Meeting {
         meet((x.number != 0) == !yes);
     } else if (is(aten::logical_not) || is(aten::bitwise_not)) {
       give(x.number == 0, true);
+    } else if (is(aten::neg)) {
+      give(-x.number, false);
+    } else if (is(aten::log)) {
+      give(std::log(x.number), false);
+    } else if (k.name().starts_with("clamp") && own == 0) {
+      if (const std::optional<double> number = clamped(n, x.number)) give(*number, false);
     } else if (own == 0 && (facts_.movesElements(&n) || facts_.keepsElements(&n))) {
       keep(n, x);
     } else if (n.inputCount() > 1 && own < 2) {
       pair(n, alike(n.input(0)), alike(n.input(1)), x);
     }
+  }
+
+  // Between two bounds, or one of them; nothing where they are not known.
+  std::optional<double> clamped(const Node& n, double number) const {
+    const bool isMost = n.kind().name().starts_with("clamp_max");
+    for (size_t i = 1; i < n.inputCount(); ++i) {
+      if (GraphFacts::isNone(n.input(i))) continue;
+      const std::optional<double> bound = facts_.number(n.input(i));
+      if (!bound) return std::nullopt;
+      number = isMost || i == 2 ? std::min(number, *bound) : std::max(number, *bound);
+    }
+    return number;
   }
 
   // Elements stay, if in another dtype.
@@ -81,19 +100,22 @@ class Meeting {
     auto is = [&](Symbol op) { return isOp(k, op); };
     const bool isAnd = is(aten::bitwise_and) || is(aten::logical_and) || k == aten::and_ || k == aten::minimum;
     const bool isOr = is(aten::bitwise_or) || is(aten::logical_or) || k == aten::or_ || k == aten::maximum;
+    // The second operand of add and sub, the first of rsub, so many times.
+    const bool isSum = is(aten::add) || is(aten::sub) || is(aten::rsub);
+    const double times = isSum && n.inputCount() > 2 ? facts_.number(n.input(2)).value_or(1) : 1;
     if (!a || !b) {
-      if (is(aten::add)) add(own.number);
-      if (is(aten::sub) && b) add(-own.number);
+      if (is(aten::add)) add(b ? scaled(own.number, times) : own.number);
+      if (is(aten::sub) && b) add(-scaled(own.number, times));
       if (isAnd || isOr) known_[n.output()] = own;  // the other one does not stand in the way
       return;
     }
     const double x = a->number, y = b->number;
     const bool areBool = a->isBool && b->isBool;
     auto give = [&](double number, bool isBool = false) { known_[n.output()] = {number, isBool}; };
-    if (is(aten::add)) give(x + y);
-    if (is(aten::sub)) give(x - y);
-    if (is(aten::rsub)) give(y - x);
-    if (is(aten::mul)) give(x == 0 || y == 0 ? 0 : x * y);
+    if (is(aten::add)) give(x + scaled(y, times));
+    if (is(aten::sub)) give(x - scaled(y, times));
+    if (is(aten::rsub)) give(y - scaled(x, times));
+    if (is(aten::mul)) give(scaled(x, y));
     if (is(aten::div)) give(x / y);
     if (k == aten::eq) give(x == y, true);
     if (k == aten::ne) give(x != y, true);
@@ -124,6 +146,7 @@ class Meeting {
     return isSame ? alike(n->input(0)) : std::nullopt;
   }
 
+  static double scaled(double x, double y) { return x == 0 || y == 0 ? 0 : x * y; }
   void add(double number) {
     constexpr double kFar = -100;  // what makes nothing of a probability
     if (number == 0 || number <= kFar)
@@ -162,12 +185,12 @@ std::optional<MaskUse> useOfMask(const Graph& graph, const OpRegistry& registry,
   auto isShown = [&](double number, bool isBool) { return Meeting(graph, mask, {number, isBool}, facts).isShown(); };
   constexpr double kFar = -std::numeric_limits<double>::infinity();
   const DType number = dtype == DType::Undefined ? DType::Int64 : dtype;
-  if (!areBools && isShown(0, false) == true && isShown(kFar, false) == false)
+  const bool mayBeAdded = !areBools && (dtype == DType::Undefined || isFloating(dtype));
+  if (mayBeAdded && isShown(0, false) == true && isShown(kFar, false) == false)
     return MaskUse{Kind::Added, dtype == DType::Undefined ? DType::Float32 : dtype};
-  if (areBools || dtype == DType::Undefined || dtype == number)
-    for (const Kind kind : {Kind::Shown, Kind::Hidden})
-      if (isShown(kind == Kind::Shown, areBools) == true && isShown(kind != Kind::Shown, areBools) == false)
-        return MaskUse{kind, areBools ? DType::Bool : number};
+  for (const Kind kind : {Kind::Shown, Kind::Hidden})
+    if (isShown(kind == Kind::Shown, areBools) == true && isShown(kind != Kind::Shown, areBools) == false)
+      return MaskUse{kind, areBools ? DType::Bool : number};
   return std::nullopt;
 }
 
