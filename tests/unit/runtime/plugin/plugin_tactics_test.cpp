@@ -19,6 +19,8 @@ void busy(double milliseconds) {
   }
 }
 
+constexpr double kSlow = 20;  // milliseconds: longer than another process keeps the fast ones from running
+
 // y = x, and the tactic after it. The first tactic is slow, the second fast, the third fails.
 struct Ways {
   static inline int runs = 0;
@@ -35,7 +37,7 @@ struct Ways {
   void run(tsc::Run& r) const {
     ++runs;
     if (r.tactic() == 13) tsc::unsupported("a thing that it cannot do");
-    busy(r.tactic() == 11 ? 2 : 0.1);
+    busy(r.tactic() == 11 ? kSlow : 0.1);
     auto y = r.output(0).values<float>();
     std::ranges::copy(r.input(0).values<float>(), y.begin());
     y.back() = static_cast<float>(r.tactic());
@@ -52,7 +54,7 @@ struct Increment {
   void shapes(tsc::Shapes& s) const { s.output(0, s.input(0)); }
   std::vector<int32_t> tactics() const { return {1, 2}; }
   void run(tsc::Run& r) const {
-    if (r.tactic() == 1) busy(1);
+    if (r.tactic() == 1) busy(kSlow);
     for (float& v : r.output(0).values<float>()) v += 1;
   }
 };
@@ -69,7 +71,7 @@ struct Largest {
   std::vector<int32_t> tactics() const { return {1, std::numeric_limits<int32_t>::max()}; }
   void run(tsc::Run& r) const {
     lastTactic = r.tactic();
-    if (r.tactic() == 1) busy(1);
+    if (r.tactic() == 1) busy(kSlow);
     std::ranges::copy(r.input(0).values<float>(), r.output(0).values<float>().begin());
   }
 };
