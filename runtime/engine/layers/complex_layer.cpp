@@ -62,16 +62,28 @@ void ComplexLayer::run(Frame& frame) const {
   const int64_t pieces = std::clamp<int64_t>(out.numel / kPiece, 1, 64);
   parallelFor(pieces, pieces == 1 ? 1 : frame.threads(), [&](int64_t p) {
     const Piece piece = pieceOf(out.numel, pieces, p);
+    // Of the row that is next: its place in the dimensions before it, and where its factors lie.
+    Dims place(inner, 0);
+    std::array<int64_t, 2> starts{};
+    int64_t rest = piece.begin / row;
+    for (size_t d = inner; d-- > 0; rest /= sizes[d]) {
+      place[d] = rest % sizes[d];
+      for (size_t k = 0; k < walks.size(); ++k) starts[k] += place[d] * walks[k].strides[d];
+    }
     for (int64_t i = piece.begin; i < piece.end;) {
       const int64_t begin = i % row, count = std::min(row - begin, piece.end - i);
       std::array<ComplexRow, 2> rows{walks[0].row, walks[1].row};
       for (size_t k = 0; k < rows.size(); ++k) {
-        int64_t rest = i / row;
-        for (size_t d = inner; d-- > 0; rest /= sizes[d]) rows[k].data += rest % sizes[d] * walks[k].strides[d];
+        rows[k].data += starts[k];
         if (rows[k].moves) rows[k].data += begin * (rows[k].isComplex ? 2 : 1);
       }
       (divides ? complexQuotients : complexProducts)(rows[0], rows[1], count, to + 2 * i);
       i += count;
+      for (size_t d = inner; d-- > 0; place[d] = 0) {
+        for (size_t k = 0; k < walks.size(); ++k) starts[k] += walks[k].strides[d];
+        if (++place[d] < sizes[d]) break;
+        for (size_t k = 0; k < walks.size(); ++k) starts[k] -= sizes[d] * walks[k].strides[d];
+      }
     }
   });
 }
