@@ -181,11 +181,12 @@ bool isOfBools(const Value* mask, GraphFacts& facts) {
 std::optional<MaskUse> useOfMask(const Graph& graph, const OpRegistry& registry, const Value* mask) {
   GraphFacts facts(graph, registry);
   const DType dtype = mask->type()->isTensor() ? mask->type()->tensor().dtype : DType::Undefined;
+  if (!DTypeSet{DType::Undefined, DType::Bool, DType::Int64, DType::Float32}.contains(dtype)) return std::nullopt;
   const bool areBools = dtype == DType::Bool || (dtype == DType::Undefined && isOfBools(mask, facts));
   auto isShown = [&](double number, bool isBool) { return Meeting(graph, mask, {number, isBool}, facts).isShown(); };
   constexpr double kFar = -std::numeric_limits<double>::infinity();
   const DType number = dtype == DType::Undefined ? DType::Int64 : dtype;
-  const bool mayBeAdded = !areBools && (dtype == DType::Undefined || isFloating(dtype));
+  const bool mayBeAdded = !areBools && (dtype == DType::Undefined || dtype == DType::Float32);
   if (mayBeAdded && isShown(0, false) == true && isShown(kFar, false) == false)
     return MaskUse{Kind::Added, dtype == DType::Undefined ? DType::Float32 : dtype};
   for (const Kind kind : {Kind::Shown, Kind::Hidden})

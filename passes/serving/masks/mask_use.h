@@ -14,10 +14,10 @@ struct MaskUse {
     Added,   // to scores: 0 where it is seen, else minus infinity
   };
   Kind kind = Kind::Shown;
-  DType dtype = DType::Bool;
+  DType dtype = DType::Bool;  // or Int64 or Float32
 };
 
-// Nothing where it does not tell, or tells several.
+// Nothing where it does not tell, or tells several, or the mask is of another dtype.
 std::optional<MaskUse> useOfMask(const Graph& graph, const OpRegistry& registry, const Value* mask);
 
 }  // namespace tscompile

@@ -38,12 +38,14 @@ Tensor exampleMask(const CallForms& forms, const Dims& sizes, int64_t tokens, in
   for (int64_t i = 0, columns = sizes.empty() ? 1 : sizes.back(); i < t.numel(); ++i) {
     const int64_t own = before + (hasRows ? i / columns % tokens : tokens - 1);
     const bool isShown = !hidesLater || i % columns <= own;
-    if (forms.use.kind == Kind::Added)
-      t.data<float>()[i] = isShown ? 0 : kFar;
-    else if (forms.use.dtype == DType::Bool)
-      t.data<bool>()[i] = isShown == (forms.use.kind == Kind::Shown);
+    const float number =
+        forms.use.kind == Kind::Added ? (isShown ? 0 : kFar) : isShown == (forms.use.kind == Kind::Shown);
+    if (t.dtype() == DType::Float32)
+      t.data<float>()[i] = number;
+    else if (t.dtype() == DType::Bool)
+      t.data<bool>()[i] = number != 0;
     else
-      t.data<int64_t>()[i] = isShown == (forms.use.kind == Kind::Shown);
+      t.data<int64_t>()[i] = static_cast<int64_t>(number);
   }
   return t;
 }

@@ -66,6 +66,9 @@ TEST(MaskUse, WhatIsDoneWithAMaskTellsWhatItsNumbersSay) {
       {"Float(*, *)", "  %y : Tensor = aten::add(%scores, %mask, %far)\n", "hidden float32"},
       {"Float(*, *)", "  %y : Tensor = aten::sub(%scores, %mask, %large)\n", "hidden float32"},
       {"Float(*, *)", "  %y : Tensor = aten::mul(%scores, %mask)\n", "not told"},
+      // No example is made of these.
+      {"Half(*, *)", "  %y : Tensor = aten::add(%scores, %mask, %1)\n", "not told"},
+      {"Int(*, *)", "  %y : Tensor = aten::masked_fill(%scores, %mask, %far)\n", "not told"},
   };
   for (const auto& c : cases) EXPECT_EQ(useOf(c.type, c.lines), c.use) << c.lines;
 }
