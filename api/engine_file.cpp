@@ -9,9 +9,9 @@
 #include "frontend/files/tensor_formats.h"
 #include "ir/support/cpu_features.h"
 #include "ir/support/json_fields.h"
+#include "ir/support/number_of_text.h"
 #include "ir/support/remedy.h"
 #include "ir/support/text.h"
-#include "ir/support/whole_number.h"
 #include "runtime/engine/network/tactics.h"
 
 #include <fmt/core.h>
@@ -207,10 +207,10 @@ class EngineReader {
       } else if (name == "half-inputs") {
         info.takesHalf = true;
       } else if (name == "workspace-limit") {
-        info.workspaceLimit = wholeNumber<uint64_t>(value);
+        info.workspaceLimit = numberOfText<uint64_t>(value);
         if (!info.workspaceLimit) return false;
       } else if (name == "threads") {
-        info.threads = wholeNumber<decltype(info.threads)>(value).value_or(0);
+        info.threads = numberOfText<decltype(info.threads)>(value).value_or(0);
         if (info.threads < 1) return false;
       } else if (name == "input") {
         std::optional<InputRange> range = parseInputRange(value);

@@ -2,8 +2,8 @@
 
 #include "api/named_inputs.h"
 #include "api/symbolic_ranges.h"
+#include "ir/support/number_of_text.h"
 #include "ir/support/text.h"
-#include "ir/support/whole_number.h"
 #include "ir/values/size_symbols.h"
 
 #include <fmt/core.h>
@@ -16,7 +16,7 @@ namespace tscompile {
 namespace {
 
 std::optional<int64_t> readSize(std::string_view text) {
-  const auto size = wholeNumber<int64_t>(text);
+  const auto size = numberOfText<int64_t>(text);
   return size && *size >= 0 ? size : std::nullopt;
 }
 

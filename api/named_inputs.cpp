@@ -1,8 +1,8 @@
 #include "api/named_inputs.h"
 
 #include "api/symbolic_ranges.h"
+#include "ir/support/number_of_text.h"
 #include "ir/support/text.h"
-#include "ir/support/whole_number.h"
 
 #include <fmt/core.h>
 
@@ -53,7 +53,7 @@ std::optional<int64_t> elementAt(TypePtr tuple, const std::string& step) {
   if (tuple->isNamedTuple())
     for (size_t i = 0; i < tuple->fields().size(); ++i)
       if (tuple->fields()[i] == step) return static_cast<int64_t>(i);
-  const std::optional<int64_t> index = wholeNumber<int64_t>(step);
+  const std::optional<int64_t> index = numberOfText<int64_t>(step);
   return index && *index < static_cast<int64_t>(tuple->elements().size()) ? index : std::nullopt;
 }
 
@@ -67,7 +67,7 @@ void followParts(std::string_view rest, ContainedInput& part) {
     rest = dot == std::string_view::npos ? "" : rest.substr(dot + 1);
     part.type = nullptr;
     if (type->is(TypeKind::List)) {
-      if (const std::optional<int64_t> index = wholeNumber<int64_t>(step); index && 0 <= *index && *index < kMostItems)
+      if (const std::optional<int64_t> index = numberOfText<int64_t>(step); index && 0 <= *index && *index < kMostItems)
         part.type = type->element();
     } else if (type->is(TypeKind::Dict)) {
       part.type = type->element(1);
@@ -111,14 +111,14 @@ const IValue* valueAt(const IValue& value, std::span<const std::string> path) {
     if (at->isDict()) {
       auto& dict = at->toDict();
       const bool isNumber = dict.keyType->is(TypeKind::Int);
-      const std::optional<int64_t> number = isNumber ? wholeNumber<int64_t>(step) : std::nullopt;
+      const std::optional<int64_t> number = isNumber ? numberOfText<int64_t>(step) : std::nullopt;
       at = isNumber && !number ? nullptr : dict.find(number ? IValue(*number) : IValue(step));
       if (!at) return nullptr;
       continue;
     }
     if (!at->isList() && !at->isTuple()) return nullptr;
     const std::vector<IValue>& items = at->isList() ? at->toList().items : at->toTuple().items;
-    const std::optional<int64_t> index = wholeNumber<int64_t>(step);
+    const std::optional<int64_t> index = numberOfText<int64_t>(step);
     if (!index || *index < 0 || static_cast<size_t>(*index) >= items.size()) return nullptr;
     at = &items[static_cast<size_t>(*index)];
   }

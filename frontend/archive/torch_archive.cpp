@@ -2,8 +2,8 @@
 
 #include "frontend/files/archive_kind.h"
 #include "frontend/files/torch_storages.h"
+#include "ir/support/number_of_text.h"
 #include "ir/support/text.h"
-#include "ir/support/whole_number.h"
 
 #include <fmt/core.h>
 
@@ -61,7 +61,7 @@ bool TorchArchive::readVersion(Diagnostics& diagnostics) {
   // PyTorch 1.13 puts versions from 6 on beside its other records.
   Result<std::string> text = word(has("version") || !has(".data/version") ? "version" : ".data/version", diagnostics);
   if (!text) return false;
-  version_ = wholeNumber<int64_t>(*text).value_or(0);
+  version_ = numberOfText<int64_t>(*text).value_or(0);
   if (version_ < 1) {
     diagnostics.fileError(path(), {}, fmt::format("the version of the archive is a number, not '{}'", *text));
     return false;

@@ -1,7 +1,7 @@
 #include "frontend/export/input_condition.h"
 
 #include "ir/support/floor_quotient.h"
-#include "ir/support/whole_number.h"
+#include "ir/support/number_of_text.h"
 
 #include <fmt/core.h>
 
@@ -283,7 +283,7 @@ class ConditionReader {
       if (!take("()")) return false;
       const std::optional<std::string> index = step();
       if (!index || index->empty() || index->size() > 3) return false;
-      dim = wholeNumber<int>(*index).value_or(-1);
+      dim = numberOfText<int>(*index).value_or(-1);
       if (dim < 0) return false;
       break;
     }

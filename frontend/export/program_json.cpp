@@ -1,7 +1,7 @@
 #include "frontend/export/program_json.h"
 
+#include "ir/support/number_of_text.h"
 #include "ir/support/text.h"
-#include "ir/support/whole_number.h"
 
 #include <array>
 #include <limits>
@@ -32,7 +32,7 @@ std::optional<double> floatOf(Json any) {
     if (any.text() == "NaN") return std::numeric_limits<double>::quiet_NaN();
   }
   if (!any.is(JsonTree::Kind::Number)) return std::nullopt;
-  return wholeNumber<double>(any.range().text());
+  return numberOfText<double>(any.range().text());
 }
 
 std::string quoteNonFinite(std::string text) {

@@ -1,8 +1,8 @@
 #include "frontend/files/generator_text.h"
 
 #include "frontend/files/number_text.h"
+#include "ir/support/number_of_text.h"
 #include "ir/support/text.h"
-#include "ir/support/whole_number.h"
 
 #include <fmt/core.h>
 
@@ -104,7 +104,7 @@ bool GeneratorReader::readArguments() {
 }
 
 bool GeneratorReader::setSeed(const Argument& a) {
-  const auto seed = wholeNumber<decltype(g_.seed)>(c_.source()->text().substr(a.valueBegin, a.end - a.valueBegin));
+  const auto seed = numberOfText<decltype(g_.seed)>(c_.source()->text().substr(a.valueBegin, a.end - a.valueBegin));
   if (!seed) return fail(a, "a seed is an integer from 0 to 2^64 - 1");
   g_.seed = *seed;
   return true;

@@ -2,10 +2,10 @@
 // keys.
 #include "frontend/files/json_tree.h"
 
+#include "ir/support/number_of_text.h"
 #include "ir/support/quantities.h"
 #include "ir/support/seen_bytes.h"
 #include "ir/support/text.h"
-#include "ir/support/whole_number.h"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -184,7 +184,7 @@ Result<JsonTree> JsonTree::parse(SourcePtr source, size_t begin, size_t end, Dia
 JsonTree::Value JsonTree::root() const { return Value(this, 0); }
 
 std::optional<int64_t> JsonTree::Value::integer() const {
-  return is(Kind::Number) ? wholeNumber<int64_t>(range().text()) : std::nullopt;
+  return is(Kind::Number) ? numberOfText<int64_t>(range().text()) : std::nullopt;
 }
 
 std::optional<double> JsonTree::Value::real() const {

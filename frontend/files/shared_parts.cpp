@@ -1,8 +1,8 @@
 #include "frontend/files/shared_parts.h"
 
+#include "ir/support/number_of_text.h"
 #include "ir/support/split.h"
 #include "ir/support/text.h"
-#include "ir/support/whole_number.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -106,7 +106,7 @@ std::optional<Dims> numbersOf(std::string_view text) {
   Dims out;
   if (text == "-") return out;
   for (std::string_view item : split(text, ',')) {
-    std::optional<int64_t> number = wholeNumber<int64_t>(item);
+    std::optional<int64_t> number = numberOfText<int64_t>(item);
     if (!number || *number < 0) return std::nullopt;
     out.push_back(*number);
   }
@@ -115,7 +115,7 @@ std::optional<Dims> numbersOf(std::string_view text) {
 
 // The view of `whole` that a text tells of; nothing if it is not one.
 std::optional<Tensor> viewOf(const Tensor& whole, std::span<const std::string_view> words) {
-  std::optional<int64_t> offset = wholeNumber<int64_t>(words[0]);
+  std::optional<int64_t> offset = numberOfText<int64_t>(words[0]);
   std::optional<Dims> sizes = numbersOf(words[1]), strides = numbersOf(words[2]);
   constexpr size_t kMostRank = 64;
   if (!offset || *offset < 0 || !sizes || !strides || sizes->size() != strides->size() || sizes->size() > kMostRank)

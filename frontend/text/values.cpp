@@ -1,7 +1,7 @@
 #include "frontend/text/values.h"
 
+#include "ir/support/number_of_text.h"
 #include "ir/support/text.h"
-#include "ir/support/whole_number.h"
 #include "ir/values/carried_types.h"
 
 #include <algorithm>
@@ -178,7 +178,7 @@ class InlineNumbers {
     } else if (word == "inf" || word == "-inf") {
       v = word[0] == '-' ? -HUGE_VAL : HUGE_VAL;
     } else {
-      const auto number = wholeNumber<double>(word);
+      const auto number = numberOfText<double>(word);
       if (!number) return false;
       v = *number;
       exact &= word.find_first_of(".e") == std::string_view::npos;

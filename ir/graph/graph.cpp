@@ -2,7 +2,7 @@
 
 #include "ir/graph/edit_log.h"
 #include "ir/support/check.h"
-#include "ir/support/whole_number.h"
+#include "ir/support/number_of_text.h"
 
 #include <charconv>
 #include <new>
@@ -657,7 +657,7 @@ std::string Graph::uniqueName(std::string_view wanted) {
   uint64_t suffix = 1;
   size_t dot = wanted.rfind('.');
   if (dot != std::string_view::npos && dot + 1 < wanted.size() && allDigits(wanted.substr(dot + 1))) {
-    const auto number = wholeNumber<uint64_t>(wanted.substr(dot + 1));
+    const auto number = numberOfText<uint64_t>(wanted.substr(dot + 1));
     if (number && *number < (uint64_t{1} << 62)) {
       base = wanted.substr(0, dot);
       suffix = *number;

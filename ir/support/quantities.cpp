@@ -1,6 +1,6 @@
 #include "ir/support/quantities.h"
 
-#include "ir/support/whole_number.h"
+#include "ir/support/number_of_text.h"
 
 #include <fmt/core.h>
 
@@ -37,7 +37,7 @@ constexpr Unit kDurations[] = {{"", 1e9},  {"ns", 1},     {"us", 1e3},  {"ms", 1
 
 }  // namespace
 
-std::optional<uint64_t> parseCount(std::string_view text) { return wholeNumber<uint64_t>(text); }
+std::optional<uint64_t> parseCount(std::string_view text) { return numberOfText<uint64_t>(text); }
 
 std::optional<double> parseReal(const std::string& text) {
   char* end = nullptr;

@@ -1,6 +1,6 @@
 #include "ir/values/device.h"
 
-#include "ir/support/whole_number.h"
+#include "ir/support/number_of_text.h"
 
 namespace tscompile {
 namespace {
@@ -26,7 +26,7 @@ std::optional<Device> deviceFromText(std::string_view text) {
   }
   if (!known) return std::nullopt;
   if (name.size() < text.size()) {
-    const auto index = wholeNumber<decltype(device.index)>(text.substr(name.size() + 1));
+    const auto index = numberOfText<decltype(device.index)>(text.substr(name.size() + 1));
     if (!index || *index < 0) return std::nullopt;
     device.index = *index;
   }

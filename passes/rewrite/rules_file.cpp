@@ -2,9 +2,9 @@
 
 #include "ir/support/check.h"
 #include "ir/support/diagnostic_printer.h"
+#include "ir/support/number_of_text.h"
 #include "ir/support/once.h"
 #include "ir/support/text.h"
-#include "ir/support/whole_number.h"
 #include "passes/rewrite/compiled_pattern.h"
 #include "passes/rewrite/condition.h"
 #include "passes/rewrite/unread_rules.h"
@@ -416,13 +416,13 @@ class RulesReader {
       r.rewrite.autoCast = s.value == "True";
       if (s.value != "True" && s.value != "False") fail(value, "expected True or False");
     } else if (s.key == "position") {
-      const auto position = wholeNumber<double>(s.value);
+      const auto position = numberOfText<double>(s.value);
       if (position)
         r.options.position = *position;
       else
         fail(value, "expected a number, such as 2.5");
     } else if (s.key == "benefit") {
-      const auto benefit = wholeNumber<decltype(r.options.benefit)>(s.value);
+      const auto benefit = numberOfText<decltype(r.options.benefit)>(s.value);
       if (benefit)
         r.options.benefit = *benefit;
       else

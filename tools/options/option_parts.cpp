@@ -126,7 +126,7 @@ double realNumber(std::string_view option, const std::string& text) {
   return checked(parseReal(text), option, "a number", text);
 }
 
-int64_t wholeNumber(std::string_view option, const std::string& text) {
+int64_t numberOfText(std::string_view option, const std::string& text) {
   return static_cast<int64_t>(checked(parseCount(text), option, "a number", text));
 }
 

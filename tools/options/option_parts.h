@@ -18,7 +18,7 @@ T checked(std::optional<T> value, std::string_view option, std::string_view want
 // These throw UsageError for a text that is none.
 std::chrono::nanoseconds duration(std::string_view option, std::string_view examples, const std::string& text);
 double realNumber(std::string_view option, const std::string& text);
-int64_t wholeNumber(std::string_view option, const std::string& text);
+int64_t numberOfText(std::string_view option, const std::string& text);
 // From 0 up.
 double tolerance(std::string_view option, const std::string& text);
 // "5" or "5%", from 0 up, as a part: 0.05.

@@ -16,14 +16,14 @@ std::string optionOf(const TextSetting& s) {
 }
 
 TokenId tokenNumber(const std::string& option, const std::string& text) {
-  int64_t id = wholeNumber(option, text);
+  int64_t id = numberOfText(option, text);
   return static_cast<TokenId>(checked(id <= INT32_MAX ? std::optional(id) : std::nullopt, option, "a token", text));
 }
 
 // A value as the command line has it.
-void take(const std::string& option, const std::string& text, int64_t& into) { into = wholeNumber(option, text); }
+void take(const std::string& option, const std::string& text, int64_t& into) { into = numberOfText(option, text); }
 void take(const std::string& option, const std::string& text, uint64_t& into) {
-  into = static_cast<uint64_t>(wholeNumber(option, text));
+  into = static_cast<uint64_t>(numberOfText(option, text));
 }
 void take(const std::string& option, const std::string& text, double& into) { into = realNumber(option, text); }
 void take(const std::string&, const std::string&, bool& into) { into = true; }

@@ -1,7 +1,7 @@
 #include "runtime/engine/network/tactics.h"
 
+#include "ir/support/number_of_text.h"
 #include "ir/support/text.h"
-#include "ir/support/whole_number.h"
 #include "ir/values/tensor.h"
 #include "runtime/engine/network/calibration.h"
 #include "runtime/kernels/layout.h"
@@ -109,7 +109,7 @@ const ConvTactic& measured(const Wanted& wanted, const ConvTactic& favourite, in
 
 bool isTactic(std::string_view layer, const std::string& tactic) {
   if (!layer.starts_with(kPluginLayer)) return findConvTactic(tactic.c_str());
-  return wholeNumber<int32_t>(tactic).value_or(0) > 0;
+  return numberOfText<int32_t>(tactic).value_or(0) > 0;
 }
 
 std::string linesOf(const std::map<std::string, std::string>& tactics) {

@@ -10,7 +10,7 @@ namespace tscompile {
 
 // As std::from_chars reads it: integers are digits, of signed types after a "-" too. Nothing where it does not fit.
 template <class T>
-std::optional<T> wholeNumber(std::string_view text) {
+std::optional<T> numberOfText(std::string_view text) {
   T number{};
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
   return failure == std::errc() && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
