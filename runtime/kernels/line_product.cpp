@@ -579,7 +579,7 @@ void byMatrices(const Product& p, const RowTile* tiles, int64_t tileCount, int64
     if (after != kNoPanel) {
       ahead.next = static_cast<const char*>(p.b) + after * distance;
       ahead.left = kPanels * p.stepCount * kBlock;
-      ahead.lines = 2 * kPanels * kBlock / (tileCount + 1) + 1;
+      ahead.lines = kPanels * kBlock / ((tileCount + 1) / 2) + 1;  // tiles go in twos
     }
     for (int64_t group = 0; group < tileCount; group += kGroup) {
       const RowTile* some = tiles + group;
