@@ -42,7 +42,9 @@ void inferSub(InferCall& call) {
   inferAdd(call);
 }
 
-bool isOne(const IValue& v) {
+// Of booleans every factor but 0 is true.
+bool isOne(const IValue& v, DType dtype) {
+  if (dtype == DType::Bool && !v.isComplex()) return v.toDouble() != 0;
   return (v.isInt() && v.toInt() == 1) || (v.isFloat() && v.toFloat() == 1) || (v.isBool() && v.toBool());
 }
 
@@ -60,7 +62,7 @@ template <bool kReversed, bool kMinus, class Call = KernelCall>
 void addKernel(Call& call) {
   DType dtype = promotedDType(call, 2);
   if (isComplex(dtype)) return addComplex<kReversed, kMinus>(call, dtype);
-  if (call.size() < 3 || isOne(call.argument(2)))
+  if (call.size() < 3 || isOne(call.argument(2), dtype))
     return mapElements<kReals, 2>(call, dtype, [](auto a, auto b) {
       if constexpr (!kMinus) return plus(a, b);
       return kReversed ? minus(b, a) : minus(a, b);
@@ -359,7 +361,8 @@ int scaledSum(StepBuilder& b, int x, int y, double alpha) {
 template <PointwiseOp kOp>
 int scaledSteps(StepBuilder& b) {
   const int x = b.value(0), y = b.value(1);
-  const double alpha = b.number(2);
+  const double given = b.number(2);
+  const double alpha = b.call().spec().dtype == DType::Bool && given != 0 ? 1 : given;
   return alpha == 1 ? b.step(kOp, x, y) : scaledSum(b, x, y, kOp == PointwiseOp::Sub ? -alpha : alpha);
 }
 int reversedSteps(StepBuilder& b) {
