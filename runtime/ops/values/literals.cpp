@@ -30,13 +30,22 @@ TypeKind kindOf(const IValue& v) {
 
 // ---- numbers ----
 
+// aten::tensor may ask for gradients, which integers have none of.
+template <class Call>
+void checkGradients(Call& call, DType dtype, const IValue* asks) {
+  if (asks && asks->isBool() && asks->toBool() && dtype != DType::Undefined)
+    call.require(!isIntegral(dtype, true), "only tensors of floating point and complex dtype can require gradients");
+}
+
 template <size_t kDType>
 void inferNumber(InferCall& call) {
   checkDevice(call, kDType + 1);
   DType dtype = call.scalarType(0);
   if (dtype == DType::Float64) dtype = DType::Float32;
   if (dtype == DType::Complex128) dtype = DType::Complex64;
-  call.result(call.dtypeOr(kDType, dtype), Dims{});
+  dtype = call.dtypeOr(kDType, dtype);
+  checkGradients(call, dtype, call.size() > 3 ? call.constant(3) : nullptr);
+  call.result(dtype, Dims{});
 }
 void numberKernel(KernelCall& call) {
   const IValue& v = call.argument(0);
@@ -119,6 +128,7 @@ void listKernel(KernelCall& call) {
   call.require(kind != TypeKind::Union, "expected a list of numbers of one type");
   call.require(dtype.has_value(),
                "input must be of ints, floats, or bools (an empty list needs a type: torch.jit.annotate(List[T], []))");
+  checkGradients(call, call.dtypeOr(1, *dtype), call.size() > 3 ? &call.argument(3) : nullptr);
   Tensor t = Tensor::empty(*dtype, sizes);
   int64_t next = 0;
   storeList(call, list, sizes, 0, [&](const IValue& v) {
