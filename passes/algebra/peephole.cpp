@@ -257,6 +257,9 @@ class Peephole {
     if (x == y) return constant(n, n->kind().name() == "__is__");
     if (y->type() != none) std::swap(x, y);
     if (y->type() != none) {
+      // Files keep what tensors hold, not which attributes are one object.
+      const IValue *a = GraphFacts::constant(x), *b = GraphFacts::constant(y);
+      if (a && b && a->isTensor() && b->isTensor()) return constant(n, a->isSame(*b) == (n->kind().name() == "__is__"));
       if (!areTwoTensors(x, y)) return {};
       return constant(n, n->kind().name() != "__is__");
     }

@@ -117,6 +117,19 @@ class Quantized(torch.nn.Module):
         return x + self.tensor.dequantize() + self.channel.dequantize()
 
 
+class Named(torch.nn.Module):
+    """A tensor that has two names, and one that holds the same."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("first", torch.arange(3.0))
+        self.alias = self.first
+        self.other = torch.arange(3.0)
+
+    def forward(self, x):
+        return self.first is self.alias, self.first is self.other, self.alias is not self.first, x + self.alias
+
+
 class Views(torch.nn.Module):
     """Buffers that are views of one memory, lie turned, or see conjugates and negatives."""
 
@@ -289,6 +302,9 @@ def main():
         torch.save({"uint16": torch.tensor([1, 65535], dtype=torch.uint16),
                     "float8_e4m3fn": torch.tensor([1, -448, 0.015625]).to(torch.float8_e4m3fn),
                     "float8_e5m2": torch.tensor([57344, float("inf")]).to(torch.float8_e5m2)}, path("carried_2.pth"))
+        named = io.BytesIO()
+        torch.jit.save(torch.jit.script(Named()), named)
+        repack(named, path("named_2.pt"), lambda name, data: None if name.endswith(".debug_pkl") else data)
         torch.jit.script(Views()).save(path("views_2.pt"))
         torch.jit.script(Recipes()).save(path("recipes_2.pt"))
         torch.jit.script(Chosen()).save(path("enum_2.pt"))
