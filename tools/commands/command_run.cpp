@@ -66,8 +66,11 @@ class RunCommandExecutor {
     RunState state;
     options.state = &state;
     Result<std::vector<IValue>> outputs = Failed{};
+    std::vector<IValue> given(inputs.size());
     for (uint64_t i = 0; i < run_.calls; ++i) {
-      outputs = method.run(inputs, session_.diagnostics, options);
+      // PyTorch makes lists and dicts of Python's at each call; tensors are the same.
+      std::ranges::transform(inputs, given.begin(), [](const IValue& v) { return copyContainers(v, false); });
+      outputs = method.run(given, session_.diagnostics, options);
       if (!outputs) break;
     }
     return outputs;
