@@ -228,7 +228,8 @@ void registerQueriesOps(OpRegistry& ops) {
   ops.add({.schema = "aten::_shape_as_tensor",
            .infer = inferShapeAsTensor,
            .kernel = shapeAsTensorKernel,
-           .dtypes = kAllTypes});
+           .dtypes = kAllTypes,
+           .traits = {Trait::ReadsSizes, Trait::LendsFirstForm}});
 }
 
 }  // namespace tscompile
