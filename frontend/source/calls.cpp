@@ -230,6 +230,10 @@ Value* Emitter::emitBuiltin(Symbol kind, Given given) {
       if (!fits(op->schema(), given, convert, plan, why)) continue;
       std::vector<Value*> inputs = inputsOf(plan, given);
       const Schema& schema = op->schema();
+      if (schema.varReturns)  // what optimize_for_inference makes has its weights and types as attributes of nodes
+        fail(fmt::format("the archive does not hold what {} needs", kind.text()), ErrorKind::Input,
+             "PyTorch does not save it, and cannot open this archive either; save the model before "
+             "torch.jit.optimize_for_inference");
       Node* n = insert(kind, inputs, schema.returns.size());
       for (size_t i = 0; i < schema.returns.size(); ++i) {
         TypePtr t = substituteTypeVariables(schema.returns[i].type, plan.bindings);

@@ -188,6 +188,8 @@ TEST_F(SourceTest, MistakesHaveTheirPlace) {
       {"def f(x: Tensor) -> int:\n  return \"a\"\n", "2:3: the function returns int, not str\n"},
       {"def f(x: Thing) -> int:\n  return 1\n", "1:10: unknown type\n"},
       {"def f(x: int) -> int:\n  return torch.neg(x, x)\n", "2:10: no overload of aten::neg takes (int, int)\n"},
+      {"def f(x: Tensor) -> Tensor:\n  return torch.add(x, ops.prim.ConstantMKLDNNTensor())\n",
+       "2:23: the archive does not hold what prim::ConstantMKLDNNTensor needs\n"},
       {"def f(x: int) -> int:\n  return (x\n", "3:1: unexpected"},
       {"def f(x: int) -> int:\n    y = 1\n  return y\n", "3:3: the indentation fits no line above\n"},
       {"def f(x: int) -> int:\n  return 99999999999999999999\n", "2:10: the integer does not fit in 64 bits\n"},
