@@ -10,6 +10,7 @@
 #include "api/serving/input_trials.h"
 #include "api/serving/kept_texts.h"
 #include "api/serving/longest_text.h"
+#include "api/serving/one_by_one.h"
 #include "api/serving/own_loop.h"
 #include "api/serving_proof.h"
 #include "api/support/generation_files.h"
@@ -21,7 +22,6 @@
 #include "passes/serving/attention_node.h"
 #include "passes/serving/drop_caches.h"
 #include "passes/serving/entrance.h"
-#include "passes/serving/fixed_caches.h"
 #include "passes/serving/forms/example_sizes.h"
 #include "passes/serving/forms/pair_mask.h"
 #include "passes/serving/forms/returned_logits.h"
@@ -240,21 +240,22 @@ class LanguageModelBuild {
   }
 
   // How many tokens or texts a program of torch.export takes at most, by the dimension of its inputs.
-  int64_t mostExportedFor(size_t dim) const {
+  int64_t mostExportedFor(size_t dim, std::span<const std::string> names) const {
     int64_t most = std::numeric_limits<int64_t>::max();
     const bool isRow = dim == 1 && lacksTextDimension(*original_.graph());
     auto look = [&](const ExportedInputs& inputs) {
       for (const ExportedInput& input : inputs.tensors)
-        if (input.sizes.size() == (isRow ? 1 : 2) &&
-            std::ranges::find(entrance_->names, input.name) != entrance_->names.end())
+        if (input.sizes.size() == (isRow ? 1 : 2) && std::ranges::find(names, input.name) != names.end())
           most = mostByConditions(inputs, input, isRow ? 0 : dim, std::min(most, input.sizes[isRow ? 0 : dim].most));
     };
     look(given_.exportedInputs(*given_.graph()));
-    if (dim == 1) look(repeated_);
+    if (dim == 1 && !outgrowsCalls_) look(repeated_);
     return most;
   }
-  int64_t tokensExportedFor() const { return std::min(handedOn_, mostExportedFor(entrance_->tokensFirst ? 0 : 1)); }
-  int64_t textsExportedFor() const { return mostExportedFor(entrance_->tokensFirst ? 1 : 0); }
+  int64_t tokensExportedFor() const {
+    return std::min(handedOn_, mostExportedFor(entrance_->tokensFirst ? 0 : 1, entrance_->names));
+  }
+  int64_t textsExportedFor() const { return mostExportedFor(entrance_->tokensFirst ? 1 : 0, entrance_->names); }
 
   // A model that writes keys and values into tensors of a fixed length is one of whole texts, which begin with them as
   // they are; one that is for several texts has the same in each place.
@@ -269,13 +270,23 @@ class LanguageModelBuild {
     const bool isRepeated = repeatText(*graph);
     StaticCaches caches = readWholeTexts(*graph, given_.registry(), &staticCaches_);
     if (caches == StaticCaches::None && !isRepeated && filledTo_ == 0) return true;
-    if (caches == StaticCaches::WholeText && !isRepeated && filledTo_ == 0 && !takesTensorsBesideTexts(*graph))
-      if (std::unique_ptr<Graph> single = singleCalls(flat, *sized, *graph))
+    if (caches == StaticCaches::WholeText && filledTo_ == 0 && !takesTensorsBesideTexts(*graph)) {
+      const std::unique_ptr<Graph> calls = cloneGraph(*sized);
+      if (isRepeated) repeatText(*calls);
+      const int64_t asked = config_.maxSeqLen ? config_.maxSeqLen : kUsualTokens;
+      const int64_t places = staticCaches_.tokens ? staticCaches_.tokens : asked;
+      const OneCall one{flat, *calls, *graph, places, given_.registry()};
+      const int64_t most = mostExportedFor(1, entranceByNames(*graph, false).names);
+      if (std::unique_ptr<Graph> single = rememberingCalls(one))
         graph = std::move(single), caches = StaticCaches::OneByOne, tellSingleCalls();
+      else
+        outgrowsCalls_ = most < places && saysTheSameBeyond(one, most);
+    }
     isOneByOne_ = caches == StaticCaches::OneByOne;
     if (isOneByOne_ && !checkReturned(*sized, given_.registry(), diagnostics_)) return false;
     if (isRepeated || filledTo_ != 0) putApart(flat, *sized);
-    if ((isRepeated && !isOneByOne_) || filledTo_ != 0) repeated_ = given_.exportedInputs(*given_.graph());
+    if ((isRepeated && !isOneByOne_) || filledTo_ != 0 || outgrowsCalls_)
+      repeated_ = given_.exportedInputs(*given_.graph());
     resize(flat, *sized, isRepeated, caches);
     const bool grows = takesTensorsBesideTexts(*graph);
     keepsPlaces_ = !grows && staticCaches_.mask.empty() && !isRepeated && takesTensorsBesideTexts(*sized);
@@ -284,7 +295,7 @@ class LanguageModelBuild {
       called_ = Module(flat).withGraph(cloneGraph(*sized), true).lowered(lowering_, ignored);
       if (called_ && !called_->prepare(ignored)) called_ = Failed{};
     }
-    given_ = Module(flat).withGraph(std::move(graph), isRepeated || isOneByOne_ || filledTo_ != 0);
+    given_ = Module(flat).withGraph(std::move(graph), isRepeated || isOneByOne_ || filledTo_ != 0 || outgrowsCalls_);
     lowered_ = given_.lowered(lowering_, diagnostics_);
     return lowered_.ok();
   }
@@ -304,27 +315,6 @@ class LanguageModelBuild {
                         "one call with all tokens of a text forgets some that calls with one after the other "
                         "remember: texts are read so");
   }
-  // The graph that takes one token after the other, if one call with all tokens forgets some; else null.
-  std::unique_ptr<Graph> singleCalls(const Module& flat, const Graph& sized, const Graph& whole) const {
-    constexpr int64_t kLittleWork = int64_t{1} << 31, kMostTokens = 512, kRingWork = int64_t{1} << 35, kBehindRing = 8;
-    Diagnostics ignored;
-    std::unique_ptr<Graph> single = cloneGraph(sized);
-    if (readWholeTexts(*single, given_.registry(), nullptr, true) != StaticCaches::OneByOne) return nullptr;
-    const Result<ModuleValues> values = Module(flat).withGraph(cloneGraph(sized)).values(ignored);
-    int64_t weights = 1;
-    for (const auto& [name, t] : values ? values->tensors : std::map<std::string, Tensor>()) weights += t.numel();
-    auto runOf = [&](const Graph& graph) -> RunModel {
-      auto model = std::make_shared<Module>(Module(flat).withGraph(cloneGraph(graph), true));
-      return [model](const std::vector<IValue>& in, Diagnostics& d) { return model->forward(in, d); };
-    };
-    // A text that goes once around a ring shows it, however large the model is, within reason.
-    const int64_t ring = longestRing(sized), around = ring + kBehindRing;
-    const bool isRing = ring > 0 && around <= staticCaches_.tokens && around <= kRingWork / weights;
-    const int64_t most = isRing ? around : std::min({staticCaches_.tokens, kMostTokens, kLittleWork / weights});
-    const Entrance entrance = entranceByNames(*single, false);
-    return forgetsInOneCall(runOf(whole), runOf(*single), entrance, most) ? std::move(single) : nullptr;
-  }
-
   void putApart(const Module& flat, const Graph& sized) {
     std::unique_ptr<Graph> graph = cloneGraph(sized);
     const bool isFilled = filledTo_ != 0 && fillTexts(*graph, 1) != 0;
@@ -761,9 +751,10 @@ class LanguageModelBuild {
   bool returnsLogitsAlone_ = false;
   std::string doubt_;  // what nothing tells of states
   bool mayDoubt_ = true;
-  bool isOneByOne_ = false;   // the model is for one token
-  bool keepsPlaces_ = false;  // it is given caches of a fixed length
-  SourceRange lost_;          // where it could not be made one for several
+  bool isOneByOne_ = false;     // the model is for one token
+  bool outgrowsCalls_ = false;  // a call is for fewer tokens than its caches have places for, and texts need not be
+  bool keepsPlaces_ = false;    // it is given caches of a fixed length
+  SourceRange lost_;            // where it could not be made one for several
   KnownText longest_;
   bool knowsLongest_ = false;
   LanguageModelShape shape_;

@@ -37,23 +37,6 @@ std::vector<Tensor> tensorsOf(const IValue& v) {
   return out;
 }
 
-// The logits of the last token, in the scale of what tells them apart.
-bool areOther(const Tensor& want, const Tensor& got, double tolerance) {
-  if (!want.defined() || !got.defined() || want.rank() == 0 || got.rank() == 0) return true;
-  const int64_t words = want.size(want.rank() - 1);
-  if (got.size(got.rank() - 1) != words || words == 0 || want.numel() == 0 || got.numel() == 0) return true;
-  double sum = 0, squares = 0, off = 0, most = 0;
-  for (int64_t i = 0; i < words; ++i) {
-    const double w = want.real(want.numel() - words + i), d = got.real(got.numel() - words + i) - w;
-    if (std::isinf(w) && !std::isfinite(d)) continue;
-    sum += w, squares += w * w, off += d * d;
-    most = std::max(most, std::abs(w));
-  }
-  const auto n = static_cast<double>(words);
-  const double spread = std::sqrt(std::max(0.0, squares / n - sum / n * (sum / n))), root = std::sqrt(off / n);
-  return !(root <= 1e-5 * most || root <= tolerance * spread);
-}
-
 // What stands beside logits, which are the first.
 std::vector<IValue> besideLogits(std::vector<IValue> returned) {
   while (returned.size() == 1 && returned[0].isTuple()) returned = std::vector<IValue>(returned[0].toTuple().items);
@@ -428,7 +411,7 @@ class Calls {
   }
 
   bool differ(const std::vector<IValue>& wanted, const std::vector<IValue>& found) const {
-    return areOther(logitsOf(wanted), logitsOf(found), tolerance_);
+    return areOtherLogits(logitsOf(wanted), logitsOf(found), tolerance_);
   }
 
   static constexpr const char* kHelp =
@@ -475,30 +458,27 @@ class Calls {
 
 }  // namespace
 
+bool areOtherLogits(const Tensor& want, const Tensor& got, double tolerance) {
+  if (!want.defined() || !got.defined() || want.rank() == 0 || got.rank() == 0) return true;
+  const int64_t words = want.size(want.rank() - 1);
+  if (got.size(got.rank() - 1) != words || words == 0 || want.numel() == 0 || got.numel() == 0) return true;
+  double sum = 0, squares = 0, off = 0, most = 0;
+  for (int64_t i = 0; i < words; ++i) {
+    const double w = want.real(want.numel() - words + i), d = got.real(got.numel() - words + i) - w;
+    if (std::isinf(w) && !std::isfinite(d)) continue;
+    sum += w, squares += w * w, off += d * d;
+    most = std::max(most, std::abs(w));
+  }
+  const auto n = static_cast<double>(words);
+  const double spread = std::sqrt(std::max(0.0, squares / n - sum / n * (sum / n))), root = std::sqrt(off / n);
+  return !(root <= 1e-5 * most || root <= tolerance * spread);
+}
+
 bool saysWhatItsCallsSay(const OwnLoop& loop, int64_t& most, Diagnostics& diagnostics) {
   Calls calls(loop, diagnostics);
   if (!calls.run()) return false;
   most = calls.most();
   return true;
-}
-
-bool forgetsInOneCall(const RunModel& whole, const RunModel& single, const Entrance& entrance, int64_t most) {
-  constexpr int64_t kShort = 3, kWords = 3;
-  constexpr double kTolerance = 2e-2;
-  auto areOtherOf = [&](int64_t tokens, bool isReversed) -> std::optional<bool> {
-    std::vector<TokenId> ids = longText(tokens, kWords, {}).plain;
-    if (isReversed) std::ranges::reverse(ids);
-    const std::vector<IValue> text = inputsOfText(entrance, ids);
-    Diagnostics ignored;
-    const Result<std::vector<IValue>> all = whole(text, ignored), each = single(text, ignored);
-    return all && each ? std::optional(areOther(logitsOf(*all), logitsOf(*each), kTolerance)) : std::nullopt;
-  };
-  if (areOtherOf(kShort, false) != false) return false;
-  // Of a model that chooses by numbers some are nearly equal, in one text hardly as in another.
-  for (int64_t tokens = most; tokens > kShort; tokens /= 2)
-    if (const std::optional<bool> other = areOtherOf(tokens, false))
-      return *other && areOtherOf(tokens, true).value_or(false);
-  return false;
 }
 
 }  // namespace tscompile

@@ -28,9 +28,7 @@ struct OwnLoop {
 // `most` becomes how many tokens calls run with, if whole texts may be longer, else 0.
 bool saysWhatItsCallsSay(const OwnLoop& loop, int64_t& most, Diagnostics& diagnostics);
 
-// Of a model that keeps what it writes: whether one call forgets tokens of a text that calls with one after the other
-// remember, as rings of fewer places do. Short texts have the same logits both ways, and `most` tokens others. `single`
-// makes such calls of a text.
-bool forgetsInOneCall(const RunModel& whole, const RunModel& single, const Entrance& entrance, int64_t most);
+// Whether the logits of the last token differ, in the scale of what tells words apart.
+bool areOtherLogits(const Tensor& want, const Tensor& got, double tolerance);
 
 }  // namespace tscompile

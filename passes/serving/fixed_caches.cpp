@@ -470,7 +470,7 @@ int64_t placesInCaches(const Graph& graph) {
 int64_t longestRing(const Graph& graph) {
   int64_t longest = 0;
   forEachNode(graph, [&](const Node* n) {
-    if (n->kind() != Symbol::of("aten::remainder") || n->inputCount() < 2 || !n->input(1)->node()) return;
+    if (n->kind() != kRemainder || n->inputCount() < 2 || !n->input(1)->node()) return;
     const IValue* by = n->input(1)->node()->attributeValue(sym::value);
     if (by && by->isInt()) longest = std::max(longest, by->toInt());
   });

@@ -12,6 +12,7 @@
 namespace tscompile {
 
 inline const Symbol kEmbedding = Symbol::of("aten::embedding"), kIndex = Symbol::of("aten::index");
+inline const Symbol kRemainder = Symbol::of("aten::remainder");  // places of a ring
 inline const Symbol kIndexCopy = Symbol::of("aten::index_copy"), kIndexPut = Symbol::of("aten::index_put");
 inline const Symbol kEinsum = Symbol::of("aten::einsum"), kMax = Symbol::of("aten::max");
 inline const Symbol kSliceScatter = Symbol::of("aten::slice_scatter"), kAny = Symbol::of("aten::any");

@@ -251,8 +251,8 @@ class WholeTexts {
     for (const Use& u : v->uses()) {
       const Node* n = u.user;
       if (isOrWrites(n->kind(), kIndexCopy) && u.index() == 2) return true;
-      const bool isView = (n->kind() == aten::reshape || n->kind() == aten::view) && u.index() == 0;
-      if (isView && isWrittenAt(n->output())) return true;
+      const bool isView = n->kind() == aten::reshape || n->kind() == aten::view;
+      if ((isView || n->kind() == kRemainder) && u.index() == 0 && isWrittenAt(n->output())) return true;
       if (n->kind() != sym::ListConstruct || n->inputCount() < 2) continue;
       for (const Use& list : n->output()->uses()) {
         const Symbol k = list.user->kind();
@@ -705,7 +705,7 @@ class WholeTexts {
     Value* place = turn->addParameter(types().tensor);
     ValueMap values;
     b.setPointAtEnd(turn);
-    const size_t idsRank = factsOf(ids_)->sizes.size();
+    const size_t idsRank = factsOf(ids_)->hasRank ? factsOf(ids_)->sizes.size() : 2;
     const bool hasTexts = idsRank == 2;
     values[ids_] =
         hasTexts ? b.call(aten::slice, {ids_, number(b, 1), at, sum(at, number(b, 1), b), number(b, 1)}, types().tensor)
@@ -750,7 +750,7 @@ class WholeTexts {
   // [1], in the form of the input.
   Value* placeLike(Value* place, Builder& b) const {
     const TensorFacts& f = places_->type()->tensor();
-    const Dims ones(f.sizes.size(), 1);
+    const Dims ones(f.hasRank ? f.sizes.size() : 1, 1);
     if (ones.size() != 1) place = b.call(aten::reshape, {place, b.constant(intList(ones))}, types().tensor);
     if (ones.size() > 1) place = forEachText(place, f.sizes, b);
     if (f.dtype == DType::Undefined || f.dtype == DType::Int64) return place;

@@ -332,6 +332,27 @@ class Few(Decoder):
         return self.logits(x, q, self.all, self.all, self.seen[None, None, pos])
 
 
+class Round(Decoder):
+    """Has six places for each of two layers, and counts which token is where."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("kept", torch.zeros(4, 1, 2, 6, 4))
+
+    def forward(self, ids: Tensor, pos: Tensor) -> Tensor:
+        x, q, k, v = self.heads(ids, pos)
+        tokens = pos[-1] - (pos[-1] - torch.arange(6)) % 6
+        seen, place = (tokens >= 0) & (tokens <= pos[:, None]), pos % 6
+        self.kept[0].index_copy_(2, place, k)
+        self.kept[1].index_copy_(2, place, v)
+        y = F.scaled_dot_product_attention(q, self.kept[0], self.kept[1], attn_mask=seen[None, None])
+        x = x + self.o(y.transpose(1, 2).flatten(2))
+        q, k, v = self.qkv(x).view(ids.size(0), ids.size(1), 3, 2, 4).permute(2, 0, 3, 1, 4).unbind(0)
+        self.kept[2].index_copy_(2, place, k)
+        self.kept[3].index_copy_(2, place, v)
+        return self.logits(x, q, self.kept[2], self.kept[3], seen[None, None])
+
+
 class Hybrid(Decoder):
     """A cache that grows beside the last token of a call, which the next one is mixed with."""
 
@@ -647,6 +668,8 @@ def main():
         export("shortened.pt2", made(Shortened), (three, torch.zeros(1, 1, 8)), (some, {}))
         tokens = Dim("tokens", max=LONGEST - 1)
         export("static_few.pt2", made(Few), (three, torch.arange(3)), ({1: tokens}, {0: tokens}))
+        trace("static_round.pt", made(Round), (three, torch.arange(3)))
+        export("static_round.pt2", made(Round), (three, torch.arange(3)), ({1: tokens}, {0: tokens}))
         export("static_buffers.pt2", made(Buffers), (three, torch.arange(3)), ({1: tokens}, {0: tokens}))
         export("static_put_back.pt2", made(PutBack), (three, torch.arange(3)), ({1: tokens}, {0: tokens}))
         export("static_one.pt2", made(Counting), (one,))
@@ -773,11 +796,12 @@ def main():
         greedy(lambda: lambda ids: made(Prompted)(torch.tensor([ids])))
         print("rings")
 
-        def few():
-            model = made(Few)
+        def ring(kind):
+            model = made(kind)
             return lambda ids: model(torch.tensor([ids[-1:]]), torch.tensor([len(ids) - 1]))
 
-        greedy(few)
+        for kind in (Few, Round):
+            greedy(lambda: ring(kind))
         print("rows")
 
         def rows():

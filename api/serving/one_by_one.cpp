@@ -1,0 +1,105 @@
+#include "api/serving/one_by_one.h"
+
+#include "api/module_state.h"
+#include "api/serving/input_trials.h"
+#include "api/serving/longest_text.h"
+#include "api/serving/own_loop.h"
+#include "ir/graph/clone.h"
+#include "passes/serving/fixed_caches.h"
+#include "passes/serving/static_caches.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace tscompile {
+namespace {
+
+constexpr int64_t kShort = 3, kMostTokens = 512;
+// Tokens times weights of texts that are tried anyway, and of those that alone can tell.
+constexpr int64_t kLittleWork = int64_t{1} << 31, kMostWork = int64_t{1} << 35;
+
+class Trial {
+ public:
+  explicit Trial(const OneCall& one) : one_(one), single_(cloneGraph(one.calls)) {
+    isMade_ = readWholeTexts(*single_, one.registry, nullptr, true) == StaticCaches::OneByOne;
+    if (!isMade_) return;
+    entrance_ = entranceByNames(*single_, false);
+    Diagnostics ignored;
+    if (const Result<ModuleValues> values = Module(one.flat).withGraph(cloneGraph(one.calls)).values(ignored))
+      for (const auto& [name, t] : values->tensors) weights_ += t.numel();
+    whole_ = Module(one.flat).withGraph(cloneGraph(one.whole), true);
+    each_ = Module(one.flat).withGraph(cloneGraph(*single_), true);
+  }
+
+  // Short texts have the same logits both ways.
+  bool begins() const { return isMade_ && areOther(kShort) == false; }
+
+  bool forgets() const {
+    // Behind the end of a ring a call writes some places twice. Tables may end soon behind it.
+    const int64_t ring = longestRing(one_.calls);
+    for (const auto& [end, work] : {std::pair(ring, kMostWork), std::pair(one_.places, kLittleWork)})
+      for (const int64_t behind : {8, 3, 1})
+        if (end > 0 && end + behind <= work / weights_ && areOther(end + behind) == true) return true;
+    for (int64_t tokens = usual(); tokens > kShort; tokens /= 2)
+      if (const std::optional<bool> other = areOther(tokens)) return *other;
+    return false;
+  }
+
+  // The longest texts that cost little, else few more tokens than `most`; of a model that is too large for that a call
+  // runs, whose operators are those of a shorter one.
+  bool isTheSameBeyond(int64_t most) const {
+    constexpr int64_t kMore = 8;
+    for (int64_t tokens = usual(); tokens > most; tokens /= 2)
+      if (const std::optional<bool> other = areOther(tokens)) return !*other;
+    const int64_t tokens = std::min(most + kMore, one_.places);
+    if (tokens <= kMostWork / weights_) return areOther(tokens) == false;
+    return logitsOf(whole_, tokens, false).defined();
+  }
+
+  std::unique_ptr<Graph> single() { return std::move(single_); }
+
+ private:
+  int64_t usual() const { return std::min({one_.places, kMostTokens, kLittleWork / weights_}); }
+
+  Tensor logitsOf(const Result<Module>& model, int64_t tokens, bool isReversed) const {
+    constexpr int64_t kWords = 3;
+    std::vector<TokenId> ids = longText(tokens, kWords, {}).plain;
+    if (isReversed) std::ranges::reverse(ids);
+    Diagnostics ignored;
+    const Result<std::vector<IValue>> out = model->forward(inputsOfText(entrance_, ids), ignored);
+    return out ? tscompile::logitsOf(*out) : Tensor();
+  }
+  // Whether both say other things; nothing if they do not run. Of a model that chooses by numbers some are nearly
+  // equal, in one text hardly as in another.
+  std::optional<bool> areOther(int64_t tokens) const {
+    constexpr double kTolerance = 2e-2;
+    for (const bool isReversed : {false, true}) {
+      const Tensor all = logitsOf(whole_, tokens, isReversed);
+      const Tensor each = all.defined() ? logitsOf(each_, tokens, isReversed) : Tensor();
+      if (!each.defined()) return std::nullopt;
+      if (!areOtherLogits(all, each, kTolerance)) return false;
+    }
+    return true;
+  }
+
+  const OneCall& one_;
+  std::unique_ptr<Graph> single_;
+  bool isMade_ = false;
+  Entrance entrance_;
+  int64_t weights_ = 1;
+  Result<Module> whole_ = Failed{}, each_ = Failed{};
+};
+
+}  // namespace
+
+std::unique_ptr<Graph> rememberingCalls(const OneCall& one) {
+  Trial trial(one);
+  return trial.begins() && trial.forgets() ? trial.single() : nullptr;
+}
+
+bool saysTheSameBeyond(const OneCall& one, int64_t most) {
+  const Trial trial(one);
+  return trial.begins() && trial.isTheSameBeyond(most);
+}
+
+}  // namespace tscompile

@@ -1,0 +1,27 @@
+// Models that write what they keep of some tokens a call: whether one call with all tokens of a text says what calls
+// with one token after the other say.
+#pragma once
+
+#include "api/module.h"
+
+#include <memory>
+
+namespace tscompile {
+
+struct OneCall {
+  const Module& flat;  // whose graph all are made of
+  const Graph& calls;  // is given new tokens, and the place of them; of one text
+  const Graph& whole;  // takes all tokens of a text
+  int64_t places;      // of the longest tensor that is written, or tokens that texts may have
+  const OpRegistry& registry;
+};
+
+// The graph that takes one token after the other, if one call with all tokens forgets some that it remembers, as rings
+// of fewer places do; else null.
+std::unique_ptr<Graph> rememberingCalls(const OneCall& one);
+
+// Whether a text of more tokens than `most`, which calls are for, says the same in one call, as far as that can be
+// tried.
+bool saysTheSameBeyond(const OneCall& one, int64_t most);
+
+}  // namespace tscompile
