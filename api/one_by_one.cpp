@@ -1,4 +1,4 @@
-#include "api/serving/one_by_one.h"
+#include "api/one_by_one.h"
 
 #include "api/module_state.h"
 #include "api/serving/input_trials.h"
