@@ -6,11 +6,11 @@
 #include "api/language_model.h"
 #include "api/lower.h"
 #include "api/module_state.h"
-#include "api/one_by_one.h"
 #include "api/serving/held_weights.h"
 #include "api/serving/input_trials.h"
 #include "api/serving/kept_texts.h"
 #include "api/serving/longest_text.h"
+#include "api/serving/one_by_one.h"
 #include "api/serving/own_loop.h"
 #include "api/serving_proof.h"
 #include "api/support/generation_files.h"
@@ -268,20 +268,11 @@ class LanguageModelBuild {
     std::unique_ptr<Graph> graph = cloneGraph(*sized);
     filledTo_ = isExported() ? fillTexts(*graph, 0) : 0;
     const bool isRepeated = repeatText(*graph);
+    const std::unique_ptr<Graph> calls = cloneGraph(*graph);
     StaticCaches caches = readWholeTexts(*graph, given_.registry(), &staticCaches_);
     if (caches == StaticCaches::None && !isRepeated && filledTo_ == 0) return true;
-    if (caches == StaticCaches::WholeText && filledTo_ == 0 && !takesTensorsBesideTexts(*graph)) {
-      const std::unique_ptr<Graph> calls = cloneGraph(*sized);
-      if (isRepeated) repeatText(*calls);
-      const int64_t asked = config_.maxSeqLen ? config_.maxSeqLen : kUsualTokens;
-      const int64_t places = staticCaches_.tokens ? staticCaches_.tokens : asked;
-      const OneCall one{flat, *calls, *graph, places, given_.registry()};
-      const int64_t most = mostExportedFor(1, entranceByNames(*graph, false).names);
-      if (std::unique_ptr<Graph> single = rememberingCalls(one))
-        graph = std::move(single), caches = StaticCaches::OneByOne, tellSingleCalls();
-      else
-        outgrowsCalls_ = most < places && saysTheSameBeyond(one, most);
-    }
+    const bool isAlone = caches == StaticCaches::WholeText && filledTo_ == 0 && !takesTensorsBesideTexts(*graph);
+    if (isAlone && takesOneByOne(flat, *calls, graph)) caches = StaticCaches::OneByOne;
     isOneByOne_ = caches == StaticCaches::OneByOne;
     if (isOneByOne_ && !checkReturned(*sized, given_.registry(), diagnostics_)) return false;
     if (isRepeated || filledTo_ != 0) putApart(flat, *sized);
@@ -310,11 +301,29 @@ class LanguageModelBuild {
     return mayDoubt_;
   }
 
-  void tellSingleCalls() {
+  // One call with all tokens of a text may forget some, or be for fewer than a text may have.
+  bool takesOneByOne(const Module& flat, const Graph& calls, std::unique_ptr<Graph>& whole) {
+    Diagnostics ignored;
+    const int64_t asked = config_.maxSeqLen ? config_.maxSeqLen : kUsualTokens;
+    const int64_t places = staticCaches_.tokens ? staticCaches_.tokens : asked;
+    const auto runOf = [&flat](const Graph& graph) -> RunModel {
+      auto model = std::make_shared<Module>(Module(flat).withGraph(cloneGraph(graph), true));
+      return [model](const std::vector<IValue>& in, Diagnostics& d) { return model->forward(in, d); };
+    };
+    OneCall one{.calls = calls, .whole = *whole, .places = places, .runOf = runOf, .registry = given_.registry()};
+    if (const Result<ModuleValues> values = Module(flat).withGraph(cloneGraph(calls)).values(ignored))
+      for (const auto& [name, t] : values->tensors) one.weights += t.numel();
+    const int64_t most = mostExportedFor(1, entranceByNames(*whole, false).names);
+    std::unique_ptr<Graph> single = rememberingCalls(one);
+    outgrowsCalls_ = !single && most < places && saysTheSameBeyond(one, most);
+    if (!single) return false;
     diagnostics_.remark({},
                         "one call with all tokens of a text forgets some that calls with one after the other "
                         "remember: texts are read so");
+    whole = std::move(single);
+    return true;
   }
+
   void putApart(const Module& flat, const Graph& sized) {
     std::unique_ptr<Graph> graph = cloneGraph(sized);
     const bool isFilled = filledTo_ != 0 && fillTexts(*graph, 1) != 0;

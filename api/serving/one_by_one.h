@@ -2,17 +2,21 @@
 // with one token after the other say.
 #pragma once
 
-#include "api/module.h"
+#include "api/serving/input_trials.h"
+#include "ir/graph/graph.h"
+#include "ir/operators/op_registry.h"
 
+#include <functional>
 #include <memory>
 
 namespace tscompile {
 
 struct OneCall {
-  const Module& flat;  // whose graph all are made of
-  const Graph& calls;  // is given new tokens, and the place of them; of one text
-  const Graph& whole;  // takes all tokens of a text
-  int64_t places;      // of the longest tensor that is written, or tokens that texts may have
+  const Graph& calls;   // is given new tokens, and the place of them; of one text
+  const Graph& whole;   // takes all tokens of a text
+  int64_t places;       // of the longest tensor that is written, or tokens that texts may have
+  int64_t weights = 1;  // numbers that a call reads
+  const std::function<RunModel(const Graph&)> runOf;
   const OpRegistry& registry;
 };
 

@@ -1,7 +1,5 @@
-#include "api/one_by_one.h"
+#include "api/serving/one_by_one.h"
 
-#include "api/module_state.h"
-#include "api/serving/input_trials.h"
 #include "api/serving/longest_text.h"
 #include "api/serving/own_loop.h"
 #include "ir/graph/clone.h"
@@ -24,11 +22,7 @@ class Trial {
     isMade_ = readWholeTexts(*single_, one.registry, nullptr, true) == StaticCaches::OneByOne;
     if (!isMade_) return;
     entrance_ = entranceByNames(*single_, false);
-    Diagnostics ignored;
-    if (const Result<ModuleValues> values = Module(one.flat).withGraph(cloneGraph(one.calls)).values(ignored))
-      for (const auto& [name, t] : values->tensors) weights_ += t.numel();
-    whole_ = Module(one.flat).withGraph(cloneGraph(one.whole), true);
-    each_ = Module(one.flat).withGraph(cloneGraph(*single_), true);
+    whole_ = one.runOf(one.whole), each_ = one.runOf(*single_);
   }
 
   // Short texts have the same logits both ways.
@@ -39,7 +33,7 @@ class Trial {
     const int64_t ring = longestRing(one_.calls);
     for (const auto& [end, work] : {std::pair(ring, kMostWork), std::pair(one_.places, kLittleWork)})
       for (const int64_t behind : {8, 3, 1})
-        if (end > 0 && end + behind <= work / weights_ && areOther(end + behind) == true) return true;
+        if (end > 0 && end + behind <= work / one_.weights && areOther(end + behind) == true) return true;
     for (int64_t tokens = usual(); tokens > kShort; tokens /= 2)
       if (const std::optional<bool> other = areOther(tokens)) return *other;
     return false;
@@ -52,21 +46,21 @@ class Trial {
     for (int64_t tokens = usual(); tokens > most; tokens /= 2)
       if (const std::optional<bool> other = areOther(tokens)) return !*other;
     const int64_t tokens = std::min(most + kMore, one_.places);
-    if (tokens <= kMostWork / weights_) return areOther(tokens) == false;
+    if (tokens <= kMostWork / one_.weights) return areOther(tokens) == false;
     return logitsOf(whole_, tokens, false).defined();
   }
 
   std::unique_ptr<Graph> single() { return std::move(single_); }
 
  private:
-  int64_t usual() const { return std::min({one_.places, kMostTokens, kLittleWork / weights_}); }
+  int64_t usual() const { return std::min({one_.places, kMostTokens, kLittleWork / one_.weights}); }
 
-  Tensor logitsOf(const Result<Module>& model, int64_t tokens, bool isReversed) const {
+  Tensor logitsOf(const RunModel& model, int64_t tokens, bool isReversed) const {
     constexpr int64_t kWords = 3;
     std::vector<TokenId> ids = longText(tokens, kWords, {}).plain;
     if (isReversed) std::ranges::reverse(ids);
     Diagnostics ignored;
-    const Result<std::vector<IValue>> out = model->forward(inputsOfText(entrance_, ids), ignored);
+    const Result<std::vector<IValue>> out = model(inputsOfText(entrance_, ids), ignored);
     return out ? tscompile::logitsOf(*out) : Tensor();
   }
   // Whether both say other things; nothing if they do not run. Of a model that chooses by numbers some are nearly
@@ -86,8 +80,7 @@ class Trial {
   std::unique_ptr<Graph> single_;
   bool isMade_ = false;
   Entrance entrance_;
-  int64_t weights_ = 1;
-  Result<Module> whole_ = Failed{}, each_ = Failed{};
+  RunModel whole_, each_;
 };
 
 }  // namespace
