@@ -67,7 +67,9 @@ class Examples {
       hasStates_ = hasStates_ || (!role && v != ids_);
       hasPositions_ = hasPositions_ || role == ServingInput::Positions;
       hasMask_ = hasMask_ || role == ServingInput::Mask;
-      if (role == ServingInput::Mask && !use_) use_ = useOfMask(graph_, registry_, v);
+      if (role != ServingInput::Mask || use_) continue;
+      use_ = useOfMask(graph_, registry_, v);
+      given_ = static_cast<size_t>(dimsGivenToMask(v));
     }
     if (hasMask_)
       for (const Node* n : graph_.block()->nodes())
@@ -96,8 +98,11 @@ class Examples {
     if (use_ && keepsAttributes_) {
       const CallForm four{CallPart::One, CallPart::One, CallPart::Token, CallPart::Place},
           two{CallPart::Token, CallPart::Place}, three{CallPart::One, CallPart::Token, CallPart::Place};
-      masks.insert(masks.begin(), {four, two, three});
-      ofRows = 3;
+      std::vector<CallForm> rows{four, two, three};
+      // Scores have no more dimensions than texts, heads, tokens and places.
+      std::erase_if(rows, [&](const CallForm& m) { return m.size() + given_ > four.size(); });
+      masks.insert(masks.begin(), rows.begin(), rows.end());
+      ofRows = rows.size();
     }
     for (const CallForm& p : positions)
       for (size_t i = 0; i < masks.size(); ++i)
@@ -193,6 +198,7 @@ class Examples {
   bool hasStates_ = false, hasPositions_ = false, hasMask_ = false, keepsAttributes_ = false;
   bool hasStart_ = false;       // the place of the first token, a number
   std::optional<MaskUse> use_;  // of the mask
+  size_t given_ = 0;            // dimensions that the mask is given
   std::set<int64_t> places_;    // sizes of attributes
   mutable size_t tried_ = 0;
 };

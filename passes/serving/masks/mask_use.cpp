@@ -195,4 +195,19 @@ std::optional<MaskUse> useOfMask(const Graph& graph, const OpRegistry& registry,
   return std::nullopt;
 }
 
+int64_t dimsGivenToMask(const Value* mask) {
+  int64_t most = 0;
+  for (const Use& u : mask->uses()) {
+    const Node* n = u.user;
+    auto isOther = [&](const Use& in) {
+      const Value* v = in.value;
+      return v != mask && v->type()->isTensor() && v->node() && v->node()->kind() != sym::Constant;
+    };
+    if (u.index() != 0 || n->hasBlocks() || n->outputCount() != 1 || !n->output()->type()->isTensor()) continue;
+    if (std::ranges::any_of(n->inputs(), isOther)) continue;
+    most = std::max(most, (n->kind() == aten::unsqueeze ? 1 : 0) + dimsGivenToMask(n->output()));
+  }
+  return most;
+}
+
 }  // namespace tscompile

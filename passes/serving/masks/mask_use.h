@@ -20,4 +20,7 @@ struct MaskUse {
 // Nothing where it does not tell, or tells several, or the mask is of another dtype.
 std::optional<MaskUse> useOfMask(const Graph& graph, const OpRegistry& registry, const Value* mask);
 
+// How many dimensions it is given before it meets another tensor: mask[:, None, None] 2.
+int64_t dimsGivenToMask(const Value* mask);
+
 }  // namespace tscompile
