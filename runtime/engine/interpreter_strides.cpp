@@ -21,8 +21,10 @@ bool allTensors(const IValue& v, const F& f) {
   if (v.isTensor()) return !v.tensorImpl() || f(*v.tensorImpl());
   return !v.isList() || std::ranges::all_of(v.toList().items, [&](const IValue& item) { return allTensors(item, f); });
 }
+// With the strides that rows have, those of single elements too, which kernels hand on.
 bool isInRows(const IValue& v) {
-  return allTensors(v, [](const TensorImpl& t) { return t.isContiguous(); });
+  return allTensors(v,
+                    [](const TensorImpl& t) { return std::ranges::equal(t.strides(), contiguousStrides(t.sizes())); });
 }
 
 // A value with each symbolic tensor in it replaced; nothing where `f` gives nothing.

@@ -1,5 +1,6 @@
 // Complex tensors: made from parts, taken apart, seen as real ones, conjugated.
 #include "runtime/ops/elementwise/complex_parts.h"
+#include "runtime/ops/moved_types.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/conjugates.h"
 #include "runtime/reference/elementwise.h"
@@ -130,7 +131,7 @@ void registerComplexOps(OpRegistry& ops) {
        .kernel = fromPartsKernel<[](double r, double angle) { return C128(r * std::cos(angle), r * std::sin(angle)); }>,
        .convert = convertFromPolar});
 
-  ops.add({.schema = "aten::real", .infer = inferReal, .kernel = realKernel, .dtypes = kAllTypes});
+  ops.add({.schema = "aten::real", .infer = inferReal, .kernel = realKernel, .dtypes = kMovedTypes});
   ops.add({.schema = "aten::imag", .infer = inferImag, .kernel = imagKernel, .dtypes = kAllTypes});
   constexpr TraitSet kMinds{Trait::MindsStrides};
   ops.add({.schema = "aten::view_as_real",
@@ -148,24 +149,25 @@ void registerComplexOps(OpRegistry& ops) {
              {.infer = inferSameAsSelf,
               .kernel = conjKernel,
               .convert = convertConjugate,
-              .dtypes = kAllTypes,
+              .dtypes = kMovedTypes,
               .traits = {Trait::ShowsConjugates}});
   constexpr TraitSet kMaySelf{Trait::MayShare, Trait::GivesViews};
   ops.add({.schema = "aten::_conj_physical",
            .infer = inferSameAsSelf,
            .kernel = conjPhysicalKernel,
            .convert = convertConjugate,
-           .dtypes = kAllTypes,
+           .dtypes = kMovedTypes,
            .traits = kMaySelf});
   ops.add({.schema = "aten::conj_physical",
            .infer = inferSameAsSelf,
            .kernel = conjPhysicalKernel,
            .convert = convertConjugate,
-           .dtypes = kAllTypes,
+           .dtypes = kMovedTypes,
            .inplace = InPlace::Direct,
            .traits = kMaySelf});
-  ops.add({.schema = "aten::resolve_conj", .infer = inferSameAsSelf, .kernel = resolveConjKernel, .dtypes = kAllTypes});
-  ops.add({.schema = "aten::resolve_neg", .infer = inferSameAsSelf, .kernel = selfKernel, .dtypes = kAllTypes});
+  ops.add(
+      {.schema = "aten::resolve_conj", .infer = inferSameAsSelf, .kernel = resolveConjKernel, .dtypes = kMovedTypes});
+  ops.add({.schema = "aten::resolve_neg", .infer = inferSameAsSelf, .kernel = selfKernel, .dtypes = kMovedTypes});
 }
 
 }  // namespace tscompile

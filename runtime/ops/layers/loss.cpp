@@ -245,6 +245,13 @@ void inferBceLogits(InferCall& call) {
   if (x.dtype != DType::Undefined && target.dtype != DType::Undefined)
     call.require(canCast(dtype, target.dtype), "result type {} can't be cast to the type of the target, {}",
                  pythonName(dtype), pythonName(target.dtype));
+  // All is written over what begins with the target.
+  for (size_t i : {2, 3}) {
+    const DType weight = call.isNone(i) ? DType::Undefined : call.tensor(i).dtype;
+    if (weight != DType::Undefined && target.dtype != DType::Undefined)
+      call.require(canCast(weight, target.dtype), "result type {} can't be cast to the desired output type {}",
+                   graphName(weight), graphName(target.dtype));
+  }
   if (target.hasRank)
     for (size_t i : {0, 2, 3}) requireFits(call, i, target.sizes);
   LossReduction reduction = lossReduction(call, 4);
@@ -271,7 +278,8 @@ void bceLogitsInSteps(KernelCall& call) {
 }
 
 void bceLogitsKernel(KernelCall& call) {
-  if (!isComputedAtOnce(call)) return bceLogitsInSteps(call);
+  if (!isComputedAtOnce(call) || (!call.isNone(3) && call.tensor(3).dtype() != call.tensor(0).dtype()))
+    return bceLogitsInSteps(call);
   // It begins with 1 - target, which is written over.
   Tensor x = call.tensor(0), target = call.tensor(1), losses = emptyLike(target, target.dtype());
   // log(1 + exp(-x)) without overflow.
@@ -327,7 +335,7 @@ Tensor poissonInSteps(const KernelCall& call, const IValue& x, const IValue& y, 
       made("aten::add.Tensor", {made("aten::sub.Tensor", {made("aten::mul.Tensor", {y, made("aten::log", {y})}), y, 1}),
                                 made("aten::mul.Scalar", {circle, 0.5}), 1});
   const Tensor isSmall = made("aten::le.Scalar", {y, 1});
-  return made("aten::add.Tensor", {loss, made("aten::masked_fill.Scalar", {stirling, isSmall, 0}), 1});
+  return made("aten::add_.Tensor", {loss, made("aten::masked_fill.Scalar", {stirling, isSmall, 0}), 1});
 }
 
 void poissonKernel(KernelCall& call) {
@@ -352,7 +360,13 @@ void poissonKernel(KernelCall& call) {
 // ---- margins ----
 
 // (self, target, margin, reduction); the result is of the dtype of `self`.
-void inferHinge(InferCall& call) { resultLossOf(call, call.tensor(0).dtype, lossReduction(call, 3), 2); }
+// It begins with the margin of the input's dtype, minus the input.
+void inferHinge(InferCall& call) {
+  call.require(call.tensor(0).dtype != DType::Bool,
+               "subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` "
+               "operator instead.");
+  resultLossOf(call, call.tensor(0).dtype, lossReduction(call, 3), 2);
+}
 void hingeKernel(KernelCall& call) {
   Tensor self = call.tensor(0);
   double margin = call.number(2);
@@ -571,6 +585,8 @@ void convertKlDiv(ConvertCall& call) {
 // (self, target, weight, pos_weight, reduction): (1 - y) x - ((pos_weight - 1) y + 1) log(sigmoid(x))
 void convertBceLogits(ConvertCall& call) {
   if (!areFloats(call, 2)) return convertToKernel(call, kNotFloats);
+  for (size_t i : {2, 3})
+    if (!call.isNone(i) && call.tensor(i).dtype() != DType::Float32) return convertToKernel(call, kNotFloats);
   const IValue x = call.argument(0), y = call.argument(1);
   IValue logarithm = call.compute("aten::log_sigmoid", {x});
   if (!call.isNone(3)) {

@@ -119,8 +119,9 @@ void inferCrossEntropy(InferCall& call) {
   double smoothing = call.number(5);
   call.require(smoothing >= 0 && smoothing <= 1, "label_smoothing must be between 0.0 and 1.0. Got: {}", smoothing);
   LossReduction reduction = lossReduction(call, 3);
-  if (reduction != LossReduction::None && !call.isRun()) return call.result(x.dtype, {});
-  if (!x.hasRank || !target.hasRank) return call.resultOfUnknownRank(x.dtype);
+  const DType dtype = promotedDType(call, 3);  // classes and their weights leave that of the input
+  if (reduction != LossReduction::None && !call.isRun()) return call.result(dtype, {});
+  if (!x.hasRank || !target.hasRank) return call.resultOfUnknownRank(dtype);
   if (x.rank() != target.rank()) return inferNll(call);
   call.require(hasClassProbabilities(x, target) || !call.isRun(),
                "expected a target of class probabilities of sizes {}, got {}", dimsText(x.sizes),
@@ -133,7 +134,7 @@ void inferCrossEntropy(InferCall& call) {
   checkClassWeight(call, 2, x.sizes[classDim]);
   Dims sizes(x.sizes);
   sizes.erase(classDim);
-  resultLoss(call, promotedDType(call, 2), reduction, sizes);
+  resultLoss(call, dtype, reduction, sizes);
 }
 
 // For each element, the sum over the classes of -x * target * weight; `target` may be undefined.

@@ -357,6 +357,7 @@ void inferGroupedMm(InferCall& call) {
                "expected matrices or stacks of them, not tensors of {} and {} dimensions", a.rank(), b.rank());
   call.require(call.isNone(2) == (a.rank() == 3 && b.rank() == 3), "offs is for groups, which stacks have not");
   call.require(call.isNone(3), "a bias is not supported");
+  requireSameDType(call, a, b);
   Dims sizes{a.sizes[a.rank() - 2], b.sizes[b.rank() - 1]};
   if (a.rank() == 3 && b.rank() == 3) sizes.insert(0, a.sizes[0]);
   if (a.rank() == 2 && b.rank() == 2) sizes.insert(0, call.rankedTensor(2).sizes[0]);

@@ -314,7 +314,9 @@ void weightNormKernel(KernelCall& call) {
   call.setResult(0, TensorMath(call).mul(v, TensorMath(call).div(call.tensor(1), norm)));
 }
 void inferWeightNormInterface(InferCall& call) {
-  TensorInfo v = call.rankedTensor(0);
+  const TensorInfo v = call.rankedTensor(0), g = call.tensor(1);
+  call.require(v.dtype == g.dtype || v.dtype == DType::Undefined || g.dtype == DType::Undefined,
+               "expected scalar type {} but found {}", graphName(v.dtype), graphName(g.dtype));
   call.result(v);
   resultNormExceptDim(call, v, 2);
 }

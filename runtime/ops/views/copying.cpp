@@ -4,6 +4,7 @@
 #include "runtime/ops/call_op.h"
 #include "runtime/ops/moved_types.h"
 #include "runtime/ops/ops.h"
+#include "runtime/ops/views/in_format.h"
 #include "runtime/ops/views/part_uses.h"
 #include "runtime/reference/elementwise.h"
 #include "runtime/reference/loops/copy.h"
@@ -174,7 +175,7 @@ void registerCopyingOps(OpRegistry& ops) {
     ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kMovedTypes});
   };
   ops.add({.schema = "aten::clone",
-           .infer = inferSameAsSelf,
+           .infer = inferInFormat<1>,
            .kernel = cloneKernel,
            .convert = convertCopy,
            .dtypes = kMovedTypes,

@@ -4,6 +4,7 @@
 #include "runtime/ops/call_op.h"
 #include "runtime/ops/moved_types.h"
 #include "runtime/ops/ops.h"
+#include "runtime/ops/views/in_format.h"
 #include "runtime/reference/elementwise.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/pytorch_words.h"
@@ -325,7 +326,7 @@ void registerReshapingOps(OpRegistry& ops) {
            .kernel = sumToSizeKernel,
            .dtypes = kAllTypes,
            .traits = {Trait::MayShare}});
-  addCopying("aten::contiguous", inferSameAsSelf, contiguousKernel, kSame);
+  addCopying("aten::contiguous", inferInFormat<1>, contiguousKernel, kSame);
   add("aten::detach", inferSameAsSelf, aliasKernel, kSame);
   add("aten::alias", inferSameAsSelf, aliasKernel, kSame);
   add("aten::detach_", inferSameAsSelf, selfKernel, {Trait::SideEffects});  // on gradients
