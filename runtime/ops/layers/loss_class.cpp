@@ -119,7 +119,8 @@ void inferCrossEntropy(InferCall& call) {
   double smoothing = call.number(5);
   call.require(smoothing >= 0 && smoothing <= 1, "label_smoothing must be between 0.0 and 1.0. Got: {}", smoothing);
   LossReduction reduction = lossReduction(call, 3);
-  const DType dtype = promotedDType(call, 3);  // classes and their weights leave that of the input
+  // Classes leave the dtype of the input; a target that is not known may be probabilities.
+  const DType dtype = target.dtype == DType::Undefined ? DType::Undefined : promotedDType(call, 3);
   if (reduction != LossReduction::None && !call.isRun()) return call.result(dtype, {});
   if (!x.hasRank || !target.hasRank) return call.resultOfUnknownRank(dtype);
   if (x.rank() != target.rank()) return inferNll(call);
