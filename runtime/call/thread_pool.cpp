@@ -247,7 +247,10 @@ void parallelFor(int64_t chunks, int threads, FunctionRef<void(int64_t chunk)> b
   }
 }
 
-int64_t chunkAfter(int64_t chunk) { return fromBack ? chunk - 1 : chunk + 1; }
+int64_t chunkAfter(int64_t chunk, int64_t alike) {
+  const int64_t group = chunk / alike;
+  return fromBack ? group * alike - 1 : (group + 1) * alike;
+}
 
 namespace {
 

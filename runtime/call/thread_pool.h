@@ -14,8 +14,9 @@ namespace tscompile {
 // called from inside a chunk. Handing work over pays from about 20 us of work upwards: the caller decides.
 void parallelFor(int64_t chunks, int threads, FunctionRef<void(int64_t chunk)> body);
 
-// Inside of a chunk: the one that this thread is likely to run next, if it exists.
-int64_t chunkAfter(int64_t chunk);
+// Inside of a chunk: the one that this thread is likely to run next, if it exists; of chunks in groups of `alike` the
+// first that it will run of another group.
+int64_t chunkAfter(int64_t chunk, int64_t alike = 1);
 
 // The number of processors this process may use: what `threads` is when nobody asked for another number.
 int defaultThreads();

@@ -219,9 +219,10 @@ void runGrid(int64_t images, const Bands& bands, const std::vector<RowTile>& til
     Piece range = pieceOf(tileCount, grid.tilePieces, i % grid.tilePieces);
     const Piece group = groupOf(i);
     // Bands have weights of their own.
-    const int64_t after = chunkAfter(i);
-    const Piece next = after >= 0 && after < pieces ? groupOf(after) : group;
-    const int64_t following = bands.count == 1 && next.begin != group.begin ? next.begin * 2 : kNoPanel;
+    const int64_t after = chunkAfter(i, grid.tilePieces);
+    Following following{kNoPanel, i % grid.tilePieces, grid.tilePieces};
+    if (bands.count == 1 && grid.panelPieces > 1 && after >= 0 && after < pieces)
+      following.panel = groupOf(after).begin * 2;
     Piece which = pieceOf(units, grid.unitPieces, i / grid.tilePieces / grid.panelPieces);
     for (int64_t u = which.begin; u < which.end; ++u) {
       if (grid.panelPieces == 1) prepare(u / bands.count, u % bands.count, range);
@@ -234,7 +235,7 @@ template <class Unit, class Prepare>
 void runGrid(int64_t images, const Bands& bands, const std::vector<RowTile>& tiles, const Grid& grid, int threads,
              Unit&& unit, Prepare&& prepare) {
   runGrid(images, bands, tiles, grid, threads, unit, prepare,
-          [&](const Product& p, Piece range, int64_t firstPanel, int64_t endPanel, int64_t following) {
+          [&](const Product& p, Piece range, int64_t firstPanel, int64_t endPanel, const Following& following) {
             runTiles(p, tiles.data() + range.begin, range.end - range.begin, firstPanel, endPanel, following);
           });
 }
@@ -501,7 +502,7 @@ void directImages(const ConvShape& s, int64_t images, const float* input, const 
   const std::vector<SeenRows> seen = byRows ? seenRows(s) : std::vector<SeenRows>();
   if (seen.empty()) return runGrid(images, bands, tiles, grid, threads, productAt, linesOfTiles);
   runGrid(images, bands, tiles, grid, threads, productAt, linesOfTiles,
-          [&](const Product& p, Piece range, int64_t firstPanel, int64_t endPanel, int64_t) {
+          [&](const Product& p, Piece range, int64_t firstPanel, int64_t endPanel, const Following&) {
             runSeen(s, p, seen, tiles, range, firstPanel, endPanel);
           });
 }

@@ -256,7 +256,7 @@ class TiledGemm {
     parallelFor(pieces, threads, [&](int64_t i) {
       const Piece rows = pieceOf(tileCount_, pieces, i);
       for (int64_t tile = inPlace_ ? rows.end : rows.begin; tile < rows.end; ++tile) blockTile(tile);
-      runTiles(p_, tiles_.data() + rows.begin, rows.end - rows.begin, 0, panelsOf(b_.n), kNoPanel);
+      runTiles(p_, tiles_.data() + rows.begin, rows.end - rows.begin, 0, panelsOf(b_.n));
       activate(rows);
     });
   }
@@ -273,9 +273,9 @@ class TiledGemm {
     auto groupOf = [&](int64_t piece) { return pieceOf(groups, panelPieces, piece / rowPieces); };
     parallelFor(pieces, threads, [&](int64_t i) {
       Piece group = groupOf(i), rows = pieceOf(tileCount_, rowPieces, i % rowPieces);
-      const int64_t after = chunkAfter(i);
-      const Piece next = after >= 0 && after < pieces ? groupOf(after) : group;
-      const int64_t following = next.begin != group.begin ? next.begin * 4 : kNoPanel;
+      const int64_t after = chunkAfter(i, rowPieces);
+      Following following{kNoPanel, i % rowPieces, rowPieces};
+      if (after >= 0 && after < pieces) following.panel = groupOf(after).begin * 4;
       runTiles(p_, tiles_.data() + rows.begin, rows.end - rows.begin, group.begin * 4, std::min(panels, group.end * 4),
                following);
       activate(rows);  // if there are so few columns that they are one group

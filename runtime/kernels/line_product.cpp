@@ -566,7 +566,7 @@ void finish(const Product& p, const RowTile& tile, int64_t panel, float* sums) {
 // A chunk of the steps of two panels stays in the first level of cache while some tiles are multiplied by it.
 template <bool kBytes>
 void byMatrices(const Product& p, const RowTile* tiles, int64_t tileCount, int64_t firstPanel, int64_t endPanel,
-                int64_t following) {
+                const Following& following) {
   constexpr int64_t kChunk = 8, kGroup = 8;  // steps, tiles
   const int64_t distance = p.stepCount * kBlockBytes;
   const MatrixTiles configured;
@@ -574,12 +574,14 @@ void byMatrices(const Product& p, const RowTile* tiles, int64_t tileCount, int64
   for (int64_t panel = firstPanel; panel < endPanel; panel += kPanels) {
     const char* b = static_cast<const char*>(p.b) + panel * distance;
     const int panels = static_cast<int>(std::min<int64_t>(kPanels, endPanel - panel));
-    const int64_t after = panel + kPanels < endPanel ? panel + kPanels : following;
+    const Following next = panel + kPanels < endPanel ? Following{panel + kPanels} : following;
     Ahead ahead{};
-    if (after != kNoPanel) {
-      ahead.next = static_cast<const char*>(p.b) + after * distance;
-      ahead.left = kPanels * p.stepCount * kBlock;
-      ahead.lines = kPanels * kBlock / ((tileCount + 1) / 2) + 1;  // tiles go in twos
+    if (next.panel != kNoPanel) {
+      const Piece share = pieceOf(kPanels * p.stepCount * kBlock, next.pieces, next.piece);
+      ahead.next =
+          static_cast<const char*>(p.b) + next.panel * distance + share.begin * static_cast<int64_t>(sizeof(CacheLine));
+      ahead.left = share.end - share.begin;
+      ahead.lines = ahead.left / ((tileCount + 1) / 2 * p.stepCount) + 1;  // tiles go in twos
     }
     for (int64_t group = 0; group < tileCount; group += kGroup) {
       const RowTile* some = tiles + group;
@@ -612,7 +614,7 @@ int64_t alikeTiles(const RowTile* tiles, int64_t count) {
 
 template <bool kBytes>
 void byVectors(const Product& p, const RowTile* tiles, int64_t tileCount, int64_t firstPanel, int64_t endPanel,
-               int64_t) {
+               const Following&) {
   constexpr auto kRows = std::make_integer_sequence<int, kVectorRows>();
   constexpr int64_t kChunk = 8, kGroup = 8;  // steps, tiles
   const int64_t distance = p.stepCount * kBlockBytes;
@@ -700,7 +702,7 @@ void patchToLines(const std::byte* from, const std::vector<std::vector<PatchLoad
 }
 
 void runLineTiles(const Product& p, const RowTile* tiles, int64_t tileCount, int64_t firstPanel, int64_t endPanel,
-                  int64_t following) {
+                  const Following& following) {
   const bool bytes = p.storage != WeightStorage::BF16;
   const auto run =
       takesWholeTiles() ? (bytes ? byMatrices<true> : byMatrices<false>) : (bytes ? byVectors<true> : byVectors<false>);

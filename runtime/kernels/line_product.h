@@ -97,6 +97,6 @@ void forEachRun(const RowTile& tile, int64_t cRow, Finish&& finish) {
 
 // As runTiles, for a product of lines.
 void runLineTiles(const Product& p, const RowTile* tiles, int64_t tileCount, int64_t firstPanel, int64_t endPanel,
-                  int64_t following);
+                  const Following& following);
 
 }  // namespace tscompile

@@ -6,6 +6,7 @@
 #define TSCOMPILE_PRODUCT_INL_H_
 #endif
 
+#include "runtime/call/thread_pool.h"
 #include "runtime/kernels/product.h"
 #include "runtime/kernels/requantize-inl.h"
 #include "runtime/kernels/tile-inl.h"
@@ -283,7 +284,7 @@ inline void runPart(const Product& p, const ProductPart& part, const RowTile* ti
 
 // Runs tiles x panels [firstPanel, endPanel).
 inline void runProduct(const Product& p, const RowTile* tiles, int64_t tileCount, int64_t firstPanel, int64_t endPanel,
-                       int64_t following = kNoPanel) {
+                       const Following& following = {}) {
   alignas(64) float converted[kConvertChunk * kWidePanels * kBlock];
   int mostRows = 0;
   int64_t allRows = 0;
@@ -337,14 +338,18 @@ inline void runProduct(const Product& p, const RowTile* tiles, int64_t tileCount
       const int64_t rows = part.stepCount * part.depth;
       const char* b = static_cast<const char*>(p.b) + panel * distance;
       // Then comes the next chunk of these panels, or another panel.
-      const int64_t after = !part.last ? panel : panel + part.panels < endPanel ? panel + part.panels : following;
+      const bool leaves = part.last && panel + part.panels >= endPanel;
+      const int64_t after = !part.last ? panel : leaves ? following.panel : panel + part.panels;
       part.nextLines = 0;
       if (tileCount > 1 && after != kNoPanel) {
         const int64_t bytes = panelBytes(part.last ? chunkRows : rows, p.storage);
-        part.nextLines = bytes / static_cast<int64_t>(sizeof(CacheLine));
+        const int64_t lines = bytes / static_cast<int64_t>(sizeof(CacheLine));
+        const Piece share = leaves ? pieceOf(lines, following.pieces, following.piece) : Piece{0, lines};
+        part.nextLines = share.end - share.begin;
         part.nextStride = distance / static_cast<int64_t>(sizeof(float));
         part.next = reinterpret_cast<const float*>(b + (after - panel) * distance +
-                                                   (part.last ? 0 : panelBytes(row, p.storage) + bytes));
+                                                   (part.last ? 0 : panelBytes(row, p.storage) + bytes)) +
+                    share.begin * kBlock;
       }
       if (p.storage == WeightStorage::F32) {
         part.b = reinterpret_cast<const float*>(b) + row * kBlock;

@@ -20,7 +20,7 @@ namespace HWY_NAMESPACE {
 int tileRows() { return kTileRows; }
 
 void productOfTiles(const Product& p, const RowTile* tiles, int64_t tileCount, int64_t firstPanel, int64_t endPanel,
-                    int64_t following) {
+                    const Following& following) {
   runProduct(p, tiles, tileCount, firstPanel, endPanel, following);
 }
 
@@ -133,7 +133,7 @@ int64_t panelBytes(int64_t depth, WeightStorage storage) {
 int maxTileRows() { return TS_SIMD(tileRows)(); }
 
 void runTiles(const Product& p, const RowTile* tiles, int64_t tileCount, int64_t firstPanel, int64_t endPanel,
-              int64_t following) {
+              const Following& following) {
   if (p.lines) return runLineTiles(p, tiles, tileCount, firstPanel, endPanel, following);
   if (p.storage == WeightStorage::Integers) return runIntegerTiles(p, tiles, tileCount, firstPanel, endPanel);
   TS_SIMD(productOfTiles)(p, tiles, tileCount, firstPanel, endPanel, following);

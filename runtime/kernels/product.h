@@ -66,11 +66,15 @@ struct Product {
 
 // The most rows that a tile can have on this machine.
 int maxTileRows();
-// The product of these rows with panels [firstPanel, endPanel). `following`: the panel that this thread is likely to go
-// on with, which is fetched meanwhile, or kNoPanel.
+// The panel that a thread is likely to go on with, which is fetched meanwhile: all of it, or the part of one of several
+// pieces that come before.
 inline constexpr int64_t kNoPanel = -1;
+struct Following {
+  int64_t panel = kNoPanel, piece = 0, pieces = 1;
+};
+// The product of these rows with panels [firstPanel, endPanel).
 void runTiles(const Product& p, const RowTile* tiles, int64_t tileCount, int64_t firstPanel, int64_t endPanel,
-              int64_t following = kNoPanel);
+              const Following& following = {});
 // What p's epilogue does to `rows` rows of a panel, of which `lanes` columns are there, after bias, residual and clamp.
 void finishRows(const Product& p, float* c, int rows, int64_t panel, int64_t lanes);
 // The activation of p's epilogue alone, on columns [first, end) of `rows` row-major results.
