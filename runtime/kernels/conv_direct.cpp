@@ -189,14 +189,10 @@ Grid gridOf(const ConvShape& s, int64_t images, const Bands& bands, int64_t tile
   };
   // What is read by all pieces should be the smaller of the two, and what a piece holds should stay in its cache: the
   // inputs that it reads once for each group of panels, and the panels that the pieces after it read too.
-  constexpr int64_t kKeptInputs = 256 << 10, kKeptWeights = 512 << 10, kStreamedWeights = 4 << 20;
-  constexpr int64_t kEnoughPieces = 16;  // for all threads
+  constexpr int64_t kKeptInputs = 256 << 10, kKeptWeights = 512 << 10;
   if (weights > inputBytes) {
     grid.panelPieces = std::min(groups, rest());
-    // Lines are multiplied faster than weights come from memory, which therefore are on their way while all pixels are
-    // multiplied by those before them.
-    const bool streams = speed > 1 && weights > kStreamedWeights && groups >= kEnoughPieces;
-    grid.tilePieces = streams ? 1 : std::min(tiles, rest());
+    grid.tilePieces = std::min(tiles, rest());
   } else {
     grid.panelPieces = std::min(groups, (weights + kKeptWeights - 1) / kKeptWeights);
     grid.tilePieces = std::min(tiles, std::max(rest(), inputBytes / kKeptInputs));
