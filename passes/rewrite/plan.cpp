@@ -367,8 +367,10 @@ class PlanRunner {
     bool changed = false;
     Uses all;
     const size_t limit = useLimit();
+    // Layers that compute with the sizes of those before (einops in scripts) are known one after another.
+    const size_t mostPasses = std::max(static_cast<size_t>(settings_.maxPasses), context_.graph.nodeCount() / 16);
     Cycles cycles;
-    for (int pass = 0;; ++pass) {
+    for (size_t pass = 0;; ++pass) {
       Uses uses;
       profile.passes.emplace_back();
       profile.passes.back().nodes = context_.graph.nodeCount();
@@ -393,7 +395,7 @@ class PlanRunner {
       changed = true;
       for (const auto& [name, count] : uses.counts)
         for (size_t i = 0; i < count; ++i) all.add(name);
-      if (all.most > limit || isTooLarge() || pass + 1 >= settings_.maxPasses) {
+      if (all.most > limit || isTooLarge() || pass + 1 >= mostPasses) {
         stop(b.name, uses.names());
         return true;
       }

@@ -69,6 +69,24 @@ TEST(Equilibrium, PassesAreBounded) {
   EXPECT_EQ(passes, 5);
 }
 
+// What becomes known layer after layer takes as many passes as there are layers.
+TEST(Equilibrium, PassesGrowWithTheGraph) {
+  Plan::Equilibrium parts;
+  int left = 100;
+  parts.global = {GraphRewrite{"one_more", [&](Graph& g, RewriteContext&) {
+                                 if (!left) return false;
+                                 --left;
+                                 Builder b(g, g.returnNode());
+                                 g.returnNode()->replaceInput(0, b.insert(kF, {g.output(0)})->output());
+                                 return true;
+                               }}};
+  std::string text = "%x";
+  for (int i = 0; i < 2000; ++i) text = "f(" + text + ")";
+  std::unique_ptr<Graph> g = graphOf(shortGraph("%x: " + text));
+  EXPECT_TRUE(runPlan(*g, Plan::equilibrium("e", parts)).outcome.converged);
+  EXPECT_EQ(left, 0);
+}
+
 TEST(Equilibrium, TheSizeOfTheGraphIsBounded) {
   NodeRewrite doubles = rule("doubles", "%a: f(%a)", "%a: k(f(%a), f(%a))");
   Plan::Equilibrium parts;
