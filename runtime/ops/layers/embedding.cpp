@@ -104,13 +104,13 @@ struct BagCall {
     return bag + 1 < offsets.numel() ? offsets.data<int64_t>()[bag + 1] : indices.numel();
   }
 
-  Tensor indices, offsets;  // int64
+  Tensor indices, offsets;  // int64, one after the other
   BagMode mode;
   int64_t bags, padding = -1;
 };
 
 BagCall::BagCall(const KernelCall& call)
-    : indices(convertTensor(call.tensor(1), DType::Int64)),
+    : indices(reshaped(convertTensor(call.tensor(1), DType::Int64), Dims{call.tensor(1).numel()})),
       offsets(convertTensor(call.tensor(2), DType::Int64)),
       mode(static_cast<BagMode>(call.integer(4))),
       bags(call.spec().sizes[0]) {
