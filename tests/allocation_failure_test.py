@@ -80,6 +80,7 @@ class Sweep:
             sys.exit(f"{name}: {usual.stderr.decode(errors='replace')}")
         if count == 0:
             sys.exit(f"{name}: the faults are not in front of the C library")
+        self.point(name, args, "thread-ends", usual.stdout)
         points = range(1, count + 1)
         if self.options.points and count > self.options.points:
             # The beginning of the process is a world of its own.
@@ -87,7 +88,7 @@ class Sweep:
         for point in points:
             for form in ("", "+"):
                 self.point(name, args, f"alloc:{point}{form}", usual.stdout)
-        print(f"{name}: {count} allocations, {2 * len(points)} runs", flush=True)
+        print(f"{name}: {count} allocations, {2 * len(points) + 1} runs", flush=True)
 
     def point(self, name, args, fault, stdout):
         try:

@@ -26,10 +26,7 @@ bool Reader::parse(int start) {
 
 // One message for a file: what follows a mistake is seldom worth reading.
 Diagnostic& Reader::error(Span span, std::string message, ErrorKind kind) {
-  if (failed_) {
-    static thread_local Diagnostic ignored;
-    return ignored = {};
-  }
+  if (failed_) return ignored_ = {};
   failed_ = true;
   return diagnostics_.error({&source_, span.begin, span.end}, std::move(message), kind);
 }

@@ -104,6 +104,7 @@ class Reader {
   Semantic heldValue_;
   Span heldSpan_{0, 0};
   bool failed_ = false;
+  Diagnostic ignored_;  // what follows a mistake
 };
 
 }  // namespace tscompile::source

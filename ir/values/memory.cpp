@@ -1,6 +1,7 @@
 #include "ir/values/memory.h"
 
 #include "ir/support/fork_safe.h"
+#include "ir/support/thread_end.h"
 #include "ir/values/error.h"
 #include "ir/values/heap_account.h"
 
@@ -79,19 +80,29 @@ struct SmallCache {
     Block* first = nullptr;
     size_t count = 0;
   };
+  enum class State : uint8_t { New, Kept, Gone };
   List lists[kSmall / 64 + 1];
-  ~SmallCache() {
+  State state = State::New;
+
+  // Not at the end of the thread, nor where that would not be told.
+  bool keeps() {
+    if (state == State::New) state = noteThread() ? State::Kept : State::Gone;
+    return state == State::Kept;
+  }
+  bool noteThread() const {
+    static const ThreadEnd end([](void* cache) { static_cast<SmallCache*>(cache)->clear(); });
+    return end.note(this);
+  }
+  void clear() {
+    state = State::Gone;
     for (List& list : lists)
       while (Block* b = list.first) {
         list.first = b->next;
         systemFree(b);
       }
-    dead = true;
   }
-  static thread_local bool dead;  // tensors may die after the thread's cache
 };
-thread_local bool SmallCache::dead = false;
-thread_local SmallCache tSmall;
+constinit thread_local SmallCache tSmall;
 
 class LargeCache {
  public:
@@ -211,7 +222,7 @@ void* allocateBlock(size_t& bytes) {
   if (bytes > (size_t{1} << 62)) return nullptr;
   bytes = roundSize(bytes);
   if (bytes <= kSmall) {
-    if (!SmallCache::dead) {
+    if (tSmall.keeps()) {
       SmallCache::List& list = tSmall.lists[bytes / 64];
       if (SmallCache::Block* b = list.first) {
         list.first = b->next;
@@ -229,7 +240,7 @@ void* allocateBlock(size_t& bytes) {
 
 void freeBlock(void* block, size_t bytes) {
   if (bytes <= kSmall) {
-    if (!SmallCache::dead) {
+    if (tSmall.keeps()) {
       SmallCache::List& list = tSmall.lists[bytes / 64];
       if (list.count < kSmallKept) {
         auto* b = static_cast<SmallCache::Block*>(block);

@@ -1,26 +1,36 @@
 #include "runtime/call/scratch.h"
 
+#include "ir/support/thread_end.h"
+
 #include <cstdlib>
-#include <memory>
 #include <new>
 
 namespace tscompile {
+namespace {
+
+struct Scratch {
+  float* buffer;
+  int64_t size;
+  void drop() {
+    std::free(buffer);
+    *this = {};
+  }
+};
+constinit thread_local Scratch tScratch{};
+
+}  // namespace
 
 float* threadScratch(int64_t floats) {
-  struct Free {
-    void operator()(float* p) const { std::free(p); }
-  };
-  thread_local std::unique_ptr<float, Free> buffer;
-  thread_local int64_t size = 0;
-  if (floats > size) {
-    buffer.reset();
-    size = 0;
+  static const ThreadEnd end([](void* scratch) { static_cast<Scratch*>(scratch)->drop(); });
+  if (floats > tScratch.size) {
+    tScratch.drop();
     size_t bytes = (static_cast<size_t>(floats) * sizeof(float) + 63) / 64 * 64;
-    buffer.reset(static_cast<float*>(std::aligned_alloc(64, bytes)));
-    if (!buffer) throw std::bad_alloc();
-    size = floats;
+    tScratch.buffer = static_cast<float*>(std::aligned_alloc(64, bytes));
+    if (!tScratch.buffer) throw std::bad_alloc();
+    tScratch.size = floats;
+    end.note(&tScratch);
   }
-  return buffer.get();
+  return tScratch.buffer;
 }
 
 }  // namespace tscompile

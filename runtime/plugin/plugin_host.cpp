@@ -2,6 +2,7 @@
 
 #include "ir/support/limits.h"
 #include "ir/support/once.h"
+#include "ir/support/thread_end.h"
 #include "ir/values/error.h"
 #include "runtime/call/run_context.h"
 #include "runtime/call/thread_pool.h"
@@ -10,6 +11,7 @@
 #include <algorithm>
 #include <dlfcn.h>
 #include <map>
+#include <memory>
 #include <mutex>
 
 namespace tscompile {
@@ -18,7 +20,15 @@ namespace {
 // So much that the clock is looked at.
 constexpr int64_t kCallWork = int64_t{1} << 40;
 
-thread_local std::string failure;
+// What a plugin has said of its failure, until somebody takes it.
+constinit thread_local std::string* tFailure = nullptr;
+
+void setFailure(std::string_view message) {
+  static const ThreadEnd end(
+      [](void* failure) { delete std::exchange(*static_cast<std::string**>(failure), nullptr); });
+  delete std::exchange(tFailure, new std::string(message));
+  end.note(&tFailure);
+}
 
 std::mutex logMutex;
 std::function<void(int, std::string_view)> pluginLog;
@@ -174,9 +184,9 @@ void* acquire(tsc_str key, void* (*make)(void*), void (*drop)(void*), void* user
     try {
       resource->object = make ? make(user) : nullptr;
     } catch (const std::exception& e) {
-      failure = e.what();
+      setFailure(e.what());
     } catch (...) {
-      failure = "a shared resource cannot be made";
+      setFailure("a shared resource cannot be made");
     }
   });
   if (!resource->object) release(key);
@@ -199,7 +209,7 @@ const tsc_host& pluginHost() {
       .size = sizeof(tsc_host),
       .abi = TSC_ABI_VERSION,
       .log = logLine,
-      .fail = [](tsc_str message) { failure = tsc::view(message); },
+      .fail = [](tsc_str message) { setFailure(tsc::view(message)); },
       .dim_constant = constant,
       .dim_apply = applyDims,
       .dim_value = dimValue,
@@ -213,7 +223,10 @@ const tsc_host& pluginHost() {
   return host;
 }
 
-std::string takeFailure() { return std::exchange(failure, {}); }
+std::string takeFailure() {
+  const std::unique_ptr<std::string> failure(std::exchange(tFailure, nullptr));
+  return failure ? std::move(*failure) : std::string();
+}
 
 void setPluginLog(std::function<void(int, std::string_view)> log) {
   std::lock_guard lock(logMutex);

@@ -1,6 +1,7 @@
 // Loaded in front of the C library (LD_PRELOAD): the n-th allocation or the n-th step of writing files fails.
 //
 //   TS_FAULT=alloc:N         the N-th allocation fails; alloc:N+ all from there on
+//   TS_FAULT=thread-ends     what the C library takes to note destructors of thread_local objects fails
 //   TS_FAULT=file:N:FAULT    the N-th open, write, fsync, rename or close of a file that is written: FAULT is KILL,
 //                            ENOSPC, EIO or EINTR
 //   TS_FAULT_COUNT=FILE      writes how many of each there were
@@ -13,6 +14,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -28,7 +30,8 @@ namespace {
 
 std::atomic<long> gAllocations{0}, gFileCalls{0};
 long gFailAllocation = 0, gFailFile = 0;
-bool gAllFollowing = false, gKills = false;
+bool gAllFollowing = false, gKills = false, gFailThreadEnds = false;
+thread_local bool tNotesThreadEnd = false;
 int gError = 0;
 
 bool startsWith(const char* text, const char* with) { return std::strncmp(text, with, std::strlen(with)) == 0; }
@@ -41,6 +44,8 @@ bool startsWith(const char* text, const char* with) { return std::strncmp(text, 
     gFailAllocation = std::strtol(fault + 6, &end, 10);
     gAllFollowing = *end == '+';
     gAllocations = 0;
+  } else if (startsWith(fault, "thread-ends")) {
+    gFailThreadEnds = true;
   } else if (startsWith(fault, "file:")) {
     gFailFile = std::strtol(fault + 5, &end, 10);
     gKills = std::strcmp(end, ":KILL") == 0;
@@ -61,6 +66,7 @@ bool startsWith(const char* text, const char* with) { return std::strncmp(text, 
 
 bool allocationFails() {
   long n = ++gAllocations;
+  if (tNotesThreadEnd) return true;
   if (gFailAllocation == 0 || (n != gFailAllocation && !(gAllFollowing && n > gFailAllocation))) return false;
   errno = ENOMEM;
   return true;
@@ -95,6 +101,15 @@ int posix_memalign(void** memory, size_t alignment, size_t bytes) {
   if (allocationFails()) return ENOMEM;
   *memory = __libc_memalign(alignment, bytes);
   return *memory ? 0 : ENOMEM;
+}
+
+int __cxa_thread_atexit_impl(void (*end)(void*), void* object, void* library) {
+  using Function = int (*)(void (*)(void*), void*, void*);
+  static const auto note = reinterpret_cast<Function>(dlsym(RTLD_NEXT, "__cxa_thread_atexit_impl"));
+  tNotesThreadEnd = gFailThreadEnds;
+  const int noted = note(end, object, library);
+  tNotesThreadEnd = false;
+  return noted;
 }
 
 ssize_t write(int file, const void* bytes, size_t count) {
