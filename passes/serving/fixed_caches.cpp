@@ -317,6 +317,7 @@ class NewTokens {
       if (product && product != p->second) return false;
       product = p->second;
     }
+    if (!fromEnd || *fromEnd > rank) return false;
     const size_t dim = rank - *fromEnd;
     const int64_t places = (*small_[0].sizes(n->output()))[dim];
     for (const Use& u : n->inputs()) {

@@ -402,7 +402,8 @@ class Tracer : private OperatorTracer {
   bool isSmallForm(const Call& c) const {
     constexpr int64_t kMost = 1 << 16;
     const auto isSymbolic = [](const IValue* v) { return NetworkTensors::isSymbolic(*v); };
-    if (!c.op.has(Trait::LendsFirstForm) || c.op.has(Trait::Uninitialized) || traced_.hasWrites_ ||
+    const bool isOfForm = c.op.has(Trait::LendsFirstForm) || c.op.has(Trait::ReadsSizes);
+    if (!isOfForm || c.op.has(Trait::Uninitialized) || traced_.hasWrites_ ||
         std::any_of(c.arguments.begin() + 1, c.arguments.end(), isSymbolic))
       return false;
     InferCall infer(c.op, c.arguments.data(), c.arguments.size());

@@ -155,6 +155,18 @@ class Spread(Buffers):
         return self.head(x + self.o((p @ self.values).transpose(1, 2).reshape(ids.size(0), ids.size(1), 8)))
 
 
+class Asking(Buffers):
+    """Asks for the sizes of its cache, as a tensor."""
+
+    def forward(self, ids: Tensor, input_pos: Tensor) -> Tensor:
+        x, q, k, v = self.heads(ids, input_pos)
+        self.keys.index_copy_(2, input_pos, k)
+        self.values.index_copy_(2, input_pos, v)
+        keys = self.keys.expand(ids.size(0), -1, -1, -1)
+        sizes = torch._shape_as_tensor(keys)
+        return self.logits(x, q, keys, self.values, self.seen[None, None, input_pos]) * (sizes[3] / 4)
+
+
 class Adding(Decoder):
     """Adds what it is told to the scores, of which a file without sizes tells nothing."""
 
@@ -690,6 +702,7 @@ def main():
         export("static_masked.pt2", made(Masked), (three, torch.arange(3), mask), ({1: tokens}, {0: tokens}, {}))
         trace("static_masked.pt", made(Masked), (three, torch.arange(3), mask))
         trace("static_spread.pt", made(Spread), (three, torch.arange(3), mask))
+        trace("static_asking.pt", made(Asking), (three, torch.arange(3)))
         export("static_masked_one.pt2", made(Masked), (one, torch.arange(1), mask))
         export("static_added_one.pt2", made(Added), (one, torch.arange(1), torch.zeros(1, LONGEST)))
         both = torch.ones(1, 1, 1, LONGEST, dtype=torch.bool)

@@ -229,7 +229,7 @@ void registerQueriesOps(OpRegistry& ops) {
            .infer = inferShapeAsTensor,
            .kernel = shapeAsTensorKernel,
            .dtypes = kAllTypes,
-           .traits = {Trait::ReadsSizes, Trait::LendsFirstForm}});
+           .traits = {Trait::ReadsSizes}});
 }
 
 }  // namespace tscompile

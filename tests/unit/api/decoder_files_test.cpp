@@ -176,9 +176,9 @@ TEST_F(DecoderFiles, CachesOfAFixedLengthAreThoseOfTexts) {
 }
 
 // A buffer beside a stack of them is written, and only what is written goes from token to token. Places that are read
-// again are kept so, too.
+// again are kept so, too, and those whose number is asked for.
 TEST_F(DecoderFiles, RingsOfPlacesAreKeptAsStates) {
-  for (const char* name : {"static_ring.pt", "static_put_read.pt"}) {
+  for (const char* name : {"static_ring.pt", "static_put_read.pt", "static_asking.pt"}) {
     ASSERT_TRUE(buildsFile(std::string("language/") + name)) << messages();
     EXPECT_EQ(readBuiltModel(folder_, diagnostics_)->config.kvCacheType, KvCacheType::State) << messages();
     EXPECT_EQ(served(9),
