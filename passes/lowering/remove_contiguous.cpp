@@ -26,11 +26,12 @@ Origins sharedByOrder(Graph& graph, GraphFacts& facts) {
   return origins;
 }
 
-// Whether PyTorch could refuse the memory format: 0 and 1 fit all tensors, 2 and 3 those of 4 and 5 dimensions.
-bool mayBeRefused(const Node* n, GraphFacts& facts) {
+// Whether PyTorch takes the memory format for certain: 0 and 1 fit all tensors, 2 and 3 those of 4 and 5 dimensions.
+bool fits(const Node* n, GraphFacts& facts) {
   const std::optional<int64_t> format = facts.integer(n->input(1));
+  if (format == 0 || format == 1) return true;
   const std::optional<size_t> rank = facts.rank(n->input(0));
-  return format && (*format < 0 || *format > 3 || (*format > 1 && rank && static_cast<int64_t>(*rank) != *format + 2));
+  return (format == 2 && rank == 4) || (format == 3 && rank == 5);
 }
 
 }  // namespace
@@ -47,7 +48,7 @@ bool removeContiguous(Graph& graph, RewriteContext& context) {
   for (Node* n : found) {
     Value *from = n->output(), *to = n->input(0);
     if (strides.contains(from) || returned.contains(from) || shared.contains(from)) continue;
-    if (mayBeRefused(n, context.facts)) continue;
+    if (!fits(n, context.facts)) continue;
     if (context.facts.isWritten(from) || context.facts.isWritten(to)) continue;
     from->replaceAllUsesWith(to);
     n->destroy();
