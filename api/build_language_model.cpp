@@ -314,13 +314,13 @@ class LanguageModelBuild {
     if (const Result<ModuleValues> values = Module(flat).withGraph(cloneGraph(calls)).values(ignored))
       for (const auto& [name, t] : values->tensors) one.weights += t.numel();
     const int64_t most = mostExportedFor(1, entranceByNames(*whole, false).names);
-    std::unique_ptr<Graph> single = rememberingCalls(one);
-    outgrowsCalls_ = !single && most < places && saysTheSameBeyond(one, most);
-    if (!single) return false;
+    OneByOne found = tryOneByOne(one, most);
+    outgrowsCalls_ = found.isTheSameBeyond;
+    if (!found.remembers) return false;
     diagnostics_.remark({},
                         "one call with all tokens of a text forgets some that calls with one after the other "
                         "remember: texts are read so");
-    whole = std::move(single);
+    whole = std::move(found.remembers);
     return true;
   }
 

@@ -7,14 +7,17 @@
 #include "passes/serving/static_caches.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 
 namespace tscompile {
 namespace {
 
 constexpr int64_t kShort = 3, kMostTokens = 512;
-// Tokens times weights of texts that are tried anyway, and of those that alone can tell.
-constexpr int64_t kLittleWork = int64_t{1} << 31, kMostWork = int64_t{1} << 35;
+// What a text behind an end may have: a ring of 4096 places goes round.
+constexpr int64_t kLongest = 4104;
+// Tokens times weights of texts that are tried anyway, of those that alone can tell, and of one that a bound hangs on.
+constexpr int64_t kLittleWork = int64_t{1} << 31, kMostWork = int64_t{1} << 35, kWorkForBound = int64_t{1} << 37;
 
 class Trial {
  public:
@@ -26,27 +29,30 @@ class Trial {
   }
 
   // Short texts have the same logits both ways.
-  bool begins() const { return isMade_ && areOther(kShort) == false; }
+  bool begins() { return isMade_ && areOther(kShort) == false; }
 
-  bool forgets() const {
+  bool forgets() {
     // Behind the end of a ring a call writes some places twice. Tables may end soon behind it.
     const int64_t ring = longestRing(one_.calls);
     for (const auto& [end, work] : {std::pair(ring, kMostWork), std::pair(one_.places, kLittleWork)})
       for (const int64_t behind : {8, 3, 1})
-        if (end > 0 && end + behind <= work / one_.weights && areOther(end + behind) == true) return true;
+        if (end > 0 && end + behind <= std::min(kLongest, work / one_.weights))
+          if (const std::optional<bool> other = areOther(end + behind)) {
+            if (*other) return true;
+            break;
+          }
     for (int64_t tokens = usual(); tokens > kShort; tokens /= 2)
       if (const std::optional<bool> other = areOther(tokens)) return *other;
     return false;
   }
 
-  // The longest texts that cost little, else few more tokens than `most`; of a model that is too large for that a call
-  // runs, whose operators are those of a shorter one.
-  bool isTheSameBeyond(int64_t most) const {
-    constexpr int64_t kMore = 8;
+  // The longest texts that cost little, else few more tokens than `most`; of a model that is too large even for that a
+  // call runs, whose operators are those of a shorter one.
+  bool isTheSameBeyond(int64_t most) {
     for (int64_t tokens = usual(); tokens > most; tokens /= 2)
       if (const std::optional<bool> other = areOther(tokens)) return !*other;
-    const int64_t tokens = std::min(most + kMore, one_.places);
-    if (tokens <= kMostWork / one_.weights) return areOther(tokens) == false;
+    const int64_t tokens = most + 1;
+    if (tokens <= kWorkForBound / one_.weights) return areOther(tokens) == false;
     return logitsOf(whole_, tokens, false).defined();
   }
 
@@ -65,7 +71,12 @@ class Trial {
   }
   // Whether both say other things; nothing if they do not run. Of a model that chooses by numbers some are nearly
   // equal, in one text hardly as in another.
-  std::optional<bool> areOther(int64_t tokens) const {
+  std::optional<bool> areOther(int64_t tokens) {
+    const auto [found, isNew] = tried_.try_emplace(tokens);
+    if (isNew) found->second = compare(tokens);
+    return found->second;
+  }
+  std::optional<bool> compare(int64_t tokens) const {
     constexpr double kTolerance = 2e-2;
     for (const bool isReversed : {false, true}) {
       const Tensor all = logitsOf(whole_, tokens, isReversed);
@@ -81,18 +92,16 @@ class Trial {
   bool isMade_ = false;
   Entrance entrance_;
   RunModel whole_, each_;
+  std::map<int64_t, std::optional<bool>> tried_;  // by tokens
 };
 
 }  // namespace
 
-std::unique_ptr<Graph> rememberingCalls(const OneCall& one) {
+OneByOne tryOneByOne(const OneCall& one, int64_t most) {
   Trial trial(one);
-  return trial.begins() && trial.forgets() ? trial.single() : nullptr;
-}
-
-bool saysTheSameBeyond(const OneCall& one, int64_t most) {
-  const Trial trial(one);
-  return trial.begins() && trial.isTheSameBeyond(most);
+  if (!trial.begins()) return {};
+  if (trial.forgets()) return {trial.single(), false};
+  return {nullptr, most < one.places && trial.isTheSameBeyond(most)};
 }
 
 }  // namespace tscompile

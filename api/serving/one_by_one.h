@@ -20,12 +20,15 @@ struct OneCall {
   const OpRegistry& registry;
 };
 
-// The graph that takes one token after the other, if one call with all tokens forgets some that it remembers, as rings
-// of fewer places do; else null.
-std::unique_ptr<Graph> rememberingCalls(const OneCall& one);
-
-// Whether a text of more tokens than `most`, which calls are for, says the same in one call, as far as that can be
-// tried.
-bool saysTheSameBeyond(const OneCall& one, int64_t most);
+struct OneByOne {
+  // Takes one token after the other, if one call with all tokens forgets some that it remembers, as rings of fewer
+  // places do; else null.
+  std::unique_ptr<Graph> remembers;
+  // Whether a text of more tokens than calls are for says the same in one call. Of a model that takes minutes for one
+  // token more than that: whether such a call runs.
+  bool isTheSameBeyond = false;
+};
+// `most`: tokens that calls are for.
+OneByOne tryOneByOne(const OneCall& one, int64_t most);
 
 }  // namespace tscompile
