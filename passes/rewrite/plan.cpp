@@ -22,6 +22,8 @@
 
 namespace tscompile {
 
+constexpr size_t kFewPasses = 64, kNodesForPass = 16;
+
 struct Plan::Body {
   enum class Kind : uint8_t { Nothing, Graph, Walk, Equilibrium, Sequence } kind = Kind::Nothing;
   std::string name;
@@ -367,8 +369,8 @@ class PlanRunner {
     bool changed = false;
     Uses all;
     const size_t limit = useLimit();
-    // Layers that compute with the sizes of those before (einops in scripts) are known one after another.
-    const size_t mostPasses = std::max(static_cast<size_t>(settings_.maxPasses), context_.graph.nodeCount() / 16);
+    const size_t mostPasses =
+        settings_.maxPasses.value_or(std::max<size_t>(kFewPasses, context_.graph.nodeCount() / kNodesForPass));
     Cycles cycles;
     for (size_t pass = 0;; ++pass) {
       Uses uses;

@@ -8,6 +8,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -33,7 +34,9 @@ struct PlanSettings {
   Provenance provenance = Provenance::Off;
   // If there are any: rewrites are asked about the nodes that these values are computed by, and what comes of them.
   std::vector<const Value*> from;
-  int maxPasses = 64;
+  // Of an equilibrium; if it is not given 64, or one for 16 nodes: layers that compute with the sizes of those before
+  // (einops in scripts) are known one after another.
+  std::optional<size_t> maxPasses;
   // Walks and equilibria end when the graph has more nodes, and more than it had.
   uint64_t maxNodes = Limits().nodes;
   // Called after each entry that is not a part of another: its name, and whether it changed the graph.

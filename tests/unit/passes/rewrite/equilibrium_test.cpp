@@ -51,6 +51,13 @@ TEST(Equilibrium, RewritesThatUndoEachOtherAreNamed) {
             "note: rewrites that went on: back, there\n");
 }
 
+std::unique_ptr<Graph> longGraph(int nodes) {
+  std::unique_ptr<Graph> g = graphOf(shortGraph("%x: f(%x)"));
+  Builder b(*g, g->returnNode());
+  for (int i = 0; i < nodes; ++i) g->returnNode()->replaceInput(0, b.insert(kF, {g->output(0)})->output());
+  return g;
+}
+
 TEST(Equilibrium, PassesAreBounded) {
   Plan::Equilibrium parts;
   int passes = 0;
@@ -62,7 +69,7 @@ TEST(Equilibrium, PassesAreBounded) {
                                }}};
   PlanSettings settings;
   settings.maxPasses = 5;
-  std::unique_ptr<Graph> g = graphOf(shortGraph("%x: f(%x)"));
+  std::unique_ptr<Graph> g = longGraph(2000);
   PlanResult r = runPlan(*g, Plan::equilibrium("e", parts), settings);
   EXPECT_FALSE(r.outcome.converged);
   EXPECT_EQ(r.outcome.stoppedBy, "grows");
@@ -80,9 +87,7 @@ TEST(Equilibrium, PassesGrowWithTheGraph) {
                                  g.returnNode()->replaceInput(0, b.insert(kF, {g.output(0)})->output());
                                  return true;
                                }}};
-  std::unique_ptr<Graph> g = graphOf(shortGraph("%x: f(%x)"));
-  Builder before(*g, g->returnNode());
-  for (int i = 0; i < 2000; ++i) g->returnNode()->replaceInput(0, before.insert(kF, {g->output(0)})->output());
+  std::unique_ptr<Graph> g = longGraph(2000);
   EXPECT_TRUE(runPlan(*g, Plan::equilibrium("e", parts)).outcome.converged);
   EXPECT_EQ(left, 0);
 }
