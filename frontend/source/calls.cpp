@@ -210,6 +210,16 @@ Value* Emitter::emitUnknown(Symbol kind, const Given& given) {
   return result;
 }
 
+// Nodes that have more than arguments: constants, subgraphs, the types of what they give.
+void Emitter::failWithoutAttributes(Symbol kind) {
+  const bool isOfOneDnn =
+      kind.text().find("mkldnn") != std::string_view::npos || kind.text().find("MKLDNN") != std::string_view::npos;
+  fail(fmt::format("the archive does not hold what {} needs", kind.text()), ErrorKind::Input,
+       isOfOneDnn ? "PyTorch does not save it, and cannot open this archive either; save the model before "
+                    "torch.jit.optimize_for_inference"
+                  : "attributes of nodes are not in archives; graph text has them");
+}
+
 Value* Emitter::emitBuiltin(Symbol kind, Given given) {
   static const Symbol kDevice = Symbol::of("aten::device");
   if (kind == kDevice && given.values.size() == 1 && given.values[0]->node())
@@ -230,10 +240,7 @@ Value* Emitter::emitBuiltin(Symbol kind, Given given) {
       if (!fits(op->schema(), given, convert, plan, why)) continue;
       std::vector<Value*> inputs = inputsOf(plan, given);
       const Schema& schema = op->schema();
-      if (schema.varReturns)  // what optimize_for_inference makes has its weights and types as attributes of nodes
-        fail(fmt::format("the archive does not hold what {} needs", kind.text()), ErrorKind::Input,
-             "PyTorch does not save it, and cannot open this archive either; save the model before "
-             "torch.jit.optimize_for_inference");
+      if (schema.varReturns) failWithoutAttributes(kind);
       Node* n = insert(kind, inputs, schema.returns.size());
       for (size_t i = 0; i < schema.returns.size(); ++i) {
         TypePtr t = substituteTypeVariables(schema.returns[i].type, plan.bindings);

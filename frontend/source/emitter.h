@@ -175,6 +175,7 @@ class Emitter {
   Value* builtin(std::string_view kind, std::initializer_list<Value*> inputs);
   Value* emitBuiltin(Symbol kind, Given given);
   Value* emitUnknown(Symbol kind, const Given& given);
+  [[noreturn]] void failWithoutAttributes(Symbol kind);
   std::vector<Value*> matchSignature(const Schema& schema, Given& given);
   bool fits(const Schema& schema, const Given& given, bool convert, CallPlan& plan, std::string& why);
   bool planArgument(const Argument& a, Value* v, CallPlan& plan, std::string& why);

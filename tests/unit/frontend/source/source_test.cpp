@@ -29,11 +29,13 @@ class SourceTest : public testing::Test {
     for (const Diagnostic& d : diagnostics.list()) {
       LineColumn at = d.range.valid() ? d.range.file->lineColumn(d.range.begin) : LineColumn{};
       problems += std::to_string(at.line) + ":" + std::to_string(at.column) + ": " + d.message + "\n";
+      for (const Diagnostic& note : d.notes) notes_ += note.message + "\n";
     }
     EXPECT_EQ(good, problems.empty());
     return good && f ? graphText(*f->graph, {.locations = false}) : problems;
   }
   Limits limits_;
+  std::string notes_;  // of what went wrong
 };
 
 // As PyTorch prints them: None is of NoneType whatever a variable may hold, complex numbers are one constant.
@@ -179,6 +181,19 @@ def f(x: Tensor) -> Dict[str, Union[Tensor, List[Tensor]]]:
   return d
 )");
   EXPECT_EQ(text.substr(0, 6), "graph(") << text;
+}
+
+// Only what the tool for inference makes has that reason.
+TEST_F(SourceTest, NodesWithAttributesAreMissedForAReason) {
+  auto told = [&](const std::string& call) {
+    notes_.clear();
+    compiled("def f(x: Tensor) -> Tensor:\n  return torch.add(x, " + call + ")\n");
+    return notes_;
+  };
+  EXPECT_NE(told("ops.prim.ConstantMKLDNNTensor()").find("save the model before"), std::string::npos);
+  const std::string others = told("ops.prim.ConstantChunk(x)");
+  EXPECT_EQ(others.find("save the model before"), std::string::npos) << others;
+  EXPECT_NE(others.find("attributes of nodes are not in archives"), std::string::npos) << others;
 }
 
 TEST_F(SourceTest, MistakesHaveTheirPlace) {
