@@ -17,6 +17,10 @@ void requireSameDType(const InferCall& call, const TensorInfo& a, const TensorIn
                "expected both tensors to have the same dtype, but got {} and {}", pythonName(a.dtype),
                pythonName(b.dtype));
 }
+void requireSameScalarType(const InferCall& call, const TensorInfo& a, const TensorInfo& b) {
+  call.require(a.dtype == b.dtype || a.dtype == DType::Undefined || b.dtype == DType::Undefined,
+               "expected scalar type {} but found {}", graphName(a.dtype), graphName(b.dtype));
+}
 
 void requireExpandable(const InferCall& call, DimSpan from, DimSpan to) {
   call.require(from.size() <= to.size(), "the sizes {} cannot be expanded to {}", dimsText(from), dimsText(to));

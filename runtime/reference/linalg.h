@@ -18,6 +18,8 @@ inline constexpr DTypeSet kMatrixTypes = DTypeSet{DType::Float32, DType::Float64
 // ---- checks; sizes and dtypes may be unknown ----
 
 void requireSameDType(const InferCall& call, const TensorInfo& a, const TensorInfo& b);
+// The same in the words of operators that read memory as what the first holds.
+void requireSameScalarType(const InferCall& call, const TensorInfo& a, const TensorInfo& b);
 // `from` can be broadcast to `to`, which it has at most as many dimensions as.
 void requireExpandable(const InferCall& call, DimSpan from, DimSpan to);
 // Argument i, which has at least two dimensions; `name` is what messages call it.

@@ -188,8 +188,7 @@ void attentionKernel(KernelCall& call) {
 void inferSplitHeads(InferCall& call) {
   TensorInfo qkv = call.rankedTensor(0), bias = call.rankedTensor(1);
   int64_t heads = call.integer(2);
-  call.require(qkv.dtype == bias.dtype || qkv.dtype == DType::Undefined || bias.dtype == DType::Undefined,
-               "expected scalar type {} but found {}", graphName(qkv.dtype), graphName(bias.dtype));
+  requireSameScalarType(call, qkv, bias);
   call.require(qkv.rank() == 3, "expected a tensor of 3 dimensions, got {}", qkv.rank());
   call.require(bias.rank() == 1 && !differ(bias.sizes[0], qkv.sizes[2]),
                "expected a bias for each of {} features, got sizes {}", qkv.sizes[2], dimsText(bias.sizes));

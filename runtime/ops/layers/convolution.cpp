@@ -7,6 +7,7 @@
 #include "runtime/engine/layers/conv_layer.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/kept_format.h"
+#include "runtime/reference/linalg.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/pytorch_words.h"
 #include "runtime/reference/views.h"
@@ -103,8 +104,7 @@ Convolution describe(const InferCall& call, const Layout& at) {
                "expected {}{}D (batched) input to {}, but got input of size: {}",
                at.takesUnbatched ? std::to_string(spatial + 1) + "D (unbatched) or " : "", spatial + 2,
                call.op().kind().name(), dimsText(x.sizes));
-  call.require(x.dtype == w.dtype || x.dtype == DType::Undefined || w.dtype == DType::Undefined,
-               "expected scalar type {} but found {}", graphName(x.dtype), graphName(w.dtype));
+  requireSameScalarType(call, x, w);
   c.input = x.sizes;
   if (!c.batched) c.input.insert(0, 1);
   c.transposed = at.isTransposed || (at.transposed >= 0 && call.flag(static_cast<size_t>(at.transposed)));

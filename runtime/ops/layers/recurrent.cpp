@@ -268,11 +268,10 @@ Tensor Layers::run(const KernelCall& call) const {
 
 // ---- layers ----
 
-// What is of 16 bits beside f32 would be computed in f32 by an engine: that weights and states have the dtype of the
-// input is not left to kernels.
-void requireDType(const InferCall& call, const TensorInfo& t, DType stored) {
+// Engines would compute 16 bits beside f32 in f32, so it is refused before kernels are asked.
+void requireDType(const InferCall& call, std::string_view what, const TensorInfo& t, DType stored) {
   call.require(t.dtype == stored || t.dtype == DType::Undefined || stored == DType::Undefined,
-               "the weights must be {} as the input is, not {}", pythonName(stored), pythonName(t.dtype));
+               "the {} must be {} as the input is, not {}", what, pythonName(stored), pythonName(t.dtype));
 }
 
 void checkState(const InferCall& call, const TensorInfo& t, int64_t count, bool mayBeAlone) {
@@ -300,10 +299,10 @@ void inferLayers(InferCall& call) {
   }
   bool mayBeAlone = kNetwork.takesRowsAlone() && (isRows || !x.hasRank);
   for (const TensorInfo& t : states) checkState(call, t, layers * directions, mayBeAlone);
-  for (const TensorInfo& t : states) requireDType(call, t, x.dtype);
+  for (const TensorInfo& t : states) requireDType(call, "state", t, x.dtype);
   if (call.isRun())
     for (const std::optional<TensorInfo>& t : call.optionalTensors(kState + 1))
-      if (t) requireDType(call, *t, x.dtype);
+      if (t) requireDType(call, "weights", *t, x.dtype);
   const TensorInfo& h = states[0];
   if (x.hasRank && h.hasRank) {
     Dims sizes(x.sizes);
@@ -371,9 +370,9 @@ void inferCell(InferCall& call) {
     call.require(!x.hasRank || !differ(t.sizes[0], x.sizes[0]), "the state is of {} sequences, the input of {}",
                  t.sizes[0], x.hasRank ? x.sizes[0] : 0);
   }
-  for (const TensorInfo& t : states) requireDType(call, t, x.dtype);
+  for (const TensorInfo& t : states) requireDType(call, "state", t, x.dtype);
   for (size_t i = 2; i < 6; ++i)
-    if (!call.isNone(i)) requireDType(call, call.tensor(i), x.dtype);
+    if (!call.isNone(i)) requireDType(call, "weights", call.tensor(i), x.dtype);
   // The weights of the state are [gates, hidden].
   const TensorInfo weights = call.tensor(3);
   const int64_t hidden = weights.hasRank && weights.rank() == 2 ? weights.sizes[1] : kUnknownSize;

@@ -31,7 +31,7 @@ void requireSameFactors(const InferCall& call, const TensorInfo& a, const Tensor
   if (b.rank() == 1)
     call.fail("addmv input tensors must have the same dtype, but got {}, {}, and {}", graphName(b.dtype),
               graphName(a.dtype), graphName(b.dtype));
-  if (b.rank() > 2) call.fail("expected scalar type {} but found {}", graphName(a.dtype), graphName(b.dtype));
+  if (b.rank() > 2) requireSameScalarType(call, a, b);
   call.fail("expected m1 and m2 to have the same dtype, but got: {} != {}", cppName(a.dtype), cppName(b.dtype));
 }
 

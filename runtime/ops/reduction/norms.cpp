@@ -4,6 +4,7 @@
 #include "runtime/ops/ops.h"
 #include "runtime/ops/tensor_math.h"
 #include "runtime/reference/extrema.h"
+#include "runtime/reference/linalg.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/loops/reduce.h"
 #include "runtime/reference/promotion.h"
@@ -314,9 +315,8 @@ void weightNormKernel(KernelCall& call) {
   call.setResult(0, TensorMath(call).mul(v, TensorMath(call).div(call.tensor(1), norm)));
 }
 void inferWeightNormInterface(InferCall& call) {
-  const TensorInfo v = call.rankedTensor(0), g = call.tensor(1);
-  call.require(v.dtype == g.dtype || v.dtype == DType::Undefined || g.dtype == DType::Undefined,
-               "expected scalar type {} but found {}", graphName(v.dtype), graphName(g.dtype));
+  const TensorInfo v = call.rankedTensor(0);
+  requireSameScalarType(call, v, call.tensor(1));
   call.result(v);
   resultNormExceptDim(call, v, 2);
 }

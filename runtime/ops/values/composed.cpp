@@ -4,6 +4,7 @@
 #include "runtime/ops/call_op.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
+#include "runtime/reference/linalg.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/loops/scalars.h"
 
@@ -171,8 +172,7 @@ void inferProductOfPacked(InferCall& call) {
                "_weight_int4pack_mm_cpu: expect qGroupSize to be 32, 64, 128 or 256, got {}", group);
   call.require(grid.rank() == 3 && !differ(grid.sizes[1], w.sizes[0]),
                "_weight_int4pack_mm_cpu: expect qScaleAndZeros to be 3d tensor with sizes [:, {}, 2]", w.sizes[0]);
-  call.require(grid.dtype == DType::Undefined || x.dtype == DType::Undefined || grid.dtype == x.dtype,
-               "expected scalar type {} but found {}", graphName(x.dtype), graphName(grid.dtype));
+  requireSameScalarType(call, x, grid);
   call.result(x.dtype, Dims{x.sizes[0], w.sizes[0]});
 }
 
