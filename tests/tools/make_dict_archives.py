@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Writes modules that hold dicts: tests/data/archives/dicts_2.pt, which reads them, dicts_written_2.pt, and
-rearrange_2.pt, mixed_axes_2.pt and picked_2.pt, whose dicts and lists hold objects.
+"""Writes modules that hold dicts: tests/data/archives/dicts_2.pt, which reads them, dicts_written_2.pt, rearrange_2.pt,
+mixed_axes_2.pt and picked_2.pt, whose dicts and lists hold objects, and kept_2.pt and shares_kept_2.pt, which fill
+theirs.
 
     cd tests/tools; python3 make_dict_archives.py
 """
@@ -117,8 +118,54 @@ class Picks(Rearrange):
         return x.permute(recipe.order)
 
 
+class Keeps(nn.Module):
+    """As attention of timm keeps what it takes out of its tables: computed once, and found again."""
+    biases: Dict[str, Tensor]
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Parameter(torch.arange(6.0).view(2, 3), requires_grad=False)
+        self.register_buffer("places", torch.tensor([2, 0, 1]))
+        self.biases = {}
+        self.rows: Dict[int, Tensor] = {1: torch.full((3,), 7.0)}
+        self.steps: List[int] = [1]
+
+    def bias(self, key: str) -> Tensor:
+        if key not in self.biases:
+            self.biases[key] = self.table[:, self.places]
+        return self.biases[key]
+
+    def row(self, i: int) -> Tensor:
+        if i in self.rows:
+            return self.rows[i]
+        row = self.table[i]
+        self.rows[i] = row
+        return row
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.bias(str(x.device)) * self.bias("other")
+        x = x * self.row(0) + self.row(1)
+        self.steps.append(len(self.steps))
+        return x + self.steps[-1]
+
+
+class SharesKept(Keeps):
+    """What is put beside a parameter may be written with it."""
+
+    def __init__(self):
+        super().__init__()
+        self.shared: Dict[str, Tensor] = {"table": self.table}
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.bias("own") * self.row(0)
+        if "x" not in self.shared:
+            self.shared["x"] = x
+        self.shared["table"].add_(1)
+        return x + self.shared["x"].sum() + self.table
+
+
 if __name__ == "__main__":
     for kind, name in ((Layers, "dicts_2.pt"), (Writes, "dicts_written_2.pt"), (Rearrange, "rearrange_2.pt"),
                        (MixedAxes, "mixed_axes_2.pt"),
-                       (Picks, "picked_2.pt")):
+                       (Picks, "picked_2.pt"), (Keeps, "kept_2.pt"), (SharesKept, "shares_kept_2.pt")):
         save(torch.jit.script(kind().eval()), os.path.join(FOLDER, name))
