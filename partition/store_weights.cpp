@@ -1,6 +1,7 @@
 #include "partition/store_weights.h"
 
 #include "ir/graph/builder.h"
+#include "ir/support/file_pages.h"
 #include "ir/values/encoded.h"
 
 #include <optional>
@@ -105,7 +106,10 @@ class WeightEncoder {
     const Tensor elements = tensorOf(constant);
     if (!keepsDigits(elements, precision_)) return;
     std::optional<Encoded>& encoded = known_.at(elements.raw()).encoded;
-    if (!encoded) encoded = encode(elements, precision_, axis);
+    if (!encoded) {
+      encoded = encode(elements, precision_, axis);
+      releaseFilePages(elements.storage()->data(), elements.storage()->bytes());
+    }
     Builder b(*constant->graph(), constant);
     b.setPlaceOf(constant);
     Value* old = constant->output();
