@@ -693,14 +693,6 @@ void rowsToStep(const float* rows, int64_t distance, int64_t count, int64_t colu
                         _mm512_permutexvar_epi16(_mm512_load_si512(kTurns), brainLine(row(2 * i), row(2 * i + 1))));
 }
 
-void patchToLines(const std::byte* from, const std::vector<std::vector<PatchLoad>>& loads, CacheLine* to) {
-  for (const std::vector<PatchLoad>& line : loads) {
-    __m512i bytes = _mm512_setzero_si512();
-    for (const PatchLoad& load : line) bytes = _mm512_mask_loadu_epi8(bytes, load.mask, from + load.from);
-    _mm512_storeu_si512(to++, bytes);
-  }
-}
-
 void runLineTiles(const Product& p, const RowTile* tiles, int64_t tileCount, int64_t firstPanel, int64_t endPanel,
                   const Following& following) {
   const bool bytes = p.storage != WeightStorage::BF16;
@@ -752,7 +744,6 @@ double lineSpeed(WeightStorage) { return 1; }
 int maxLineRows() { return 1; }
 bool takesWholeTiles() { return false; }
 float largestOf(const float*, int64_t, int64_t, int64_t) { return 0; }
-void patchToLines(const std::byte*, const std::vector<std::vector<PatchLoad>>&, CacheLine*) {}
 void toLines(const float*, int64_t, const LineType&, CacheLine*, int64_t) {}
 void columnsToStep(const CacheLine*, int64_t, int64_t, CacheLine*) {}
 void rowsToStep(const float*, int64_t, int64_t, int64_t, CacheLine*) {}
@@ -764,21 +755,6 @@ void runLineTiles(const Product&, const RowTile*, int64_t, int64_t, int64_t, int
 #endif
 
 namespace tscompile {
-
-std::vector<std::vector<PatchLoad>> patchLoads(const LinePatch& patch, int64_t lines) {
-  constexpr auto kLine = static_cast<int64_t>(sizeof(CacheLine));
-  std::vector<std::vector<PatchLoad>> loads(static_cast<size_t>(lines));
-  for (int64_t i = 0; i < patch.rows * patch.columns; ++i) {
-    const int64_t begin = i * patch.bytes, end = begin + patch.bytes;
-    const int64_t from = i / patch.columns * patch.rowDistance + i % patch.columns * patch.columnDistance;
-    for (int64_t line = begin / kLine; line * kLine < end; ++line) {
-      const int64_t start = line * kLine, low = std::max(begin, start) - start, high = std::min(end - start, kLine);
-      const uint64_t mask = (high == kLine ? ~uint64_t{0} : (uint64_t{1} << high) - 1) & ~((uint64_t{1} << low) - 1);
-      loads[static_cast<size_t>(line)].push_back({from + start - begin, mask});
-    }
-  }
-  return loads;
-}
 
 LineType LineType::ofLargest(float largest) {
   constexpr float kMost = 127, kTiny = 1e-30f;

@@ -61,20 +61,6 @@ void pixelsToLines(const float* from, int64_t pixels, int64_t pixelStride, int64
 void columnsToStep(const CacheLine* columns, int64_t distance, int64_t count, CacheLine* to);
 void rowsToStep(const float* rows, int64_t distance, int64_t count, int64_t columns, CacheLine* to);
 
-// Pieces of memory that are to be one row of lines: `rows` times `columns` pieces of `bytes` each.
-struct LinePatch {
-  int64_t rows, columns;
-  int64_t rowDistance, columnDistance, bytes;
-};
-// What each of its lines takes, at which distance from the patch; zeros fill up the last line. What is masked is not
-// read.
-struct PatchLoad {
-  int64_t from;
-  uint64_t mask;
-};
-std::vector<std::vector<PatchLoad>> patchLoads(const LinePatch& patch, int64_t lines);
-void patchToLines(const std::byte* from, const std::vector<std::vector<PatchLoad>>& loads, CacheLine* to);
-
 // Tiles that reach over the ends of narrow rows of outputs: the positions between the end of a row and the start of the
 // next one are multiplied too, and left out (takesWholeTiles()).
 //

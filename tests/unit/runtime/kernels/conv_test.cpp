@@ -527,9 +527,10 @@ TEST(EngineConv, InputsInLines) {
   atEachSimdLevel([] {
     for (WeightStorage storage : {WeightStorage::BF16, WeightStorage::I8})
       for (const ConvShape& s :
-           {shapeOf(2, 3, 15, 33, 20, 3, 2, 1), shapeOf(1, 8, 9, 9, 16, 5, 1, 2),
-            shapeOf(1, 3, 12, 12, 17, 3, 1, 2, 1, 2), shapeOf(2, 16, 7, 18, 40, 3, 1, 1), shapeOf(1, 31, 5, 17, 16, 1),
-            shapeOf(2, 33, 9, 9, 33, 1, 2), shapeOf(1, 96, 8, 20, 48, 3, 2, 1), shapeOf(1, 64, 6, 6, 32, 3, 1, 1, 2),
+           {shapeOf(2, 3, 15, 33, 20, 3, 2, 1), shapeOf(1, 3, 25, 33, 18, 7, 2, 3), shapeOf(2, 3, 16, 16, 384, 16, 16),
+            shapeOf(1, 8, 9, 9, 16, 5, 1, 2), shapeOf(1, 3, 12, 12, 17, 3, 1, 2, 1, 2),
+            shapeOf(2, 16, 7, 18, 40, 3, 1, 1), shapeOf(1, 31, 5, 17, 16, 1), shapeOf(2, 33, 9, 9, 33, 1, 2),
+            shapeOf(1, 96, 8, 20, 48, 3, 2, 1), shapeOf(1, 64, 6, 6, 32, 3, 1, 1, 2),
             shapeOf(3, 65, 4, 31, 15, 3, 1, 1), shapeOf(1, 48, 9, 8, 16, 3, 1, 2, 1, 2)}) {
         ConvCase t{s};
         t.storage = storage;
