@@ -23,6 +23,7 @@
 #include "frontend/source/sparse_products.h"
 #include "frontend/text/parse.h"
 #include "ir/analysis/constant_numbers.h"
+#include "ir/analysis/implicit_expands.h"
 #include "ir/graph/printer.h"
 #include "ir/support/remedy.h"
 #include "ir/support/text.h"
@@ -146,6 +147,7 @@ Result<Module> Module::loadArchive(const std::string& path, const LoadOptions& o
   takeConstantsAsNumbers(state->text, *state->registry,
                          [&](const std::string& key) { return state->weights.peek(key); });
   spellOutSparseProducts(state->text);
+  dropImplicitExpands(state->text);
   state->objects = std::move(archive->objects);
   state->defaults = std::move(archive->defaults);
   Metadata members;
@@ -194,6 +196,7 @@ Result<Module> Module::parsed(SourcePtr source, std::shared_ptr<ModuleState> sta
   takeConstantsAsNumbers(state->text, *state->registry,
                          [&](const std::string& key) { return state->weights.peek(key); });
   spellOutSparseProducts(state->text);
+  dropImplicitExpands(state->text);
   state->source = std::move(given);
   state->name = options.name;
   state->weightFiles.insert(state->weightFiles.end(), options.weights.begin(), options.weights.end());

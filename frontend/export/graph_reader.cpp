@@ -222,6 +222,8 @@ bool NodeReader::readInputs() {
   for (size_t i = 0; i < given_.size(); ++i) {
     Json input = given_[i];
     std::optional<size_t> at = placeOf(i, schema());
+    // Exported programs expand where texts do not (ir/analysis/implicit_expands.h).
+    if (at && schema().arguments[*at].name == "implicit") continue;
     if (at ? !give(input.find("arg"), *at) : !isNeutral(input.find("arg"))) {
       if (at) return false;
       return b_.fail(

@@ -215,6 +215,13 @@ class Heads(nn.Module):
         return nn.functional.scaled_dot_product_attention(q, q, q).transpose(1, 2).view(2, 3, 4)
 
 
+class Implicit(nn.Module):
+    """Expansions whose mark texts and archives take for no expansion at all."""
+
+    def forward(self, x):
+        return x.expand(3, 2, implicit=True) + 0
+
+
 class Sums(nn.Module):
     """A model of ids whose tokens have the sum of all before them."""
 
@@ -471,6 +478,7 @@ SCENES = {
     "seen": scene(Seen, (torch.sin(torch.arange(12.0)).reshape(2, 3, 2),)),
     "placed": scene(Placed, (x43,)),
     "moved": scene(Moved, (x43, x22)),
+    "implicit": scene(Implicit, (torch.tensor([[1.0, 2.0]]),)),
     "heads": scene(Heads, (torch.cos(torch.arange(24.0)).reshape(2, 3, 4),)),
 }
 

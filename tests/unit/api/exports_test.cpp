@@ -68,7 +68,7 @@ INSTANTIATE_TEST_SUITE_P(Files, Exports,
                                          "old_folders", "torchao", "sums", "sums_fixed", "grouped_decomposed",
                                          "leaky_decomposed", "containers", "masked_decomposed", "primitives",
                                          "primitives_of_numbers", "writes_by_primitives", "derived", "regrouped",
-                                         "compared", "guarded", "stretched"),
+                                         "compared", "guarded", "stretched", "implicit"),
                          [](const auto& info) { return std::string(info.param); });
 
 // Constants that a program only numbers stay as they are: another program may have others by these names.
