@@ -134,11 +134,12 @@ void softmaxShortRows(const float* in, float* out, int64_t count, int64_t width)
     sums = hn::Add(sums, hn::IfThenElseZero(mask, e));
   }
   const V sum = together(sums, [](float a, float b) { return a + b; });
-  const V change = kLogarithm ? hn::Add(shift, log(d, sum)) : hn::Div(hn::Set(d, 1.0f), sum);
+  const V change = kLogarithm ? log(d, sum) : hn::Div(hn::Set(d, 1.0f), sum);
   for (int64_t at = 0; at < total; at += used) {
     const auto mask = some(at);
     const V x = hn::MaskedLoad(mask, d, (kLogarithm ? in : out) + at);
-    hn::BlendedStore(kLogarithm ? hn::Sub(x, change) : hn::Mul(x, change), mask, d, out + at);
+    // Not x - (shift + change), whose digits large numbers take.
+    hn::BlendedStore(kLogarithm ? hn::Sub(hn::Sub(x, shift), change) : hn::Mul(x, change), mask, d, out + at);
   }
 }
 

@@ -115,8 +115,12 @@ void l1Kernel(KernelCall& call) {
 void smoothL1Kernel(KernelCall& call) {
   double beta = call.number(3);
   call.require(beta >= 0, "smooth_l1_loss does not support negative values for beta, got {}", beta);
-  if (beta == 0) return l1Kernel(call);
   const DType dtype = promotedDType(call, 2);
+  if (beta == 0) {
+    const Tensor difference =
+        invokeTensor(call, "aten::sub.Tensor", {convertTensor(call.tensor(0), dtype), call.tensor(1), 1});
+    return call.setResult(reducedLoss(call, invokeTensor(call, "aten::abs", {difference}), lossReduction(call, 2)));
+  }
   const auto lossBy = [=](auto round) {
     return [=](auto a, auto b) {
       using T = decltype(a);
@@ -154,6 +158,7 @@ void huberKernel(KernelCall& call) {
 void inferKlDiv(InferCall& call) {
   for (size_t i : {0, 1}) {
     DType dtype = call.tensor(i).dtype;
+    call.require(!isComplex(dtype), "kl_div: Complex inputs not supported.");
     call.require(!isIntegral(dtype, true), "kl_div: Integral inputs not supported.");
   }
   resultLossOf(call, promotedDType(call, 2), lossReduction(call, 2), 2);
@@ -271,7 +276,7 @@ void bceLogitsInSteps(KernelCall& call) {
     const Tensor more = invokeTensor(call, "aten::sub.Scalar", {call.tensor(3), 1, 1});
     const Tensor factor = invokeTensor(call, "aten::mul.Tensor", {more, target});
     invoke(call, "aten::add_.Scalar", {factor, 1, 1});
-    logarithm = invokeTensor(call, "aten::mul.Tensor", {factor, logarithm});
+    invoke(call, "aten::mul_.Tensor", {logarithm, factor});
   }
   invoke(call, "aten::sub_.Tensor", {losses, logarithm, 1});
   setWeighted(call, losses, 2, 4);
@@ -310,14 +315,19 @@ DType promoted(const TensorInfo& a, const TensorInfo& b) {
   type.add(b);
   return type.get();
 }
+// What is known of a sum or product of both.
+TensorInfo joined(const TensorInfo& a, const TensorInfo& b) {
+  TensorInfo out = a.hasRank && b.hasRank && a.rank() < b.rank() ? b : a;
+  out.hasRank = a.hasRank && b.hasRank;
+  out.dtype = promoted(a, b);
+  return out;
+}
 // exp(input) - target * input, or input - target * log(input + eps).
 DType poissonDType(const TensorInfo& input, const TensorInfo& target, bool isLog) {
   if (input.dtype == DType::Undefined || target.dtype == DType::Undefined) return DType::Undefined;
   TensorInfo widened = input;
   widened.dtype = toFloating(input.dtype);
-  TensorInfo product = input.hasRank && target.hasRank && input.rank() < target.rank() ? target : input;
-  product.dtype = promoted(target, isLog ? input : widened);
-  return promoted(widened, product);
+  return promoted(widened, joined(target, isLog ? input : widened));
 }
 void inferPoisson(InferCall& call) {
   resultLossOf(call, poissonDType(call.tensor(0), call.tensor(1), call.flag(2)), lossReduction(call, 5), 2);
@@ -365,24 +375,21 @@ void inferHinge(InferCall& call) {
   call.require(call.tensor(0).dtype != DType::Bool,
                "subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` "
                "operator instead.");
-  resultLossOf(call, call.tensor(0).dtype, lossReduction(call, 3), 2);
+  const LossReduction reduction = lossReduction(call, 3);
+  const DType dtype = call.tensor(0).dtype;
+  resultLossOf(call, reduction == LossReduction::Sum && isIntegral(dtype, true) ? DType::Int64 : dtype, reduction, 2);
 }
 void hingeKernel(KernelCall& call) {
-  Tensor self = call.tensor(0);
-  double margin = call.number(2);
-  setLoss<kReals>(
-      call, 3, self.dtype(),
-      [=](auto x, auto y) {
-        using T = decltype(x);
-        T limit;
-        if constexpr (std::is_same_v<T, int64_t>)
-          limit = truncatedInt(margin);
-        else
-          limit = static_cast<T>(margin);
-        T distance = minus(limit, x);
-        return plus(y != T(1) ? (distance < T(0) ? T(0) : distance) : T(0), y != T(-1) ? x : T(0));
-      },
-      self, call.tensor(1));
+  const Tensor x = call.tensor(0), target = call.tensor(1);
+  auto made = [&](std::string_view op, std::initializer_list<IValue> args) { return invokeTensor(call, op, args); };
+  const Tensor margin = made("aten::full_like", {x, call.argument(2), {}, {}, {}, {}, {}});
+  const Tensor excess = made("aten::clamp_min", {made("aten::sub.Tensor", {margin, x, 1}), 0});
+  auto where = [&](int64_t label, const Tensor& loss) {
+    const Tensor zeros = made("aten::zeros_like", {loss, {}, {}, {}, {}, {}});
+    return made("aten::where.self", {made("aten::ne.Scalar", {target, label}), loss, zeros});
+  };
+  const Tensor losses = made("aten::add.Tensor", {where(1, excess), where(-1, x), 1});
+  call.setResult(reducedLoss(call, losses, lossReduction(call, 3)));
 }
 
 // (input1, input2, target, margin, reduction)
@@ -395,17 +402,18 @@ void inferMarginRanking(InferCall& call) {
       bools == 0,
       "subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, "
       "use the `~` or `logical_not()` operator instead.");
-  resultLossOf(call, toFloating(promotedDType(call, 3)), lossReduction(call, 4), 3);
+  call.require(call.tensor(2).dtype != DType::Bool,
+               "negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use "
+               "the `~` or `logical_not()` operator instead.");
+  const DType dtype = joined(call.tensor(2), joined(call.tensor(0), call.tensor(1))).dtype;
+  resultLossOf(call, dtype == DType::Undefined ? dtype : toFloating(dtype), lossReduction(call, 4), 3);
 }
 void marginRankingKernel(KernelCall& call) {
-  double margin = call.number(3);
-  setLoss<kFloats>(
-      call, 4, toFloating(promotedDType(call, 3)),
-      [=](auto a, auto b, auto y) {
-        auto loss = -y * (a - b) + decltype(a)(margin);
-        return loss < 0 ? decltype(a)(0) : loss;
-      },
-      call.tensor(0), call.tensor(1), call.tensor(2));
+  auto made = [&](std::string_view op, std::initializer_list<IValue> args) { return invokeTensor(call, op, args); };
+  const Tensor difference = made("aten::sub.Tensor", {call.argument(0), call.argument(1), 1});
+  const Tensor product = made("aten::mul.Tensor", {made("aten::neg", {call.argument(2)}), difference});
+  const Tensor losses = made("aten::clamp_min", {made("aten::add.Scalar", {product, call.argument(3), 1}), 0});
+  call.setResult(reducedLoss(call, losses, lossReduction(call, 4)));
 }
 
 void inferSoftMargin(InferCall& call) {
@@ -424,11 +432,9 @@ void inferSoftMargin(InferCall& call) {
 }
 void softMarginKernel(KernelCall& call) {
   if (!isComputedAtOnce(call)) {
-    Tensor loss = Tensor::empty(call.tensor(0).dtype(), call.tensor(0).sizes());
-    copyTensor(loss, invokeTensor(call, "aten::neg", {call.argument(1)}));
-    for (std::string_view step : {"aten::mul.Tensor", "aten::exp", "aten::log1p"})
-      loss = step == "aten::mul.Tensor" ? invokeTensor(call, step, {loss, call.argument(0)})
-                                        : invokeTensor(call, step, {loss});
+    const Tensor loss = invokeTensor(call, "aten::neg", {call.argument(0)});
+    invoke(call, "aten::mul_.Tensor", {loss, call.argument(1)});
+    for (std::string_view step : {"aten::exp_", "aten::log1p_"}) invoke(call, step, {loss});
     return call.setResult(reducedLoss(call, loss, lossReduction(call, 2)));
   }
   setLoss<kVectors>(
@@ -498,8 +504,7 @@ void inferTriplet(InferCall& call) {
   if (reduction != LossReduction::None) return call.result(dtype, {});
   std::optional<Dims> sizes = broadcastSizes(call, 3);
   if (!sizes) return call.resultOfUnknownRank(dtype);
-  call.require(!sizes->empty(), "triplet_margin_loss takes tensors with dimensions");
-  sizes->pop_back();
+  if (!sizes->empty()) sizes->pop_back();
   call.result(dtype, *sizes);
 }
 // (anchor, positive, negative, margin, p, eps, swap, reduction)
@@ -642,7 +647,7 @@ void registerLossOps(OpRegistry& ops) {
   add("aten::margin_ranking_loss", inferMarginRanking, marginRankingKernel, kRealAndBool, convertMarginRanking);
   add("aten::soft_margin_loss", inferSoftMargin, softMarginKernel, kAllTypes);
   add("aten::cosine_embedding_loss", inferCosineEmbedding, cosineEmbeddingKernel);
-  add("aten::triplet_margin_loss", inferTriplet, tripletKernel, kRealAndBool, convertTriplet);
+  add("aten::triplet_margin_loss", inferTriplet, tripletKernel, kAllTypes, convertTriplet);
 }
 
 }  // namespace tscompile

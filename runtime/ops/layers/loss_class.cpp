@@ -38,8 +38,11 @@ LossReduction checkNll(InferCall& call) {
   call.require(x.rank() > 0, "expected an input of 1 or more dimensions, got 0");
   size_t classDim = x.rank() == 1 ? 0 : 1;
   checkClassWeight(call, 2, x.sizes[classDim]);
+  // Pixels have classes of int64, and only they have more than two dimensions.
+  if (x.rank() > 2 && target.dtype == DType::UInt8) call.fail("expected scalar type Long but found Byte");
   Dims expected(x.sizes);
   expected.erase(classDim);
+  if (x.rank() == 1 && target.rank() == 1 && target.sizes[0] == 1) expected = Dims(target.sizes);
   bool fits = expected.size() == target.rank();
   for (size_t d = 0; fits && d < expected.size(); ++d) fits = !differ(expected[d], target.sizes[d]);
   call.require(fits || x.rank() != 2 || target.rank() != 1,
@@ -53,7 +56,15 @@ void inferNll(InferCall& call) {
   LossReduction reduction = checkNll(call);
   TensorInfo x = call.tensor(0), target = call.tensor(1);
   if (reduction == LossReduction::None && !target.hasRank) return call.resultOfUnknownRank(x.dtype);
-  resultLoss(call, x.dtype, reduction, target.sizes);
+  // One text may have its class in a row of one.
+  resultLoss(call, x.dtype, reduction, x.hasRank && x.rank() == 1 ? DimSpan() : target.sizes);
+}
+template <int kFrom, int kTo>
+void inferNllOfRank(InferCall& call) {
+  const TensorInfo x = call.tensor(0);
+  call.require(!x.hasRank || (x.rank() >= kFrom && x.rank() <= kTo), "expected an input of {} to {} dimensions, got {}",
+               kFrom, kTo, x.rank());
+  inferNll(call);
 }
 void inferNllForward(InferCall& call) {
   inferNll(call);
@@ -71,7 +82,7 @@ NllResult nllOf(const KernelCall& call, const Tensor& self, int64_t ignored) {
   bool single = x.rank() == 1;
   int64_t classes = x.size(single ? 0 : 1);
   SplitSizes split(x.sizes(), single ? 0 : 1);
-  NllResult result{Tensor::empty(x.dtype(), target.sizes())};
+  NllResult result{Tensor::empty(x.dtype(), single ? DimSpan() : target.sizes())};
   withFloating(x.dtype(), [&](auto sample) {
     using T = decltype(sample);
     // Summed up like the losses themselves are rounded, but without losing what is small.
@@ -114,6 +125,10 @@ bool hasClassProbabilities(const TensorInfo& x, const TensorInfo& target) {
   return std::equal(x.sizes.begin(), x.sizes.end(), target.sizes.begin(), target.sizes.end());
 }
 
+bool isRowOfOneClass(const TensorInfo& x, const TensorInfo& target) {
+  return x.rank() == 1 && target.rank() == 1 && target.sizes[0] == 1 && isKnownSize(x.sizes[0]) && x.sizes[0] != 1;
+}
+
 void inferCrossEntropy(InferCall& call) {
   TensorInfo x = call.tensor(0), target = call.tensor(1);
   double smoothing = call.number(5);
@@ -123,7 +138,9 @@ void inferCrossEntropy(InferCall& call) {
   const DType dtype = target.dtype == DType::Undefined ? DType::Undefined : promotedDType(call, 3);
   if (reduction != LossReduction::None && !call.isRun()) return call.result(dtype, {});
   if (!x.hasRank || !target.hasRank) return call.resultOfUnknownRank(dtype);
-  if (x.rank() != target.rank()) return inferNll(call);
+  const bool isRow = isRowOfOneClass(x, target);
+  call.require(!isRow || smoothing == 0, "output with shape [] doesn't match the broadcast shape [1]");
+  if (x.rank() != target.rank() || isRow) return inferNll(call);
   call.require(hasClassProbabilities(x, target) || !call.isRun(),
                "expected a target of class probabilities of sizes {}, got {}", dimsText(x.sizes),
                dimsText(target.sizes));
@@ -172,6 +189,8 @@ void smoothedLoss(KernelCall& call, const Tensor& x, int64_t classDim) {
   double smoothing = call.number(5), share = smoothing / static_cast<double>(x.size(static_cast<int>(classDim)));
   int64_t ignored = call.integer(4);
   LossReduction reduction = lossReduction(call, 3);
+  call.require(reduction != LossReduction::Mean || call.isNone(2) || call.tensor(1).dtype() == DType::Int64,
+               "gather(): Expected dtype int32/int64 for index");
   NllResult nll = nllOf(call, x, ignored);
   Tensor smooth = classSums(call, x, Tensor(), call.tensor(2), classDim);
   Tensor isIgnored = invokeTensor(call, "aten::eq.Scalar", {call.tensor(1), ignored});
@@ -189,7 +208,7 @@ void crossEntropyKernel(KernelCall& call) {
   Tensor self = call.tensor(0);
   int64_t classDim = self.rank() == 1 ? 0 : 1;
   Tensor x = invokeTensor(call, "aten::log_softmax.int", {self, classDim, IValue()});
-  if (self.rank() == call.tensor(1).rank()) return probabilityLoss(call, x, classDim);
+  if (std::ranges::equal(self.sizes(), call.tensor(1).sizes())) return probabilityLoss(call, x, classDim);
   if (call.number(5) > 0) return smoothedLoss(call, x, classDim);
   call.setResult(nllLoss(nllOf(call, x, call.integer(4)), lossReduction(call, 3), x.dtype()));
 }
@@ -369,8 +388,8 @@ void registerLossClassOps(OpRegistry& ops) {
                  DTypeSet dtypes = kFloatingTypes) {
     ops.add({.schema = name, .infer = infer, .kernel = kernel, .convert = convert, .dtypes = dtypes});
   };
-  add("aten::nll_loss", inferNll, nllKernel, convertNll);
-  add("aten::nll_loss2d", inferNll, nllKernel, convertNll);
+  add("aten::nll_loss", inferNllOfRank<1, 2>, nllKernel, convertNll);
+  add("aten::nll_loss2d", inferNllOfRank<4, 4>, nllKernel, convertNll);
   add("aten::nll_loss_nd", inferNll, nllKernel, convertNll);
   add("aten::nll_loss_forward", inferNllForward, nllForwardKernel);
   add("aten::nll_loss2d_forward", inferNllForward, nllForwardKernel);

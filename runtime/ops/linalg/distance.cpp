@@ -32,6 +32,9 @@ void inferCosineSimilarity(InferCall& call) {
   DType dtype = promotedDType(call, 2);
   call.require(dtype == DType::Undefined || isFloating(dtype),
                "expected common dtype to be floating point, yet common dtype is {}", graphName(dtype));
+  // What has no dimensions is expanded first, so that its dtype counts like the other's.
+  const DType a = call.tensor(0).dtype, b = call.tensor(1).dtype;
+  if (isFloating(a) && isFloating(b)) dtype = promoteTypes(a, b);
   std::optional<Dims> sizes = broadcastPair(call);
   if (!sizes) return call.resultOfUnknownRank(dtype);
   if (int64_t dim = call.dim(2, sizes->size()); !sizes->empty()) sizes->erase(static_cast<size_t>(dim));
@@ -42,7 +45,9 @@ void cosineSimilarityKernel(KernelCall& call) {
   DType dtype = promotedDType(call, 2);
   call.require(isFloating(dtype), "expected common dtype to be floating point, yet common dtype is {}",
                graphName(dtype));
-  Tensor a = convertTensor(call.tensor(0), dtype), b = convertTensor(call.tensor(1), dtype);
+  // Each norm is rounded to the dtype of its own tensor.
+  auto ownFloat = [&](const Tensor& t) { return isFloating(t.dtype()) ? t : convertTensor(t, dtype); };
+  Tensor a = ownFloat(call.tensor(0)), b = ownFloat(call.tensor(1));
   Dims sizes(a.sizes());
   if (!broadcastInto(sizes, b.sizes())) refuseBroadcast(a.sizes(), b.sizes());
   int64_t dim = call.dim(2, static_cast<int>(sizes.size()));
