@@ -14,6 +14,14 @@ constexpr size_t kMostDepth = 32, kMostSteps = size_t{1} << 16, kStepsOfByte = 1
 constexpr uint32_t kMostTimes = 1000;
 constexpr uint32_t kWithoutEnd = UINT32_MAX;
 
+// \w of Oniguruma: with the fractions and powers of Latin-1, without joiners.
+bool isWordOfPattern(const Character& c) {
+  const uint32_t code = c.code;
+  const bool isLatinNumber =
+      c.bytes == 2 && (code == 0xb2 || code == 0xb3 || code == 0xb9 || (code >= 0xbc && code <= 0xbe));
+  return isLatinNumber || (isOfWord(c) && code != 0x200c && code != 0x200d);
+}
+
 uint32_t lowered(uint32_t code) { return code >= 'A' && code <= 'Z' ? code + 'a' - 'A' : code; }
 
 }  // namespace
@@ -23,7 +31,7 @@ struct SplitPattern::Node {
   enum class Kind : uint8_t { Class, Group, Ahead, NotAhead };
   struct Part {
     uint32_t first = 0, last = 0;
-    std::string category = {};  // "L", "Lu", " " (\s); else a range
+    std::string category = {};  // "L", "Lu", " " (\s), "w" (\w); else a range
     bool isOther = false;       // \S, \P{L}
   };
   Kind kind = Kind::Class;
@@ -41,7 +49,10 @@ struct SplitPattern::Node {
       if (p.category.empty())
         return (c.code >= p.first && c.code <= p.last) ||
                (anyCase && lowered(c.code) >= lowered(p.first) && lowered(c.code) <= lowered(p.last));
-      return (p.category == " " ? c.kind == CharClass::Space : own.starts_with(p.category)) != p.isOther;
+      const bool is = p.category == " "   ? c.kind == CharClass::Space
+                      : p.category == "w" ? isWordOfPattern(c)
+                                          : own.starts_with(p.category);
+      return is != p.isOther;
     });
     return found != isNegated;
   }
@@ -124,6 +135,10 @@ class SplitPatternParser {
       case 'S':
         p.category = " ", p.isOther = escaped.code == 'S';
         return true;
+      case 'w':
+      case 'W':
+        p.category = "w", p.isOther = escaped.code == 'W';
+        return true;
       case 'd':
       case 'D':
         p.category = "Nd", p.isOther = escaped.code == 'D';
@@ -149,6 +164,20 @@ class SplitPatternParser {
       case 't':
         p.first = p.last = '\t';
         return true;
+      case 'f':
+        p.first = p.last = '\f';
+        return true;
+      case 'x':
+      case 'u': {  // \x41, \x{1F600}, \u00e9
+        const bool isOpen = escaped.code == 'x' && takes("{");
+        const size_t end = isOpen ? text_.find('}', at_) : at_ + (escaped.code == 'x' ? 2 : 4);
+        if (end > text_.size()) return false;
+        const auto read = std::from_chars(text_.data() + at_, text_.data() + end, p.first, 16);
+        if (read.ec != std::errc() || read.ptr != text_.data() + end) return false;
+        at_ = end + (isOpen ? 1 : 0);
+        p.last = p.first;
+        return isOpen || escaped.code == 'u' || p.first < 0x80;
+      }
       default:
         p.first = p.last = escaped.code;
         return escaped.code < 0x80 && asciiIsPunctuation(escaped.code);
@@ -298,13 +327,6 @@ size_t SplitPattern::afterMiss(std::string_view text, size_t at) const {
   const bool isInRun = first && first->kind == Node::Kind::Class && first->most == kWithoutEnd && first->has(c);
   do at += c.bytes;
   while (isInRun && (c = characterAt(text, at)).bytes > 0 && first->has(c));
-  return at;
-}
-
-size_t SplitPattern::pieceEnd(std::string_view text, size_t at) const {
-  if (const size_t end = matchEnd(text, at); end != at) return end;
-  do at = afterMiss(text, at);
-  while (at < text.size() && matchEnd(text, at) == at);
   return at;
 }
 

@@ -16,9 +16,6 @@ class SplitPattern {
   // Nothing for an expression with anything else.
   static std::optional<SplitPattern> parse(std::string_view expression);
 
-  // The end of the piece that begins at `at`, inside the text: a match, or what stands before the next one.
-  size_t pieceEnd(std::string_view text, size_t at) const;
-
   // The end of a match that begins at `at`; `at` if there is none, or an empty one.
   size_t matchEnd(std::string_view text, size_t at) const;
   // Whether there are texts with empty matches.

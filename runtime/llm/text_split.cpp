@@ -31,9 +31,9 @@ CharClass classOf(uint32_t code) {
 
 bool isNewline(const Character& c) { return c.bytes != 0 && (c.code == '\r' || c.code == '\n'); }
 
-class Piece {
+class Place {
  public:
-  Piece(std::string_view text, size_t at) : text_(text), at_(at), first_(characterAt(text, at)) {}
+  Place(std::string_view text, size_t at) : text_(text), at_(at), first_(characterAt(text, at)) {}
 
   size_t gpt2() const {
     if (size_t end = contraction(false)) return end;
@@ -140,25 +140,13 @@ size_t pieceEnd(SplitRule rule, std::string_view text, size_t at) {
     case SplitRule::Whole:
       return text.size();
     case SplitRule::Gpt2:
-      return Piece(text, at).gpt2();
+      return Place(text, at).gpt2();
     case SplitRule::WordDigit:
-      return Piece(text, at).wordsAndDigits(1);
+      return Place(text, at).wordsAndDigits(1);
     case SplitRule::WordDigits3:
-      return Piece(text, at).wordsAndDigits(3);
+      return Place(text, at).wordsAndDigits(3);
   }
   return text.size();
-}
-
-size_t pieceEnd(DigitRule rule, std::string_view text, size_t at) {
-  if (rule == DigitRule::None) return text.size();
-  const Character first = characterAt(text, at);
-  const bool isNumber = first.kind == CharClass::Number;
-  for (at += first.bytes; at < text.size() && !(isNumber && rule == DigitRule::Each);) {
-    const Character c = characterAt(text, at);
-    if ((c.kind == CharClass::Number) != isNumber) break;
-    at += c.bytes;
-  }
-  return at;
 }
 
 bool isOfWord(const Character& c) {
@@ -171,51 +159,9 @@ bool isOfWord(const Character& c) {
          isJoiner || isLetterInSign;
 }
 
-namespace {
-
 bool isPunctuation(const Character& c) {
   if (c.bytes == 1) return c.code > ' ' && c.code < 0x7f && c.kind == CharClass::Other;
   return utf8proc_category_string(static_cast<utf8proc_int32_t>(c.code))[0] == 'P';
-}
-
-// What becomes of a character: neighbours of one kind are one word, but those that stand alone.
-enum class Place : uint8_t { Dropped, Alone, Word, Others };
-
-Place placeOf(WordRule rule, const Character& c) {
-  const bool isSpace = c.kind == CharClass::Space, isNumber = c.kind == CharClass::Number;
-  switch (rule) {
-    case WordRule::Spaces:
-      return isSpace ? Place::Dropped : Place::Word;
-    case WordRule::Words:
-      return isSpace ? Place::Dropped : isOfWord(c) ? Place::Word : Place::Others;
-    case WordRule::Bert:
-      return isSpace ? Place::Dropped : isPunctuation(c) ? Place::Alone : Place::Word;
-    case WordRule::Punctuation:
-      return isPunctuation(c) ? Place::Alone : Place::Word;
-    case WordRule::DigitsEach:
-      return isNumber ? Place::Alone : Place::Word;
-    case WordRule::DigitsTogether:
-      return isNumber ? Place::Others : Place::Word;
-  }
-  return Place::Word;
-}
-
-}  // namespace
-
-std::vector<std::string_view> wordsOf(WordRule rule, std::string_view text) {
-  std::vector<std::string_view> words;
-  Place last = Place::Dropped;
-  for (size_t at = 0; at < text.size();) {
-    const Character c = characterAt(text, at);
-    const Place place = placeOf(rule, c);
-    if (place == last && place >= Place::Word)
-      words.back() = {words.back().data(), words.back().size() + c.bytes};
-    else if (place != Place::Dropped)
-      words.push_back(text.substr(at, c.bytes));
-    last = place;
-    at += c.bytes;
-  }
-  return words;
 }
 
 }  // namespace tscompile

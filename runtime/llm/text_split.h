@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
-#include <vector>
 
 namespace tscompile {
 
@@ -28,28 +27,15 @@ enum class SplitRule : uint8_t {
   WordDigit,    // Qwen2: words take one character before them, digits one by one, newlines end punctuation
   WordDigits3,  // Llama 3, cl100k: the same with up to three digits
 };
-// Digits (\p{N}) that are cut from other text first: none, all that stand together, each.
-enum class DigitRule : uint8_t { None, Together, Each };
-
-// Words of text whose tokens are characters; spaces between them are dropped where a rule says so.
-enum class WordRule : uint8_t {
-  Spaces,       // what stands between spaces
-  Words,        // \w+|[^\w\s]+
-  Bert,         // what stands between spaces, punctuation one by one
-  Punctuation,  // punctuation one by one, all else with its spaces
-  DigitsEach,   // digits one by one
-  DigitsTogether,
-};
-std::vector<std::string_view> wordsOf(WordRule rule, std::string_view text);
 // \w
 bool isOfWord(const Character& c);
+// Of ASCII all but letters, digits and controls, else \p{P}.
+bool isPunctuation(const Character& c);
 
 // The rule of a regular expression as tokenizer.json files write it; none for others.
 std::optional<SplitRule> splitRuleOf(std::string_view expression);
 
 // The end of the piece that begins at `at`, which must be inside the text.
 size_t pieceEnd(SplitRule rule, std::string_view text, size_t at);
-// The same of what a rule for digits cuts.
-size_t pieceEnd(DigitRule rule, std::string_view text, size_t at);
 
 }  // namespace tscompile

@@ -3,6 +3,8 @@
 #include "runtime/llm/vocabulary_tokenizer.h"
 
 #include "ir/support/text.h"
+#include "runtime/llm/normal_forms.h"
+#include "runtime/llm/text_split.h"
 
 #include <fmt/core.h>
 
@@ -12,11 +14,7 @@
 namespace tscompile {
 namespace {
 
-std::string withMarks(std::string_view text) { return replaced(text, " ", kSpaceMark); }
-
-bool printsAsItself(unsigned byte) { return (byte >= 33 && byte <= 126) || (byte >= 161 && byte != 173); }
-
-// A piece of bytes as a list of symbols that merge with their neighbours.
+// A piece as a list of symbols that merge with their neighbours.
 class Merger {
  public:
   Merger(const VocabularyModel& model, std::vector<TokenId> symbols) : model_(model), symbols_(std::move(symbols)) {
@@ -78,56 +76,30 @@ class Merger {
 
 }  // namespace
 
-bool bytesOfAlphabet(std::string_view text, std::string& bytes) {
-  static const std::vector<int> table = [] {
-    std::vector<int> byteOf(256 + 256, -1);
-    size_t others = 0;
-    for (int b = 0; b < 256; ++b)
-      byteOf[printsAsItself(static_cast<unsigned>(b)) ? static_cast<size_t>(b) : 256 + others++] = b;
-    return byteOf;
-  }();
-  for (size_t i = 0; i < text.size();) {
-    Character c = characterAt(text, i);
-    if (c.code >= table.size() || table[c.code] < 0) return false;
-    bytes += static_cast<char>(table[c.code]);
-    i += c.bytes;
-  }
-  return true;
-}
-
 VocabularyTokenizer::VocabularyTokenizer(VocabularyModel model, std::string_view kind)
     : model_(std::move(model)), kind_(kind) {
-  byteIds_.fill(-1);
-  ids_.reserve(model_.tokens.size());
-  for (size_t id = 0; id < model_.tokens.size(); ++id) {
-    const std::string& token = model_.tokens[id];
-    if (token.empty()) continue;
-    ids_.emplace(token, static_cast<TokenId>(id));
-    if (token.size() == 1 && !model_.characters) {
-      TokenId& byte = byteIds_[static_cast<unsigned char>(token[0])];
-      if (byte < 0) byte = static_cast<TokenId>(id);
-    }
+  ids_.reserve(model_.bytes.size());
+  for (size_t id = 0; id < model_.bytes.size(); ++id)
+    if (!model_.texts[id].empty()) ids_.emplace(model_.bytes[id], static_cast<TokenId>(id));
+  for (size_t b = 0; b < byteIds_.size(); ++b)
+    byteIds_[b] = model_.fallsBack ? numberOf(fmt::format("<0x{:02X}>", b)) : -1;
+  constexpr uint32_t kFirst = 0x180;  // GPT-2's alphabet is among them
+  for (uint32_t code = 0; code < kFirst; ++code) {
+    std::string text;
+    appendCharacter(code, text);
+    characterIds_.push_back(numberOf(text));
   }
-  for (size_t b = 0; b < byteIds_.size() && model_.characters && model_.characters->fallsBack; ++b)
-    if (auto found = model_.characters->ids.find(fmt::format("<0x{:02X}>", b)); found != model_.characters->ids.end())
-      byteIds_[b] = found->second;
   for (uint32_t i = 0; i < model_.added.size(); ++i) {
     AddedToken& token = model_.added[i];
     if (token.normalized) token.text = normalForm(token.text);
     added_[token.normalized].add(token.text, i);
     if (token.special) special_.insert(token.id);
-    if (!token.inVocabulary) outside_.insert(token.id);
   }
 }
 
-size_t TextCut::pieceEnd(std::string_view text, size_t at) const {
-  if (pattern) return pattern->pieceEnd(text, at);
-  return digits != DigitRule::None ? tscompile::pieceEnd(digits, text, at) : tscompile::pieceEnd(rule, text, at);
-}
-
 std::optional<std::string_view> VocabularyTokenizer::bytes(TokenId token) const {
-  if (token < 0 || token >= vocabularySize() || model_.tokens[static_cast<size_t>(token)].empty()) return std::nullopt;
-  return model_.tokens[static_cast<size_t>(token)];
+  if (token < 0 || token >= vocabularySize() || model_.texts[static_cast<size_t>(token)].empty()) return std::nullopt;
+  return model_.bytes[static_cast<size_t>(token)];
 }
 
 bool VocabularyTokenizer::isSpecial(TokenId token) const { return special_.contains(token); }
@@ -143,35 +115,15 @@ const AddedToken* VocabularyTokenizer::addedAt(std::string_view text, size_t at,
   return found ? &model_.added[*found] : nullptr;
 }
 
-bool VocabularyTokenizer::encodePiece(std::string_view piece, std::vector<TokenId>& out,
-                                      Diagnostics& diagnostics) const {
-  if (model_.wholeWords)
-    if (std::optional<TokenId> whole = find(piece); whole && !outside_.contains(*whole)) {
-      out.push_back(*whole);
-      return true;
-    }
-  std::vector<TokenId> symbols(piece.size());
-  for (size_t i = 0; i < piece.size(); ++i) {
-    symbols[i] = byteIds_[static_cast<unsigned char>(piece[i])];
-    if (symbols[i] >= 0) continue;
-    diagnostics.error(
-        fmt::format("the vocabulary has no token for the byte 0x{:02x}", static_cast<unsigned char>(piece[i])),
-        ErrorKind::Input);
-    return false;
-  }
-  Merger(model_, std::move(symbols)).run(out);
-  return true;
-}
-
 std::string VocabularyTokenizer::normalForm(std::string_view text) const {
   std::string out(text);
   for (const Normalizer& n : model_.normalizers) out = n(out);
   return out;
 }
 
-TokenId VocabularyTokenizer::wholeToken(std::string_view text) const {
-  auto found = model_.characters->ids.find(std::string(text));
-  return found == model_.characters->ids.end() || outside_.contains(found->second) ? TokenId{-1} : found->second;
+TokenId VocabularyTokenizer::numberOf(std::string_view text) const {
+  auto found = model_.ids.find(text);
+  return found == model_.ids.end() ? TokenId{-1} : found->second;
 }
 
 // Text that is no token.
@@ -182,121 +134,98 @@ bool VocabularyTokenizer::appendUnknown(std::string_view text, std::vector<Token
     std::ranges::transform(text, std::back_inserter(out), byteId);
     return true;
   }
-  if (model_.characters->unknown < 0) {
-    diagnostics.error(fmt::format("the vocabulary has no token for the character {}", jsonQuote(text)),
-                      ErrorKind::Input);
-    return false;
+  if (model_.unknown >= 0) {
+    out.push_back(model_.unknown);
+    return true;
   }
-  out.push_back(model_.characters->unknown);
-  return true;
+  std::string bytes;
+  const bool isByte = model_.preTokenizers.makesBytes && bytesOfAlphabet(text, bytes) && bytes.size() == 1;
+  diagnostics.error("the vocabulary has no token for the " +
+                        (isByte ? fmt::format("byte 0x{:02x}", static_cast<unsigned char>(bytes[0]))
+                                : "character " + jsonQuote(text)),
+                    ErrorKind::Input);
+  return false;
 }
 
 // Characters that are tokens, bytes of others, or one token for all that are unknown; these are merged.
 bool VocabularyTokenizer::encodeCharacters(std::string_view piece, std::vector<TokenId>& out,
                                            Diagnostics& diagnostics) const {
-  const CharacterRules& rules = *model_.characters;
-  if (const TokenId whole = model_.wholeWords ? wholeToken(piece) : -1; whole >= 0) {
-    out.push_back(whole);
-    return true;
-  }
   std::vector<TokenId> symbols;
   bool wasUnknown = false;
   for (size_t at = 0; at < piece.size();) {
-    const std::string_view c = piece.substr(at, characterAt(piece, at).bytes);
+    const Character character = characterAt(piece, at);
+    const std::string_view c = piece.substr(at, character.bytes);
+    const bool goesOn = at > 0 && !model_.goesOn.empty();
     at += c.size();
-    const bool endsWord = at == piece.size() && !rules.endOfWord.empty();
-    if (const TokenId own = wholeToken(endsWord ? std::string(c) + rules.endOfWord : std::string(c)); own >= 0) {
+    const bool isLast = at == piece.size() && !model_.endOfWord.empty();
+    TokenId own = -1;
+    std::string_view text = c;
+    std::string marked;
+    if (goesOn || isLast) {
+      if (goesOn) marked = model_.goesOn;
+      marked += c;
+      if (isLast) marked += model_.endOfWord;
+      own = numberOf(text = marked);
+    } else {
+      const bool isFirst = character.code < characterIds_.size() && (c.size() > 1 || character.code < 0x80);
+      own = isFirst ? characterIds_[character.code] : numberOf(c);
+    }
+    if (own >= 0) {
       symbols.push_back(own);
       wasUnknown = false;
       continue;
     }
     const size_t before = symbols.size();
-    if (!appendUnknown(c, symbols, diagnostics)) return false;
-    const bool isUnknown = symbols.back() == rules.unknown;
-    if (isUnknown && wasUnknown && rules.fusesUnknown) symbols.resize(before);
+    if (!appendUnknown(text, symbols, diagnostics)) return false;
+    const bool isUnknown = symbols.back() == model_.unknown;
+    if (isUnknown && wasUnknown && model_.fusesUnknown) symbols.resize(before);
     wasUnknown = isUnknown;
   }
   Merger(model_, std::move(symbols)).run(out);
   return true;
 }
 
-bool VocabularyTokenizer::encodeWord(std::string_view word, bool isFirst, std::vector<TokenId>& out,
-                                     Diagnostics& diagnostics) const {
-  const CharacterRules& rules = *model_.characters;
-  std::string marked(word);
-  if (rules.prefix != CharacterRules::Prefix::None) {
-    marked = withMarks(marked);
-    const bool isAsked = rules.prefix == CharacterRules::Prefix::Missing ||
-                         (rules.prefix == CharacterRules::Prefix::MissingAtFirst && isFirst);
-    if (!marked.empty() && isAsked && !marked.starts_with(kSpaceMark)) marked.insert(0, kSpaceMark);
-  }
-  for (size_t at = 0, end; at < marked.size(); at = end) {
-    end = rules.cutsWords ? std::min(marked.find(kSpaceMark, at + 1), marked.size()) : marked.size();
-    const std::string_view piece = std::string_view(marked).substr(at, end - at);
-    bool isDone = true;
-    auto known = [&](std::string_view text) {
-      const TokenId id = wholeToken(text);
-      if (id >= 0) out.push_back(id);
-      return id >= 0;
-    };
-    switch (rules.model) {
-      case CharacterRules::Model::Merges:
-        isDone = encodeCharacters(piece, out, diagnostics);
-        break;
-      case CharacterRules::Model::Unigram: {
-        const auto unknown = bytes(rules.unknown).value_or("");
-        rules.unigram.encode(piece, unknown, [&](std::string_view part) {
-          isDone = isDone && (known(part) || appendUnknown(part, out, diagnostics));
-        });
-        break;
-      }
-      case CharacterRules::Model::WordPiece:
-        isDone = rules.wordPiece.encode(piece, out) || appendUnknown(piece, out, diagnostics);
-        break;
-      case CharacterRules::Model::Words:
-        isDone = known(piece) || appendUnknown(piece, out, diagnostics);
-        break;
+bool VocabularyTokenizer::encodePiece(std::string_view piece, std::vector<TokenId>& out,
+                                      Diagnostics& diagnostics) const {
+  auto isKnown = [&](std::string_view text) {
+    const TokenId id = numberOf(text);
+    if (id >= 0) out.push_back(id);
+    return id >= 0;
+  };
+  switch (model_.kind) {
+    case VocabularyModel::Kind::Merges:
+      return (model_.wholeWords && isKnown(piece)) || encodeCharacters(piece, out, diagnostics);
+    case VocabularyModel::Kind::Unigram: {
+      bool isDone = true;
+      const std::string_view unknown =
+          model_.unknown < 0 ? std::string_view() : model_.texts[static_cast<size_t>(model_.unknown)];
+      model_.unigram.encode(piece, unknown, [&](std::string_view part) {
+        isDone = isDone && (isKnown(part) || appendUnknown(part, out, diagnostics));
+      });
+      return isDone;
     }
-    if (!isDone) return false;
+    case VocabularyModel::Kind::WordPiece:
+      return model_.wordPiece.encode(piece, out) || appendUnknown(piece, out, diagnostics);
+    case VocabularyModel::Kind::Words:
+      return isKnown(piece) || appendUnknown(piece, out, diagnostics);
   }
-  return true;
+  return false;
 }
 
 bool VocabularyTokenizer::encodePlain(std::string_view text, bool isFirst, std::vector<TokenId>& out,
                                       Diagnostics& diagnostics) const {
-  if (model_.characters) {
-    std::vector<std::string_view> words;
-    if (!text.empty()) words.push_back(text);
-    for (const WordRule rule : model_.characters->words) {
-      std::vector<std::string_view> parts;
-      for (std::string_view w : words) std::ranges::copy(wordsOf(rule, w), std::back_inserter(parts));
-      words = std::move(parts);
-    }
-    return std::ranges::all_of(
-        words, [&](std::string_view w) { return encodeWord(w, isFirst && w.data() == text.data(), out, diagnostics); });
-  }
-  std::string spaced;
-  if (model_.addPrefixSpace && !text.empty() && text[0] != ' ') {
-    spaced = " ";
-    spaced += text;
-    text = spaced;
-  }
+  Pieces pieces(text, isFirst);
+  for (const PreTokenizer& step : model_.preTokenizers.steps) step(pieces);
   // Where the tokens of a piece already are: words come again and again.
   std::unordered_map<std::string_view, std::pair<size_t, size_t>> done;
-  std::vector<size_t> parts(model_.cuts.size(), 0);  // where the pieces of each cut end
-  for (size_t at = 0, end; at < text.size(); at = end) {
-    end = text.size();
-    for (size_t i = 0; i < parts.size(); end = parts[i++])
-      if (at == parts[i]) parts[i] = model_.cuts[i].pieceEnd(text.substr(0, end), at);
-    end = pieceEnd(model_.split, text.substr(0, end), at);
-    std::string_view piece = text.substr(at, end - at);
-    auto [known, isNew] = done.try_emplace(piece, out.size(), out.size());
+  for (const Piece& piece : pieces.list()) {
+    auto [known, isNew] = done.try_emplace(piece.text, out.size(), out.size());
     auto& [first, last] = known->second;
     if (!isNew) {
       for (size_t i = first; i < last; ++i) out.push_back(out[i]);
       continue;
     }
-    if (!encodePiece(piece, out, diagnostics)) return false;
+    if (!encodePiece(piece.text, out, diagnostics)) return false;
     last = out.size();
   }
   return true;

@@ -2,6 +2,7 @@
 of words and pieces with scores, and their normalizers. Needs the packages `tokenizers` and `sentencepiece`, whose trainer writes
 the table of characters."""
 
+import itertools
 import json
 import os
 import tempfile
@@ -89,9 +90,37 @@ def kinds():
     yield single
 
 
+def cuts():
+    """Several pre_tokenizers one after the other, as Falcon, StarCoder, DeepSeek and CLIP have them, and others."""
+    p = pre_tokenizers
+    bytes_ = p.ByteLevel(add_prefix_space=False, use_regex=False)
+    alphabet = sorted({c for part, _ in bytes_.pre_tokenize_str(" ".join(TEXTS[:5] + TEXTS[6:8])) for c in part})
+
+    def of_bytes(cut, end="", begin=""):
+        texts = ["<unk>", "<s>", "</s>"] + [x for c in alphabet for x in dict.fromkeys((c, c + end, begin + c))]
+        merges = [("t", begin + "h"), ("th", begin + "e" + end), ("Ġ", begin + "t"), ("2", begin + "3" + end), ("Ġ", begin + "Ġ")]
+        texts += [a + b[len(begin):] for a, b in merges]
+        model = models.BPE({t: i for i, t in enumerate(texts)}, merges, unk_token="<unk>",
+                           **({"end_of_word_suffix": end} if end else {}), **({"continuing_subword_prefix": begin} if begin else {}))
+        return words(model, None, cut, decoders.ByteLevel())
+
+    yield of_bytes(p.Sequence([p.Punctuation("contiguous"), p.ByteLevel(add_prefix_space=False), p.Digits(),
+                               p.Split(Regex("[0-9][0-9][0-9]"), "isolated")]))
+    yield of_bytes(p.Sequence([p.Split(Regex("[\r\n]"), "isolated"), p.Split(Regex(r"\s?\p{L}+"), "isolated"),
+                               p.Split(Regex(r"\s?\p{P}+"), "isolated"), p.Digits(individual_digits=True), bytes_]))
+    yield of_bytes(p.Sequence([p.Split(Regex(r"'s|'t|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"), "removed", invert=True),
+                               p.ByteLevel(add_prefix_space=False)]), end="</w>")
+    yield of_bytes(p.ByteLevel(), begin="##")
+    yield of_bytes(p.Sequence([p.WhitespaceSplit(), p.ByteLevel(add_prefix_space=True)]))
+    for behavior in ("removed", "isolated", "merged_with_previous", "merged_with_next", "contiguous"):
+        yield of_bytes(p.Sequence([p.Split(Regex(r"\W|\x{74}"), behavior, invert=behavior == "isolated"), p.Punctuation(behavior), bytes_]))
+        yield of_bytes(p.Sequence([p.Split(" ", behavior), p.Split("h", behavior, invert=behavior != "removed"), bytes_]))
+    yield of_bytes(p.Sequence([p.CharDelimiterSplit("t"), p.FixedLength(3), bytes_]))
+
+
 def main():
     rows = []
-    for t in kinds():
+    for t in itertools.chain(kinds(), cuts()):
         encoded = [t.encode(text).ids for text in TEXTS]
         rows.append({"tokenizer": t.to_str(), "texts": [{"text": text, "tokens": tokens,
                                                          "decoded": t.decode(tokens, skip_special_tokens=False)}
