@@ -14,12 +14,12 @@ constexpr size_t kMostDepth = 32, kMostSteps = size_t{1} << 16, kStepsOfByte = 1
 constexpr uint32_t kMostTimes = 1000;
 constexpr uint32_t kWithoutEnd = UINT32_MAX;
 
-// \w of Oniguruma: with the fractions and powers of Latin-1, without joiners.
-bool isWordOfPattern(const Character& c) {
+// \w of Oniguruma has no joiners; outside of brackets it has the fractions and powers of Latin-1.
+bool isOfWordHere(const Character& c, bool isInBrackets) {
   const uint32_t code = c.code;
   const bool isLatinNumber =
       c.bytes == 2 && (code == 0xb2 || code == 0xb3 || code == 0xb9 || (code >= 0xbc && code <= 0xbe));
-  return isLatinNumber || (isOfWord(c) && code != 0x200c && code != 0x200d);
+  return (isLatinNumber && !isInBrackets) || (isOfWord(c) && code != 0x200c && code != 0x200d);
 }
 
 uint32_t lowered(uint32_t code) { return code >= 'A' && code <= 'Z' ? code + 'a' - 'A' : code; }
@@ -36,7 +36,7 @@ struct SplitPattern::Node {
   };
   Kind kind = Kind::Class;
   std::vector<Part> parts = {};
-  bool isNegated = false, anyCase = false;
+  bool isInBrackets = false, isNegated = false, anyCase = false;
   std::vector<Sequence> alternatives = {};
   uint32_t least = 1, most = 1;
   bool isPossessive = false;
@@ -50,7 +50,7 @@ struct SplitPattern::Node {
         return (c.code >= p.first && c.code <= p.last) ||
                (anyCase && lowered(c.code) >= lowered(p.first) && lowered(c.code) <= lowered(p.last));
       const bool is = p.category == " "   ? c.kind == CharClass::Space
-                      : p.category == "w" ? isWordOfPattern(c)
+                      : p.category == "w" ? isOfWordHere(c, isInBrackets)
                                           : own.starts_with(p.category);
       return is != p.isOther;
     });
@@ -190,6 +190,7 @@ class SplitPatternParser {
   // [^a-z\s], and in one [..], whose characters are among its own.
   bool characters(Node& n, bool isInner = false) {
     if (isInner && takes("^")) return false;
+    n.isInBrackets = true;
     n.isNegated = n.isNegated || takes("^");
     while (!isAtEnd() && text_[at_] != ']') {
       if (text_.substr(at_).starts_with("&&")) return false;

@@ -264,9 +264,13 @@ Result<std::vector<TokenId>> VocabularyTokenizer::encode(std::string_view text, 
   std::vector<TokenId> out;
   if (options.frame) out = model_.before;
   const size_t framed = out.size();
-  auto plain = [&](std::string_view rest) { return encodePlain(rest, out.size() == framed, out, diagnostics); };
+  bool isWhole = true;  // nothing was dropped in front
+  auto plain = [&](std::string_view rest) {
+    return encodePlain(rest, isWhole && out.size() == framed, out, diagnostics);
+  };
   auto normalized = [&](std::string_view rest) {
-    const std::string form = normalForm(rest);
+    const std::string form = normalForm(rest), first(rest.substr(0, characterAt(rest, 0).bytes));
+    isWhole = out.size() != framed || normalForm(first + "x") != normalForm("x");
     return options.addedTokens ? encodeAround(form, true, out, plain) : plain(form);
   };
   if (!(options.addedTokens ? encodeAround(text, false, out, normalized) : normalized(text))) return Failed{};

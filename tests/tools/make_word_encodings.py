@@ -85,6 +85,8 @@ def kinds():
                 normalizers.Sequence([normalizers.Nmt(), normalizers.Replace("''", '"'), normalizers.NFKD(),
                                       normalizers.StripAccents()]), metaspace,
                 decoders.Metaspace())
+    yield words(models.Unigram(PIECES, 0, False), normalizers.Strip(), pre_tokenizers.Metaspace(prepend_scheme="first"),
+                decoders.Metaspace(prepend_scheme="first"))
     single = words(models.Unigram(PIECES, 0, False), None, metaspace, decoders.Metaspace())
     single.add_tokens([AddedToken("the", single_word=True), AddedToken("graph", rstrip=True, normalized=True)])
     yield single

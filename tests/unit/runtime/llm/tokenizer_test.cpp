@@ -436,6 +436,8 @@ TEST(Tokenizer, CutsByPatternsOfFiles) {
             (Pieces{"Hi", ",", " you", " (", "a", "|", "b", ") !"}));
   EXPECT_EQ(cut(R"(\p{N}{1,3})", "ab12345c"), (Pieces{"ab", "123", "45", "c"}));
   EXPECT_EQ(cut(R"(\p{L}++|\p{N}{1,3}+|\s++$|\s)", "ab12345  \n"), (Pieces{"ab", "12345", "  \n"}));
+  EXPECT_EQ(cut(R"(\w+)", "a\u00bd_ \u00e9\u200d"), (Pieces{"a\u00bd_", " ", "\u00e9", "\u200d"}));
+  EXPECT_EQ(cut(R"([\w]+|\x{2a}|\u0021)", "a\u00bd_*!"), (Pieces{"a", "\u00bd", "_", "*", "!"}));
   for (const char* other :
        {"a*?", "(?<=a)b", "^a", "[a&&b]", "\\bx", "\\p{Han}", "(a", "a)", "[b-a]", "x{2,1}", "(?:ab)+"})
     EXPECT_FALSE(SplitPattern::parse(other)) << other;
