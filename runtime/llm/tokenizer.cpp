@@ -2,8 +2,12 @@
 #include "runtime/llm/tokenizer.h"
 
 #include "frontend/files/archive_kind.h"
+#include "frontend/files/base64.h"
 #include "frontend/files/file_io.h"
 
+#include <fmt/core.h>
+
+#include <algorithm>
 #include <array>
 #include <filesystem>
 
@@ -68,6 +72,32 @@ SourcePtr readText(const std::string& path, Diagnostics& diagnostics) {
   return text ? SourceFile::make(path, std::move(*text)) : nullptr;
 }
 
+std::string conversionOf(std::string_view file) {
+  return fmt::format(
+      "AutoTokenizer.from_pretrained(folder).save_pretrained(folder) of transformers makes a tokenizer.json of {}",
+      file);
+}
+
+// A model of SentencePiece: messages, one for each piece, that begin with its text.
+bool isSentencePiece(std::string_view bytes) {
+  constexpr char kFirstField = '\n';
+  return bytes.size() > 4 && bytes[0] == kFirstField && bytes[2] == kFirstField && bytes[3] >= 0 && bytes[3] < bytes[1];
+}
+
+// Lines of a token in base64 and its rank, which lack the expression that text is cut by.
+bool isTiktoken(std::string_view text) {
+  for (size_t begin = 0, end, rank = 0; begin < text.size(); begin = end + 1, ++rank) {
+    end = std::min(text.find('\n', begin), text.size());
+    std::string_view line = text.substr(begin, end - begin);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    const size_t space = line.find(' ');
+    if (space == std::string_view::npos || line.substr(space + 1) != std::to_string(rank)) return false;
+    const std::optional<std::string> token = bytesOfBase64(line.substr(0, space));
+    if (!token || token->empty()) return false;
+  }
+  return !text.empty();
+}
+
 std::unique_ptr<Tokenizer> openGpt2(const std::filesystem::path& vocabulary, SourcePtr json, Diagnostics& diagnostics) {
   SourcePtr merges = readText((vocabulary.parent_path() / "merges.txt").string(), diagnostics);
   return merges ? parseGpt2Tokenizer(std::move(json), std::move(merges), diagnostics) : nullptr;
@@ -128,8 +158,7 @@ std::unique_ptr<Tokenizer> openTokenizer(const std::string& path, Diagnostics& d
     if (!whole && !std::filesystem::exists(file / "vocab.json", unknown)) {
       diagnostics.fileError(path, {}, "the folder has neither tokenizer.json nor vocab.json", ErrorKind::Io)
           .note(std::filesystem::exists(file / "tokenizer.model", unknown)
-                    ? "AutoTokenizer.from_pretrained(folder).save_pretrained(folder) of transformers makes a "
-                      "tokenizer.json of tokenizer.model"
+                    ? conversionOf("tokenizer.model")
                     : "a model that reads bytes needs none: its tokens are the bytes of a text");
       return nullptr;
     }
@@ -137,6 +166,16 @@ std::unique_ptr<Tokenizer> openTokenizer(const std::string& path, Diagnostics& d
   }
   SourcePtr source = readText(file.string(), diagnostics);
   if (!source) return nullptr;
+  const bool isPieces = file.extension() != ".json" && isSentencePiece(source->text());
+  if (isPieces || (file.extension() != ".json" && isTiktoken(source->text()))) {
+    diagnostics
+        .fileError(file.string(), {},
+                   isPieces ? "expected a tokenizer.json, found a model of SentencePiece"
+                            : "expected a tokenizer.json, found ranks of tiktoken, which do not say how text is cut",
+                   ErrorKind::Unsupported)
+        .note(conversionOf("it"));
+    return nullptr;
+  }
   if (file.extension() != ".json" && source->text().find('\0') != std::string_view::npos) {
     reportOtherKind(file.string(), "a tokenizer", diagnostics);
     return nullptr;

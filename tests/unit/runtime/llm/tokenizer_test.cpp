@@ -575,6 +575,15 @@ TEST(Tokenizer, OpensByName) {
   EXPECT_EQ(open(folder / "vocab.json")->kind(), "gpt2");
   folder.write("tokenizer.json", tiny());
   EXPECT_EQ(open(folder.path())->kind(), "tokenizer.json");
+  for (auto [name, text, found] : {std::tuple("ranks.tiktoken", std::string_view("IQ== 0\nIg== 1\n"),
+                                              "ranks of tiktoken, which do not say how text is cut"),
+                                   {"tokenizer.model", std::string_view("\n\x0e\n\x05<unk>\x15\0\0\0\0\x18\x02", 16),
+                                    "a model of SentencePiece"}}) {
+    Diagnostics told;
+    EXPECT_EQ(openTokenizer(folder.write(name, std::string(text)), told), nullptr);
+    EXPECT_EQ(told.list().front().message, "expected a tokenizer.json, found " + std::string(found));
+    EXPECT_EQ(told.list().front().notes.size(), 1u);
+  }
 }
 
 // One piece of a megabyte takes no more than n log n.
