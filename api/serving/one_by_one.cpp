@@ -36,11 +36,8 @@ class Trial {
     const int64_t ring = longestRing(one_.calls);
     for (const auto& [end, work] : {std::pair(ring, kMostWork), std::pair(one_.places, kLittleWork)})
       for (const int64_t behind : {8, 3, 1})
-        if (end > 0 && end + behind <= std::min(kLongest, work / one_.weights))
-          if (const std::optional<bool> other = areOther(end + behind)) {
-            if (*other) return true;
-            break;
-          }
+        if (end > 0 && end + behind <= std::min(kLongest, work / one_.weights) && areOther(end + behind) == true)
+          return true;
     for (int64_t tokens = usual(); tokens > kShort; tokens /= 2)
       if (const std::optional<bool> other = areOther(tokens)) return *other;
     return false;
