@@ -96,7 +96,11 @@ void loadSpaced(DType type, const char* from, int64_t stride, int64_t count, flo
   const auto* values = reinterpret_cast<const Item*>(from);
   Item items[kTile<float>];
   auto* beside = type == DType::Float32 ? reinterpret_cast<Item*>(to) : items;
-  for (int64_t i = 0; i < count; ++i) std::memcpy(beside + i, values + i * stride, sizeof(Item));
+  if (stride == 2) {  // every other one: with the step known, vectors
+    for (int64_t i = 0; i < count; ++i) std::memcpy(beside + i, values + i * 2, sizeof(Item));
+  } else {
+    for (int64_t i = 0; i < count; ++i) std::memcpy(beside + i, values + i * stride, sizeof(Item));
+  }
   if (type != DType::Float32) loadPointwise(type, items, count, to);
 }
 // `count` elements, at most a tile, from one place on, `stride` elements apart.
