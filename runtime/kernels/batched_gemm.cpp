@@ -20,13 +20,13 @@ HWY_BEFORE_NAMESPACE();
 namespace tscompile {
 namespace HWY_NAMESPACE {
 
+// `panels`: B, if it has been packed; else some columns are at a time.
 void batchedPair(int64_t m, int64_t n, int64_t k, float alpha, const float* a, int64_t aRow, int64_t aColumn,
-                 const float* b, int64_t bRow, int64_t bColumn, float* c, int64_t cRow) {
-  const int64_t panelFloats = roundToBlock(n) * k;
-  float* panels = threadScratch(panelFloats + (aColumn == 1 ? 0 : m * k));
-  packPanels(b, bRow, bColumn, k, n, alpha, panels);
+                 const float* b, int64_t bRow, int64_t bColumn, const float* panels, float* c, int64_t cRow) {
+  const int64_t columns = std::min(columnsAtOnce(k), n), panelFloats = panels ? 0 : roundToBlock(columns) * k;
+  float* scratch = threadScratch(panelFloats + (aColumn == 1 ? 0 : m * k));
   if (aColumn != 1) {
-    float* copy = panels + panelFloats;
+    float* copy = scratch + panelFloats;
     if (aRow == 1)
       transpose(a, aColumn, m, k, copy, k);
     else
@@ -35,7 +35,15 @@ void batchedPair(int64_t m, int64_t n, int64_t k, float alpha, const float* a, i
     a = copy;
     aRow = k;
   }
-  multiplyRows(a, aRow, m, panels, k, n, c, cRow, false);
+  if (panels) return multiplyRows(a, aRow, m, panels, k, n, c, cRow, false);
+  for (int64_t first = 0; first < n; first += columns) {
+    const int64_t count = std::min(columns, n - first);
+    packPanels(b + first * bColumn, bRow, bColumn, k, count, alpha, scratch);
+    multiplyRows(a, aRow, m, scratch, k, count, c + first, cRow, false);
+  }
+}
+void packColumnsOfPair(const float* b, int64_t row, int64_t column, int64_t k, int64_t n, float alpha, float* to) {
+  packPanels(b, row, column, k, n, alpha, to);
 }
 
 // Rows lie side by side: sums over each of some rows at once.
@@ -276,10 +284,19 @@ void batchedFewRows(int64_t outer, int64_t inner, int64_t m, int64_t n, int64_t 
   });
 }
 
+// Few large products are split by rows.
+int64_t piecesOfRows(int64_t pairs, int64_t m) { return pairs >= 16 ? 1 : std::max<int64_t>(1, m / 112); }
+int64_t panelsOf(int64_t n) { return (n + kBlock - 1) / kBlock; }
+
 }  // namespace
 
+size_t batchedWorkspace(int64_t pairs, int64_t m, int64_t n, int64_t k) {
+  return piecesOfRows(pairs, m) > 1 ? static_cast<size_t>(pairs * panelsOf(n) * kBlock * k) * sizeof(float) : 0;
+}
+
 void batchedGemm(int64_t outer, int64_t inner, int64_t m, int64_t n, int64_t k, float alpha, const BatchedMatrix& a,
-                 const BatchedMatrix& b, float* c, int64_t cOuter, int64_t cInner, int64_t cRow, int threads) {
+                 const BatchedMatrix& b, float* c, int64_t cOuter, int64_t cInner, int64_t cRow, float* workspace,
+                 int threads) {
   if (k == 0) {
     for (int64_t i = 0; i < outer * inner; ++i)
       for (int64_t r = 0; r < m; ++r) std::fill_n(c + i / inner * cOuter + i % inner * cInner + r * cRow, n, 0.0f);
@@ -289,13 +306,27 @@ void batchedGemm(int64_t outer, int64_t inner, int64_t m, int64_t n, int64_t k, 
   if (m == 1 || n == 1) return batchedVector(outer, inner, m, n, k, alpha, a, b, c, cOuter, cInner, cRow, threads);
   auto pair = TS_SIMD(batchedPair);
   const double cost = 2e-5 * static_cast<double>(outer * inner * m) * static_cast<double>(n * k);
-  // Few large products are split by rows, each piece packing B anew.
-  const int64_t pieces = outer * inner >= 16 ? 1 : std::max<int64_t>(1, m / 112);
-  parallelFor(outer * inner * pieces, threadsWorth(cost, threads), [&](int64_t i) {
-    Piece rows = pieceOf(m, pieces, i % pieces);
-    const int64_t o = i / pieces / inner, in = i / pieces % inner;
-    pair(rows.end - rows.begin, n, k, alpha, a.at(o, in) + rows.begin * a.row, a.row, a.column, b.at(o, in), b.row,
-         b.column, c + o * cOuter + in * cInner + rows.begin * cRow, cRow);
+  const int64_t pairs = outer * inner, pieces = piecesOfRows(pairs, m), panels = panelsOf(n);
+  threads = threadsWorth(cost, threads);
+  if (pieces > 1) {
+    constexpr int64_t kPackedPiece = 1 << 15;  // floats
+    const int64_t parts = std::clamp<int64_t>(panels * kBlock * k / kPackedPiece, 1, panels);
+    auto pack = TS_SIMD(packColumnsOfPair);
+    parallelFor(pairs * parts, threads, [&](int64_t i) {
+      const Piece part = pieceOf(panels, parts, i % parts);
+      const int64_t o = i / parts / inner, in = i / parts % inner, first = part.begin * kBlock;
+      pack(b.at(o, in) + first * b.column, b.row, b.column, k, std::min(part.end * kBlock, n) - first, alpha,
+           workspace + (i / parts * panels + part.begin) * kBlock * k);
+    });
+  }
+  // Of whole tiles, but for the last rows.
+  const int64_t tileRows = maxTileRows(), tiles = (m + tileRows - 1) / tileRows;
+  parallelFor(pairs * pieces, threads, [&](int64_t i) {
+    const Piece piece = pieceOf(tiles, pieces, i % pieces);
+    const int64_t o = i / pieces / inner, in = i / pieces % inner, first = piece.begin * tileRows;
+    pair(std::min(piece.end * tileRows, m) - first, n, k, alpha, a.at(o, in) + first * a.row, a.row, a.column,
+         b.at(o, in), b.row, b.column, pieces > 1 ? workspace + i / pieces * panels * kBlock * k : nullptr,
+         c + o * cOuter + in * cInner + first * cRow, cRow);
   });
 }
 

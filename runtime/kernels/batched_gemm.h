@@ -1,6 +1,7 @@
 // Products of many small matrices that lie anywhere, and of planes.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace tscompile {
@@ -43,7 +44,10 @@ struct FewRows {
 
 // C = alpha * A * B per pair; C's column stride is 1. A is m x k, B is k x n.
 void batchedGemm(int64_t outer, int64_t inner, int64_t m, int64_t n, int64_t k, float alpha, const BatchedMatrix& a,
-                 const BatchedMatrix& b, float* c, int64_t cOuter, int64_t cInner, int64_t cRow, int threads);
+                 const BatchedMatrix& b, float* c, int64_t cOuter, int64_t cInner, int64_t cRow, float* workspace,
+                 int threads);
+// Bytes that it needs there, for as many pairs.
+size_t batchedWorkspace(int64_t pairs, int64_t m, int64_t n, int64_t k);
 
 // ---- sums of planes with a weight each ----
 

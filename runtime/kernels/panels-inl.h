@@ -42,6 +42,12 @@ inline void packPanels(const float* b, int64_t row, int64_t column, int64_t k, i
   }
 }
 
+// Columns whose panels stay in a cache while all rows are multiplied by them.
+HWY_INLINE int64_t columnsAtOnce(int64_t k) {
+  constexpr int64_t kKept = 48 << 10, kLeast = 2 * kBlock;  // floats; the register tile takes two panels
+  return std::max(kKept / std::max<int64_t>(k, 1) / kLeast * kLeast, kLeast);
+}
+
 // C = A * packed B, or C += that; rows of A are contiguous. Columns of C past n are written only if `padded`.
 inline void multiplyRows(const float* a, int64_t aRow, int64_t m, const float* panels, int64_t k, int64_t n, float* c,
                          int64_t cRow, bool padded, bool adds = false) {
@@ -58,13 +64,15 @@ inline void multiplyRows(const float* a, int64_t aRow, int64_t m, const float* p
   p.cRow = cRow;
   p.cPanel = kBlock;
   p.paddedColumns = padded;
-  for (int64_t r = 0; r < m; r += kTileRows) {
-    RowTile tile{0, 0, static_cast<int>(std::min<int64_t>(kTileRows, m - r))};
-    p.a = a + r * aRow;
-    p.c = c + r * cRow;
-    if (adds) p.epilogue.residual = p.c;
-    runProduct(p, &tile, 1, 0, roundToBlock(n) / kBlock);
-  }
+  const int64_t all = roundToBlock(n) / kBlock, group = columnsAtOnce(k) / kBlock;
+  for (int64_t first = 0; first < all; first += group)
+    for (int64_t r = 0; r < m; r += kTileRows) {
+      RowTile tile{0, 0, static_cast<int>(std::min<int64_t>(kTileRows, m - r))};
+      p.a = a + r * aRow;
+      p.c = c + r * cRow;
+      if (adds) p.epilogue.residual = p.c;
+      runProduct(p, &tile, 1, first, std::min(first + group, all));
+    }
 }
 
 }  // namespace HWY_NAMESPACE

@@ -128,7 +128,7 @@ void BatchedMatmulLayer::run(Frame& frame) const {
   };
   const BatchedMatrix left = matrix(0, a), right = matrix(1, b);
   batchedGemm(outer, inner, m, n, k, alpha, left, right, frame.data<float>(outputs[0]), c.outer, c.inner, c.row,
-              frame.threads());
+              reinterpret_cast<float*>(frame.workspace() + placesBytes()), frame.threads());
 }
 
 void DoubleMatmulLayer::run(Frame& frame) const {

@@ -4,6 +4,7 @@
 #include "runtime/engine/layers/indexing_layer.h"
 #include "runtime/engine/layers/integer_weights.h"
 #include "runtime/engine/layers/product_layer.h"
+#include "runtime/kernels/batched_gemm.h"
 #include "runtime/kernels/gemm.h"
 
 namespace tscompile {
@@ -63,7 +64,7 @@ class BatchedMatmulLayer : public Layer {
   using Layer::Layer;
   std::string name() const override { return "batched_matmul"; }
   double flops() const override { return 2.0 * static_cast<double>(outer * inner * m) * static_cast<double>(n * k); }
-  size_t workspace() const override { return picked[0].which.bytes() + picked[1].which.bytes(); }
+  size_t workspace() const override { return placesBytes() + batchedWorkspace(outer * inner, m, n, k); }
   void run(Frame& frame) const override;
 
   int64_t outer = 1, inner = 1, m = 0, n = 0, k = 0;
@@ -76,6 +77,10 @@ class BatchedMatmulLayer : public Layer {
   };
   Picked picked[2];
   Side c;  // of the output; its column stride is 1
+
+ private:
+  // What of the workspace holds the places of picked matrices: whole lines.
+  size_t placesBytes() const { return (picked[0].which.bytes() + picked[1].which.bytes() + 63) / 64 * 64; }
 };
 
 // The same of f64.

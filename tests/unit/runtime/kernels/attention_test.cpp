@@ -31,7 +31,8 @@ void checkProduct(int64_t m, int64_t n, int64_t k, bool swapA, bool swapB, int64
   std::vector<float> first;
   for (int threads : {1, 2, 3, 16}) {
     std::vector<float> got(want.size());
-    batchedGemm(outer, inner, m, n, k, 0.3f, x, y, got.data(), inner * m * n, m * n, n, threads);
+    std::vector<float> workspace(batchedWorkspace(outer * inner, m, n, k) / sizeof(float));
+    batchedGemm(outer, inner, m, n, k, 0.3f, x, y, got.data(), inner * m * n, m * n, n, workspace.data(), threads);
     if (first.empty()) expectNear(first = got, want, 1e-5, 1e-5);
     EXPECT_TRUE(sameBytes(first, got));
   }
@@ -106,6 +107,9 @@ TEST(EngineBatchedGemm, SizesAndStrides) {
   });
   checkProduct(130, 128, 64, false, true, 1, 12);
   checkProduct(300, 100, 80, false, false, 1, 1);
+  // Columns that do not stay in a cache together, packed at once for pieces of rows or as they are needed.
+  checkProduct(230, 75, 1700, true, false, 1, 2);
+  checkProduct(20, 75, 1700, false, true, 1, 2);
   checkProduct(3, 5, 0, false, false);
   for (int64_t m : {1, 2, 3, 4})
     for (int64_t n : {64, 71, 600}) checkProduct(m, n, 37, m == 2, false, 1, n == 600 ? 1 : 2);
