@@ -188,7 +188,7 @@ Ref<Quantization> chooseGrid(float least, float most, int32_t qmin, int32_t qmax
   return Quantization::perTensor(scale, rounded);
 }
 
-Ref<Quantization> chooseGrid(const Tensor& x) {
+Ref<Quantization> chooseGrid(const Tensor& x, bool isReduced) {
   Tensor from = convertTensor(x, DType::Float32);
   float least = 0, most = 0;
   const float* in = from.data<float>();
@@ -198,7 +198,7 @@ Ref<Quantization> chooseGrid(const Tensor& x) {
     least = std::min(least, in[i]);
     most = std::max(most, in[i]);
   }
-  return chooseGrid(least, most, 0, 255);
+  return chooseGrid(least, most, 0, isReduced ? 127 : 255);
 }
 
 }  // namespace tscompile

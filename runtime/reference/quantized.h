@@ -38,6 +38,6 @@ Tensor stepsOf(const Tensor& quantized, DType dtype = DType::Float32);
 Tensor quantizeSteps(const Tensor& steps, DType quantized, const Quantization& q);
 
 // The grid for all elements of a float32 tensor, as quint8; for two bounds: quantization_grid.h.
-Ref<Quantization> chooseGrid(const Tensor& x);
+Ref<Quantization> chooseGrid(const Tensor& x, bool isReduced);
 
 }  // namespace tscompile

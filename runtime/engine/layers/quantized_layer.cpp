@@ -92,9 +92,9 @@ void BytesLayer::run(Frame& frame) const {
   copyTensor(to, quantizeSteps(from, to.dtype(), *grid));
 }
 
-DynamicGrid dynamicGrid(StepRange bounds) {
+DynamicGrid dynamicGrid(StepRange bounds, bool isReduced) {
   if (std::isnan(bounds.least)) throw ExecutionError(ErrorKind::Model, "numbers to be quantised are NaN");
-  const Ref<Quantization> grid = chooseGrid(bounds.least, bounds.most, 0, 255);
+  const Ref<Quantization> grid = chooseGrid(bounds.least, bounds.most, 0, isReduced ? 127 : 255);
   return {static_cast<float>(grid->scale), stepRange(DType::QUInt8, *grid)};
 }
 
@@ -109,7 +109,7 @@ void DynamicStepsLayer::run(Frame& frame) const {
   StepRange all = ranges[0];
   for (const StepRange& r : ranges)
     all = std::isnan(r.least) ? r : StepRange{std::min(all.least, r.least), std::max(all.most, r.most)};
-  const DynamicGrid grid = dynamicGrid(all);
+  const DynamicGrid grid = dynamicGrid(all, isReduced);
   *frame.data<float>(outputs[1]) = grid.scale;
   *frame.data<float>(outputs[2]) = grid.range.least;
   auto* to = frame.data<float>(outputs[0]);
@@ -196,12 +196,13 @@ Tensor addSumOfSteps(ConvertCall& call, const Tensor& a, const Tensor& b, const 
   return out;
 }
 
-Tensor addDynamicSteps(ConvertCall& call, const Tensor& x, Tensor& scale, Tensor& least) {
+Tensor addDynamicSteps(ConvertCall& call, const Tensor& x, bool isReduced, Tensor& scale, Tensor& least) {
   TensorId from = contiguousId(call, x);
   Tensor steps = call.makeTensor(DType::Float32, x.sizes());
   scale = call.makeTensor(DType::Float32, Dims{1});
   least = call.makeTensor(DType::Float32, Dims{1});
   auto& layer = call.add<DynamicStepsLayer>();
+  layer.isReduced = isReduced;
   layer.inputs = {from};
   layer.outputs = {call.idOf(steps), call.idOf(scale), call.idOf(least)};
   return steps;

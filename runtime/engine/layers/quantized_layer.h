@@ -67,13 +67,13 @@ class TableLayer : public StepLayer {
   StepRange range_;
 };
 
-// The grid of unsigned bytes that PyTorch's dynamic quantisation chooses for numbers between two bounds; fails if these
-// are NaN.
+// The grid of unsigned bytes that PyTorch's dynamic quantisation chooses for numbers between two bounds, of seven bits
+// where the range is reduced; fails if the bounds are NaN.
 struct DynamicGrid {
   float scale;
   StepRange range;
 };
-DynamicGrid dynamicGrid(StepRange bounds);
+DynamicGrid dynamicGrid(StepRange bounds, bool isReduced);
 
 // Numbers -> steps on a grid that each run chooses, as PyTorch's dynamic quantisation does; the second output is its
 // scale.
@@ -82,6 +82,8 @@ class DynamicStepsLayer : public Layer {
   using Layer::Layer;
   std::string name() const override { return "dynamic_quantize"; }
   void run(Frame& frame) const override;
+
+  bool isReduced = false;
 };
 
 // Bytes -> steps at an input of an engine, and back at an output.
@@ -113,7 +115,7 @@ Tensor addRequantize(ConvertCall& call, const Tensor& x, std::vector<float> fact
 IValue addQuantize(ConvertCall& call, const Tensor& numbers, DType dtype, const Quantization& q);
 Tensor addSumOfSteps(ConvertCall& call, const Tensor& a, const Tensor& b, const FixedPointSum& sum, StepRange range);
 // Steps of a grid that follows from x; its scale, and the least step that there can be.
-Tensor addDynamicSteps(ConvertCall& call, const Tensor& x, Tensor& scale, Tensor& least);
+Tensor addDynamicSteps(ConvertCall& call, const Tensor& x, bool isReduced, Tensor& scale, Tensor& least);
 // The quantised tensor `given` at an input of the engine, of which `input` is the symbolic tensor; and one at an
 // output.
 Tensor unpackInput(NetworkTensors& tensors, const Tensor& input, const Tensor& given);

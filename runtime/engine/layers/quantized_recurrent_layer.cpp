@@ -50,7 +50,7 @@ void QuantizedRecurrentLayer::multiply(Frame& frame, const float* state, float* 
   Epilogue epilogue;
   float scale = 1;
   if (scales.defined()) {
-    const DynamicGrid grid = dynamicGrid(extremes(state, batch * hidden));
+    const DynamicGrid grid = dynamicGrid(extremes(state, batch * hidden), isReduced);
     scale = grid.scale;
     weights.least = grid.range.least;
     requantize(std::exchange(state, integers), batch * hidden, 1.0f / scale, grid.range, integers);

@@ -22,9 +22,10 @@ class QuantizedRecurrentLayer : public PackedLayer, public IntegerWeights {
   RecurrentCell cell = RecurrentCell::Lstm;
   int64_t steps = 0, batch = 0, hidden = 0;
   bool backwards = false;
-  Tensor weight;  // f32 [gates * hidden, hidden]; integers if there are scales
-  Tensor scales;  // of its rows, f32; undefined where the state is multiplied as it is
-  Tensor bias;    // f32; may be undefined
+  bool isReduced = false;  // the range of the state's integers
+  Tensor weight;           // f32 [gates * hidden, hidden]; integers if there are scales
+  Tensor scales;           // of its rows, f32; undefined where the state is multiplied as it is
+  Tensor bias;             // f32; may be undefined
   // Inputs: the gates [steps, batch, gates * hidden], the hidden state [batch, hidden], of LSTM the cells' state.
   // Outputs: [steps, batch, hidden] and the states.
 

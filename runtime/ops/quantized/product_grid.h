@@ -31,7 +31,7 @@ ProductGrid productGrid(const KernelCall& call, const PackedWeight& w, const Ten
 class DynamicProduct {
  public:
   DynamicProduct(const KernelCall& call, PackedWeight w);
-  Tensor operator()(const KernelCall& call, const Tensor& x) const;
+  Tensor operator()(const KernelCall& call, const Tensor& x, bool isReduced) const;
 
  private:
   PackedWeight w_;
@@ -51,7 +51,7 @@ Tensor addIntegerProduct(const ConvertCall& call, const Tensor& x, StepRange ran
 // Sums of integers as a float32 product, rounded to the grid: (x, weight, ..., scale at `scaleAt`, zero point).
 template <size_t kScaleAt, bool kRelu>
 void convertQuantizedProduct(ConvertCall& call);
-// (x, weight): float32 that are quantised on the way in.
+// (x, weight, whether the range is reduced): float32 that are quantised on the way in.
 template <bool kRelu>
 void convertDynamicProduct(ConvertCall& call);
 

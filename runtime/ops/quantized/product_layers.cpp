@@ -213,7 +213,7 @@ void convertDynamicProduct(ConvertCall& call) {
   const Tensor numbers = raised(call, w, x);
   checkProductInput(call, w, numbers);
   const std::vector<double> scales = scalesOf(call, w);
-  Tensor scale, least, steps = addDynamicSteps(call, numbers, scale, least);
+  Tensor scale, least, steps = addDynamicSteps(call, numbers, call.flag(2), scale, least);
   Tensor sums = addSums(call, w, {steps, kAnyGrid, least}, std::vector<int64_t>(scales.size(), 0));
   if (!sums.defined()) return convertQuantizedToKernel(call);
   Dims sizes(w.shape.stride.size() + 1, 1);

@@ -124,7 +124,7 @@ void longConvKernel(KernelCall& call) {
 
 Tensor dynamicProduct(const KernelCall& call, const PackedWeight& w, const Tensor& x) {
   checkProductInput(call, w, x);
-  return DynamicProduct(call, w)(call, x);
+  return DynamicProduct(call, w)(call, x, call.flag(2));
 }
 
 template <bool kRelu>
@@ -242,11 +242,10 @@ DynamicProduct::DynamicProduct(const KernelCall& call, PackedWeight w)
   if (w_.bias.defined()) bias_ = convertTensor(w_.bias, DType::Float32);
 }
 
-// QNNPACK does without a reduced range.
-Tensor DynamicProduct::operator()(const KernelCall& call, const Tensor& x) const {
+Tensor DynamicProduct::operator()(const KernelCall& call, const Tensor& x, bool isReduced) const {
   checkProductInput(call, w_, x);
   call.require(x.dtype() == DType::Float32, "expected a float32 input, not {}", pythonName(x.dtype()));
-  Tensor in = quantize(x, DType::QUInt8, *chooseGrid(x));
+  Tensor in = quantize(x, DType::QUInt8, *chooseGrid(x, isReduced));
   std::vector<float> factor = productFactors(scales_, quantizationOf(in).scale, 1);
   Tensor total = sums(call, w_, steps_, in), out = Tensor::empty(DType::Float32, total.sizes());
   auto* to = out.data<float>();

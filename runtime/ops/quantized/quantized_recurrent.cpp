@@ -41,14 +41,15 @@ struct Operators {
 // One of the products of a cell: with integers, or with what float16 holds.
 class CellProduct {
  public:
-  CellProduct(const Operators& op, IValue packed) : op_(op), packed_(std::move(packed)) {
+  CellProduct(const Operators& op, IValue packed, bool isReduced)
+      : op_(op), packed_(std::move(packed)), isReduced_(isReduced) {
     PackedWeight w = unpacked(packed_);
     isQuantized_ = isQuantized(w.weight.dtype());
     if (isQuantized_ && !op.layers) atOnce_.emplace(op.call, std::move(w));
   }
   Tensor operator()(const Tensor& x) const {
-    if (atOnce_) return (*atOnce_)(op_.call, x);
-    return isQuantized_ ? op_("quantized::linear_dynamic", {x, packed_, false})
+    if (atOnce_) return (*atOnce_)(op_.call, x, isReduced_);
+    return isQuantized_ ? op_("quantized::linear_dynamic", {x, packed_, isReduced_})
                         : op_("quantized::linear_dynamic_fp16", {x, packed_});
   }
   PackedWeight weight() const { return unpacked(packed_); }
@@ -56,15 +57,19 @@ class CellProduct {
  private:
   const Operators& op_;
   IValue packed_;
-  bool isQuantized_;
+  bool isReduced_, isQuantized_;
   std::optional<DynamicProduct> atOnce_;
 };
 
 struct Cell {
   Cell(const Operators& op, const IValue& parameters)
-      : Cell(op, attributeOf(parameters, "w_ih"), attributeOf(parameters, "w_hh")) {}
-  Cell(const Operators& op, IValue input, IValue hidden)
-      : op(op), ofInput(op, std::move(input)), ofHidden(op, std::move(hidden)) {}
+      : Cell(op, attributeOf(parameters, "w_ih"), attributeOf(parameters, "w_hh"),
+             attributeOf(parameters, "reduce_range").toBool()) {}
+  Cell(const Operators& op, IValue input, IValue hidden, bool isReduced)
+      : op(op),
+        isReduced(isReduced),
+        ofInput(op, std::move(input), isReduced),
+        ofHidden(op, std::move(hidden), isReduced) {}
 
   // The gates are those of the input, already multiplied.
   std::pair<Tensor, Tensor> lstm(const Tensor& gates, const Tensor& h, const Tensor& c) const {
@@ -86,6 +91,7 @@ struct Cell {
   }
 
   const Operators& op;
+  bool isReduced;
   CellProduct ofInput, ofHidden;
 };
 
@@ -120,6 +126,7 @@ Sequence addSteps(ConvertCall& call, const Cell& cell, const Tensor& gates, cons
   layer->batch = gates.size(1);
   layer->hidden = h.size(1);
   layer->backwards = backwards;
+  layer->isReduced = cell.isReduced;
   if (w.bias.defined()) layer->bias = contiguous(convertTensor(w.bias, DType::Float32));
   if (isQuantized(w.weight.dtype())) {
     layer->weight = stepsOf(w.weight);
@@ -273,9 +280,9 @@ void convertNetwork(ConvertCall& call) {
 
 // ---- one step ----
 
-// (input, state, w_ih, w_hh, b_ih, b_hh): the biases are in the packed weights.
+// (input, state, w_ih, w_hh, b_ih, b_hh): the biases are in the packed weights. PyTorch reduces the range.
 void lstmStep(KernelCall& call, const Operators& op) {
-  Cell cell(op, call.argument(2), call.argument(3));
+  Cell cell(op, call.argument(2), call.argument(3), true);
   std::vector<Tensor> states = call.tensors(1);
   call.require(states.size() == 2, "expected two states");
   auto [h, c] = cell.lstm(cell.ofInput(call.tensor(0)), states[0], states[1]);
@@ -283,12 +290,12 @@ void lstmStep(KernelCall& call, const Operators& op) {
   call.setResult(1, c);
 }
 void gruStep(KernelCall& call, const Operators& op) {
-  Cell cell(op, call.argument(2), call.argument(3));
+  Cell cell(op, call.argument(2), call.argument(3), true);
   call.setResult(cell.gru(cell.ofInput(call.tensor(0)), call.tensor(1)));
 }
 template <bool kRelu>
 void plainStep(KernelCall& call, const Operators& op) {
-  Cell cell(op, call.argument(2), call.argument(3));
+  Cell cell(op, call.argument(2), call.argument(3), true);
   call.setResult(cell.plain(cell.ofInput(call.tensor(0)), call.tensor(1), kRelu));
 }
 

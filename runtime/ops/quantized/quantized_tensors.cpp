@@ -48,7 +48,7 @@ void quantizeTensors(KernelCall& call) {
   call.setResult(tensorList(std::move(out)));
 }
 
-// QNNPACK does without a reduced range.
+// A reduced range has seven bits of the eight.
 void quantizeDynamic(KernelCall& call) {
   Tensor x = call.tensor(0);
   DType dtype = quantizedDType(call, 1);
@@ -60,8 +60,9 @@ void quantizeDynamic(KernelCall& call) {
     least = *lo;
     most = *hi;
   }
-  IntegerRange range = rangeOf(dtype);
-  call.setResult(quantize(x, dtype, *chooseGrid(least, most, range.least, range.most)));
+  const IntegerRange range = rangeOf(dtype);
+  const int parts = call.flag(2) ? 2 : 1;
+  call.setResult(quantize(x, dtype, *chooseGrid(least, most, range.least / parts, range.most / parts)));
 }
 
 // Scales and zero points along `axis`; float ones stay what they are.
