@@ -10,6 +10,10 @@
 // So do operators that mark a tensor for gradients and hand it on: exporters leave one behind each torch.tensor().
 //
 //   %d : Tensor = aten::detach_(%x)   →   (nothing, %x for %d)
+//
+// And those that give a tensor what it has: `p.data = p.data.to(device)`, on one device.
+//
+//   %d : Tensor = aten::shallow_copy_data_(%x, %x)   →   (nothing, %x for %d)
 #include "ir/analysis/context_kind.h"
 #include "ir/values/aten.h"
 #include "passes/rewrite/rewrite.h"
@@ -38,10 +42,12 @@ std::vector<Node*> stepsOf(const Value* object) {
   return steps;
 }
 
-// Whether it hands on its argument itself, and what it does to it is of gradients alone.
+// Whether it hands on its argument itself, and what it does to it is nothing, or of gradients alone.
 bool handsOn(const Node* n, GraphFacts& facts) {
-  static const Symbol kDetach = Symbol::of("aten::detach_"), kRequire = Symbol::of("aten::requires_grad_");
+  static const Symbol kDetach = Symbol::of("aten::detach_"), kRequire = Symbol::of("aten::requires_grad_"),
+                      kData = Symbol::of("aten::shallow_copy_data_");
   if (n->outputCount() != 1 || n->inputCount() == 0) return false;
+  if (n->kind() == kData) return n->inputCount() == 2 && n->input(0) == n->input(1);
   if (n->kind() == kDetach) return true;
   const DType dtype = facts.dtype(n->input(0));  // integers are refused
   return n->kind() == kRequire && dtype != DType::Undefined && !isIntegral(dtype, true);

@@ -118,12 +118,16 @@ void setData(Arguments a, IValue& r) {
   t.impl()->become(*other.impl());
   r = IValue();
 }
+// Of any dtype.
+void shareData(Arguments a, IValue& r) {
+  setData(a, r);
+  r = *a[0];
+}
 void setTensor(Arguments a, IValue& r) {
   const DType self = handleOf(*a[0]).dtype(), source = handleOf(*a[1]).dtype();
   if (self != source)
     failRun(fmt::format("Could not set tensor of type {} to a tensor of type {}", cppName(source), cppName(self)));
-  setData(a, r);
-  r = *a[0];
+  shareData(a, r);
 }
 
 // ---- lists of sizes ----
@@ -207,6 +211,8 @@ constexpr Query kQueries[] = {
     {"prim::data", detached, kMaySelf},
     {"aten::set_data", setData, kTakesOver},
     {"aten::set_.source_Tensor", setTensor, kTakesOver},
+    // What torch.export writes of `tensor.data = other`.
+    {"aten::shallow_copy_data_(Tensor(a!) self, Tensor source) -> Tensor(a!)", shareData, kTakesOver},
     {"tscompile::rounded_factor(Scalar factor, Tensor self) -> Scalar", roundedFactor, kOptions},
     {"aten::_list_to_tensor", listToTensor, {Trait::DependsOnElements}},
     {"aten::_tensor_to_list", tensorToList, {Trait::DependsOnElements}},
