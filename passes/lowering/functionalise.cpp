@@ -14,6 +14,7 @@
 #include "ir/values/rounded_number.h"
 #include "ir/values/size_expression.h"
 #include "passes/lowering/clean_up.h"
+#include "passes/lowering/functional_form.h"
 #include "passes/rewrite/memory_order.h"
 
 #include <algorithm>
@@ -129,95 +130,23 @@ class Round {
     if (!twin || twin->def().kernel != op.def().kernel) return {};
     const Symbol without = withoutUnderscore(n->kind());
     if (twin->schema().isMutable()) return {};
-    bool needsCast = !keepsDType(n, *twin);
+    bool needsCast = !keepsDType(n, *twin, facts_);
+    if (needsCast && !takesAlike(n, op, *twin, facts_)) return {};
     const bool isLaidAlike = twin->has(Trait::Elementwise) && liesAsComputed(n->input(0));
-    return {without, 0, needsCast, needsCast || !keepsSizes(n, *twin), isLaidAlike};
+    return {without, 0, needsCast, needsCast || !keepsSizes(n, *twin, facts_), isLaidAlike};
   }
 
   // Whether it lies as what is computed of it element by element does, which is free along dimensions of one element.
   bool liesAsComputed(const Value* v) {
     const SymbolicValue known = facts_.symbolic(v);
     const TensorFacts& t = known.type->tensor();
-    if (t.hasRank && isEach(t.sizes, [](int64_t s) { return s != 1 && isKnownSize(s); })) return true;
+    if (t.hasRank && std::ranges::all_of(t.sizes, [](int64_t s) { return s != 1 && isKnownSize(s); })) return true;
     for (const Node* n = v->node(); n && !n->hasBlocks(); n = n->input(0)->node()) {
       const Operator* op = facts_.resolve(n);
       if (!op || n->inputCount() == 0) return false;
       if (!op->isInPlaceVariant()) return op->has(Trait::Elementwise);
     }
     return false;
-  }
-
-  // Whether the functional form is known to give the sizes of its first argument.
-  bool keepsSizes(const Node* n, const Operator& twin) {
-    if (!twin.def().infer) return false;
-    std::vector<SymbolicValue> arguments;
-    for (const Use& u : n->inputs()) arguments.push_back(facts_.symbolic(u.value));
-    SymbolicValue& self = arguments[0];
-    self.constant.reset();
-    const TensorFacts known = self.type->tensor();
-    if (known.hasRank && isEach(known.sizes, [](int64_t s) { return s != kUnknownSize; }))
-      return givesSizes(twin, arguments, known.sizes);
-    // What is not known is tried: shape functions compare and broadcast sizes, so these few tell all cases apart.
-    size_t least = known.hasRank ? known.sizes.size() : 0, most = known.hasRank ? least : 5;
-    for (size_t rank = least; rank <= most; ++rank)
-      for (int64_t tried : {1, 2, 0, 7}) {
-        TensorFacts assumed = known;
-        assumed.hasRank = true;
-        assumed.hasStrides = false;
-        assumed.sizes.resize(rank, kUnknownSize);
-        for (size_t d = 0; d < rank; ++d)
-          if (!isKnownSize(assumed.sizes[d])) assumed.sizes[d] = tried == 7 ? 7 + 2 * static_cast<int64_t>(d) : tried;
-        self.type = tensorType(assumed);
-        if (!givesSizes(twin, arguments, assumed.sizes)) return false;
-      }
-    return true;
-  }
-  template <class F>
-  static bool isEach(DimSpan sizes, F&& f) {
-    return std::all_of(sizes.begin(), sizes.end(), f);
-  }
-  // Whether the operator gives a tensor of these sizes, or refuses the arguments, as it does in either form.
-  static bool givesSizes(const Operator& op, std::span<const SymbolicValue> arguments, DimSpan sizes) {
-    try {
-      InferCall call(op, arguments);
-      op.def().infer(call);
-      if (call.resultCount() != 1 || call.inferred(0).kind != InferredResult::Kind::Tensor) return false;
-      const TensorSpec& spec = call.inferred(0).tensor;
-      return spec.hasRank && std::equal(spec.sizes.begin(), spec.sizes.end(), sizes.begin(), sizes.end(), sameSize);
-    } catch (const InferCall::NotKnown&) {
-      return false;
-    } catch (const ExecutionError&) {
-      return true;
-    }
-  }
-
-  // Whether the functional form is known to give the dtype of its first argument, whatever that is.
-  bool keepsDType(const Node* n, const Operator& twin) {
-    if (!twin.def().infer) return false;
-    std::vector<SymbolicValue> arguments;
-    for (const Use& u : n->inputs()) arguments.push_back(facts_.symbolic(u.value));
-    SymbolicValue& self = arguments[0];
-    TensorFacts known = self.type->tensor();
-    self.constant.reset();
-    for (int d = 0; d < static_cast<int>(DType::Undefined); ++d) {
-      auto dtype = static_cast<DType>(d);
-      if (known.dtype != DType::Undefined && dtype != known.dtype) continue;
-      TensorFacts assumed = known;
-      assumed.dtype = dtype;
-      self.type = tensorType(assumed);
-      if (!kAllTypes.contains(dtype) || !(twin.def().dtypes.empty() || twin.def().dtypes.contains(dtype))) continue;
-      try {
-        InferCall call(twin, arguments);
-        twin.def().infer(call);
-        if (call.resultCount() != 1 || call.inferred(0).kind != InferredResult::Kind::Tensor) return false;
-        if (call.inferred(0).tensor.dtype != dtype) return false;
-      } catch (const InferCall::NotKnown&) {
-        return false;
-      } catch (const ExecutionError&) {
-        continue;  // refused in both forms
-      }
-    }
-    return true;
   }
 
   // The value that the node writes, before the first write that it passes on. Asked in text order.

@@ -123,11 +123,19 @@ void shareData(Arguments a, IValue& r) {
   setData(a, r);
   r = *a[0];
 }
-void setTensor(Arguments a, IValue& r) {
+void requireSettable(Arguments a) {
   const DType self = handleOf(*a[0]).dtype(), source = handleOf(*a[1]).dtype();
   if (self != source)
     failRun(fmt::format("Could not set tensor of type {} to a tensor of type {}", cppName(source), cppName(self)));
+}
+void setTensor(Arguments a, IValue& r) {
+  requireSettable(a);
   shareData(a, r);
+}
+// A copy of the first that takes over the second is no more than another view of that.
+void setCopy(Arguments a, IValue& r) {
+  requireSettable(a);
+  r = aliased(handleOf(*a[1]));
 }
 
 // ---- lists of sizes ----
@@ -213,6 +221,7 @@ constexpr Query kQueries[] = {
     {"aten::set_.source_Tensor", setTensor, kTakesOver},
     // What torch.export writes of `tensor.data = other`.
     {"aten::shallow_copy_data_(Tensor(a!) self, Tensor source) -> Tensor(a!)", shareData, kTakesOver},
+    {"aten::set.source_Tensor", setCopy, {Trait::MayShare, Trait::GivesViews}},
     {"tscompile::rounded_factor(Scalar factor, Tensor self) -> Scalar", roundedFactor, kOptions},
     {"aten::_list_to_tensor", listToTensor, {Trait::DependsOnElements}},
     {"aten::_tensor_to_list", tensorToList, {Trait::DependsOnElements}},

@@ -95,14 +95,17 @@ void resize(const Tensor& t, const Dims& sizes, const Dims& strides) {
   if (Dims(t.sizes()) != sizes) resizeInPlace(t, sizes, strides);
 }
 
+// The tensor itself, or a copy for the operators that do not write.
+template <bool kCopies>
 void resizeKernel(KernelCall& call) {
-  Tensor t = call.tensor(0);
+  Tensor t = kCopies ? cloneTensor(call.tensor(0)) : call.tensor(0);
   Dims sizes = call.integers(1);
   resize(t, sizes, resizedStrides(call, sizes, formatArgument(call, 2, MemoryFormat::Contiguous)));
   call.setResult(t);
 }
+template <bool kCopies>
 void resizeAsKernel(KernelCall& call) {
-  Tensor t = call.tensor(0), like = call.tensor(1);
+  Tensor t = kCopies ? cloneTensor(call.tensor(0)) : call.tensor(0), like = call.tensor(1);
   MemoryFormat format = formatArgument(call, 2, MemoryFormat::Contiguous);
   if (format == MemoryFormat::Preserve) format = suggestedFormat(like);
   resize(t, Dims(like.sizes()), resizedStrides(call, Dims(like.sizes()), format));
@@ -184,8 +187,11 @@ void registerStorageOps(OpRegistry& ops) {
            .dtypes = kMovedTypes,
            .traits = {Trait::OwnStrides, Trait::MindsStrides, Trait::ReadsStrides},
            .inEngines = false});
-  add("aten::resize_", nullptr, resizeKernel, kInPlace);
-  add("aten::resize_as_", nullptr, resizeAsKernel, kInPlace);
+  add("aten::resize_", nullptr, resizeKernel<false>, kInPlace);
+  add("aten::resize_as_", nullptr, resizeAsKernel<false>, kInPlace);
+  // They keep elements in the order of memory.
+  add("aten::resize", nullptr, resizeKernel<true>, kByMemory);
+  add("aten::resize_as", nullptr, resizeAsKernel<true>, kByMemory);
   add("aten::_reshape_alias", inferStrided, reshapeAliasKernel, kByMemory);
   add("aten::view.dtype", inferViewDType, viewDTypeKernel, {Trait::MindsStrides});
 }
