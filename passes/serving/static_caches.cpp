@@ -10,6 +10,7 @@
 #include "passes/serving/input_roles.h"
 #include "passes/serving/lookups.h"
 #include "passes/serving/masks/mask_use.h"
+#include "passes/serving/states/returned_states.h"
 
 #include <algorithm>
 #include <limits>
@@ -40,7 +41,8 @@ class WholeTexts {
     findInputs();
     if (!ids_ || !logitsOf(graph_) || !findCaches()) return StaticCaches::None;
     const bool isOneByOne = hasOneToken();
-    if (isOneByOne && inputs_.size() > (places_ ? 2 : 1) + masks_.size() + given_.size()) return StaticCaches::None;
+    if (isOneByOne && inputs_.size() > (places_ ? 2 : 1) + alsoPlaces_.size() + masks_.size() + given_.size())
+      return StaticCaches::None;
     if (isOneByOne && !findReturned()) return StaticCaches::None;
     for (Node* n : attributes_) kept_.push_back({copyOf(n->output(), n->next())});
     for (const auto& [read, anew] : replaced_) kept_.push_back({copyOf(read->output(), read->next()), anew});
@@ -56,6 +58,8 @@ class WholeTexts {
       eraseInput(start);
     }
     if (places_) eraseInput(places_);
+    for (const Value* v : alsoPlaces_)
+      if (isOneByOne) eraseInput(v);
     for (const Value* v : masks_) {
       mask = v->name();
       eraseInput(v);
@@ -180,13 +184,20 @@ class WholeTexts {
     for (Value* v : inputs_)
       if (roleByName(v) == ServingInput::Mask && (isOfPlaces(v) || (hasOneToken() && isOfText(v)))) masks_.push_back(v);
     if (masks_.size() > 1) masks_.clear();  // nothing tells which of them hides more
+    // Where several inputs count tokens, places of caches are those that these are written at.
+    auto isMore = [this](const Value* v) {
+      return !places_ || !isRow(places_) || (isRow(v) && isWrittenAt(v) && !isWrittenAt(places_));
+    };
     for (Value* v : inputs_)
-      if (roleByName(v) == ServingInput::Positions && !(places_ && isRow(places_)) &&
+      if (roleByName(v) == ServingInput::Positions && isMore(v) &&
           (isRow(v) || (hasOneToken() && (hasKnownSizes(v) || isPlaceOfEach(v))) ||
            (starts_.empty() && !masks_.empty() && isRowOfEach(v))))
         places_ = v;
     for (Value* v : inputs_)
       if (!places_ && v != ids_ && !roleByName(v) && isRow(v) && isWrittenAt(v)) places_ = v;
+    for (Value* v : inputs_)
+      if (hasOneToken() && v != places_ && roleByName(v) == ServingInput::Positions && factsOf(v)->hasRank)
+        alsoPlaces_.push_back(v);
   }
 
   // A mask of a number for each place of the caches, of each token or of one.
@@ -357,7 +368,7 @@ class WholeTexts {
     auto isOf = [](const std::vector<Value*>& all, const Value* v) { return std::ranges::find(all, v) != all.end(); };
     std::vector<Value*> states;
     for (Value* v : inputs_) {
-      if (v == ids_ || v == places_ || isOf(masks_, v) || isOf(written, v)) continue;
+      if (v == ids_ || v == places_ || isOf(alsoPlaces_, v) || isOf(masks_, v) || isOf(written, v)) continue;
       if (!hasOneToken() && (roleByName(v) || growsBehind(v))) continue;
       if (roleByName(v) || !(hasOpenSizes(v, 0, texts()) || (hasOneToken() && hasOpenSizes(v, 1, texts())))) return;
       states.push_back(v);
@@ -548,35 +559,6 @@ class WholeTexts {
     }
     std::erase_if(all, [&](const ReturnedTensor& r) { return taken.contains(r.value); });
   }
-  // cat([cache, fresh], ..), of which callers are left to make the cache of the next call; null if there is none.
-  static Value* joinOf(const Value* cache, const Value* fresh) {
-    for (const Use& u : cache->uses()) {
-      const Node* list = u.user;
-      if (list->kind() != sym::ListConstruct || list->inputCount() != 2 || u.index() != 0) continue;
-      for (const Use& join : list->output()->uses())
-        if (join.user->kind() == aten::cat && (list->input(1) == fresh || isEndOf(fresh, join.user, list->input(1))))
-          return join.user->output();
-    }
-    return nullptr;
-  }
-  // Whether it is as much of the join, up to its end, as was joined.
-  static bool isEndOf(const Value* v, const Node* join, const Value* joined) {
-    const IValue* dim = GraphFacts::constant(join->input(1));
-    const TensorFacts* f = factsOf(joined);
-    if (!dim || !dim->isInt() || !f || !f->hasRank || !haveOneForm(v, joined)) return false;
-    const int64_t rank = static_cast<int64_t>(f->sizes.size()), at = dim->toInt() + (dim->toInt() < 0 ? rank : 0);
-    if (at < 0 || at >= rank || f->sizes[static_cast<size_t>(at)] < 0) return false;
-    while (v != join->output()) {
-      const Node* n = v->node();
-      if (!n || n->kind() != aten::slice) return false;
-      const IValue *end = GraphFacts::constant(n->input(3)), *step = GraphFacts::constant(n->input(4));
-      const bool isToEnd =
-          end && (end->isNone() || (end->isInt() && end->toInt() == std::numeric_limits<int64_t>::max()));
-      if (!isToEnd || !step || !step->isInt() || step->toInt() != 1) return false;
-      v = n->input(0);
-    }
-    return true;
-  }
   static bool isOfForm(const Value* a, const Value* b) {
     return hasKnownSizes(a) && hasKnownSizes(b) && factsOf(a)->sizes == factsOf(b)->sizes &&
            factsOf(a)->dtype == factsOf(b)->dtype;
@@ -711,7 +693,8 @@ class WholeTexts {
         hasTexts ? b.call(aten::slice, {ids_, number(b, 1), at, sum(at, number(b, 1), b), number(b, 1)}, types().tensor)
                  : b.call(aten::select, {ids_, number(b, 1), at}, types().tensor);
     if (idsRank == 0) values[ids_] = b.call(aten::select, {values[ids_], number(b, 0), number(b, 0)}, types().tensor);
-    if (places_) values[places_] = placeLike(place, b);
+    if (places_) values[places_] = placeLike(place, places_, b);
+    for (Value* v : alsoPlaces_) values[v] = placeLike(place, v, b);
     for (Value* mask : masks_) values[mask] = maskLike(mask, place, b);
     for (Value* start : starts_)
       values[start] = !start->type()->isTensor() ? b.call(aten::Int, {place}, types().integer)
@@ -748,8 +731,8 @@ class WholeTexts {
   }
 
   // [1], in the form of the input.
-  Value* placeLike(Value* place, Builder& b) const {
-    const TensorFacts& f = places_->type()->tensor();
+  Value* placeLike(Value* place, const Value* input, Builder& b) const {
+    const TensorFacts& f = input->type()->tensor();
     const Dims ones(f.hasRank ? f.sizes.size() : 1, 1);
     if (ones.size() != 1) place = b.call(aten::reshape, {place, b.constant(intList(ones))}, types().tensor);
     if (ones.size() > 1) place = forEachText(place, f.sizes, b);
@@ -773,6 +756,7 @@ class WholeTexts {
   Value *ids_ = nullptr, *places_ = nullptr;
   std::vector<Value*> inputs_, given_;        // tensors; those that are written
   std::map<const Value*, std::string> keys_;  // of inputs that dicts held
+  std::vector<Value*> alsoPlaces_;            // of one token
   std::vector<Value*> masks_;                 // of places
   std::vector<Value*> starts_;                // numbers, or tensors of one: places of the first of the tokens
   std::vector<Node*> attributes_;             // that are written

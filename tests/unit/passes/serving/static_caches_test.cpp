@@ -104,6 +104,22 @@ TEST(StaticCaches, MasksAsLongAsTheyAreShowWhatIsWritten) {
   }
 }
 
+// Keys are written at those of one input, the first or not, and others say where the tokens of a text are.
+TEST(StaticCaches, PlacesAreThoseThatKeysAreWrittenAt) {
+  for (const auto& [places, isOneByOne] : {std::pair("%position_ids : Long(*), %input_pos : Long(*)", false),
+                                           {"%input_pos : Long(*), %position_ids : Long(*)", false},
+                                           {"%position_ids : Long(1, 1), %input_pos : Long(1)", true}}) {
+    std::string text = writingKeys(isOneByOne ? "Long(1, 1)" : "Long(1, *)",
+                                   kKeysWritten + "  %y : Tensor = aten::add(%all, %position_ids, %1)\n");
+    const std::string one = "%input_pos : Tensor";
+    text.replace(text.find(one), one.size(), places);
+    std::unique_ptr<Graph> g = graphOfCaches(text);
+    ASSERT_EQ(readWholeTexts(*g, allOps()), isOneByOne ? StaticCaches::OneByOne : StaticCaches::WholeText) << places;
+    EXPECT_EQ(graphText(*g).find("%input_pos"), std::string::npos) << graphText(*g);
+    EXPECT_EQ(g->inputs().size(), isOneByOne ? 2u : 3u) << graphText(*g);
+  }
+}
+
 TEST(StaticCaches, WhatIsWrittenForTheNextCallAloneGoes) {
   std::unique_ptr<Graph> g =
       graphOfCaches(writingKeys("Tensor", kKeysWritten + "  %y : Tensor = aten::relu(%all)\n"
