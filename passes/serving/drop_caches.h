@@ -13,6 +13,9 @@ namespace tscompile {
 // or if one is used otherwise; the graph is then as it was.
 bool dropCaches(Graph& graph, const OpRegistry& registry);
 
+// cat([cache, fresh], ..), of which callers are left to make the cache of the next call; null if there is none.
+Value* joinOf(const Value* cache, const Value* fresh);
+
 // Dicts and lists among the inputs that are asked whether they hold something, and lists of what may be None, are made
 // in the graph, as they are in the first call of a text: without any. Whether there are any.
 bool beginEmpty(Graph& graph);

@@ -5,12 +5,12 @@
 #include "ir/graph/clone.h"
 #include "ir/values/aten.h"
 #include "passes/rewrite/rewrite.h"
+#include "passes/serving/drop_caches.h"
 #include "passes/serving/entrance.h"
 #include "passes/serving/fixed_caches.h"
 #include "passes/serving/input_roles.h"
 #include "passes/serving/lookups.h"
 #include "passes/serving/masks/mask_use.h"
-#include "passes/serving/states/returned_states.h"
 
 #include <algorithm>
 #include <limits>

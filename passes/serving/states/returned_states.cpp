@@ -1,50 +1,14 @@
 #include "passes/serving/states/returned_states.h"
 
 #include "ir/analysis/alias.h"
-#include "ir/values/aten.h"
 #include "passes/serving/entrance.h"
-#include "passes/serving/lookups.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <limits>
 #include <set>
 
 namespace tscompile {
-namespace {
-
-// Whether it is as much of the join, up to its end, as was joined.
-bool isEndOf(const Value* v, const Node* join, const Value* joined) {
-  const IValue* dim = GraphFacts::constant(join->input(1));
-  const TensorFacts* f = joined->type()->isTensor() ? &joined->type()->tensor() : nullptr;
-  if (!dim || !dim->isInt() || !f || !f->hasRank || !haveOneForm(v, joined)) return false;
-  const int64_t rank = static_cast<int64_t>(f->sizes.size()), at = dim->toInt() + (dim->toInt() < 0 ? rank : 0);
-  if (at < 0 || at >= rank || f->sizes[static_cast<size_t>(at)] < 0) return false;
-  while (v != join->output()) {
-    const Node* n = v->node();
-    if (!n || n->kind() != aten::slice) return false;
-    const IValue *end = GraphFacts::constant(n->input(3)), *step = GraphFacts::constant(n->input(4));
-    const bool isToEnd =
-        end && (end->isNone() || (end->isInt() && end->toInt() == std::numeric_limits<int64_t>::max()));
-    if (!isToEnd || !step || !step->isInt() || step->toInt() != 1) return false;
-    v = n->input(0);
-  }
-  return true;
-}
-
-}  // namespace
-
-Value* joinOf(const Value* cache, const Value* fresh) {
-  for (const Use& u : cache->uses()) {
-    const Node* list = u.user;
-    if (list->kind() != sym::ListConstruct || list->inputCount() != 2 || u.index() != 0) continue;
-    for (const Use& join : list->output()->uses())
-      if (join.user->kind() == aten::cat && (list->input(1) == fresh || isEndOf(fresh, join.user, list->input(1))))
-        return join.user->output();
-  }
-  return nullptr;
-}
 
 const ReturnedTensor* returnedOf(const std::vector<ReturnedTensor>& returned, const std::vector<GivenState>& states,
                                  size_t i) {

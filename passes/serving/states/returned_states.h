@@ -17,9 +17,6 @@ std::vector<ReturnedTensor> returnedBesideLogits(const Graph& graph);
 const ReturnedTensor* returnedOf(const std::vector<ReturnedTensor>& returned, const std::vector<GivenState>& states,
                                  size_t i);
 
-// cat([cache, fresh], ..), of which callers are left to make the cache of the next call; null if there is none.
-Value* joinOf(const Value* cache, const Value* fresh);
-
 // Makes a graph return its logits and what is for each of these states alone, in their order: by keys, else those from
 // `first` on. False if it returns fewer.
 bool returnStates(Graph& graph, const std::vector<GivenState>& states, size_t first);
