@@ -106,10 +106,10 @@ bool TokenSpelling::read(const JsonTree::Value& v, Unsupported& why) {
 bool TokenSpelling::replace(const JsonTree::Value& v, Unsupported& why) {
   const std::string_view what = textOf(v.find("pattern"), "String");
   if (isFused_ && (what.empty() || characterAt(what, 0).bytes != what.size())) return refuse(v, why);
-  double growth = 1;
-  Normalizer step = readNormalizer(v, growth);
-  constexpr double kMostGrowth = 1024;
-  return step && growth <= kMostGrowth ? add(std::move(step)) : refuse(v, why);
+  // All tokens are spelled, and several steps could make them of any length.
+  constexpr double kMostGrowth = 16;
+  Normalizer step = readNormalizer(v, growth_);
+  return step && growth_ <= kMostGrowth ? add(std::move(step)) : refuse(v, why);
 }
 
 // As many times a character as are there, at most `start` before and `stop` behind.

@@ -30,6 +30,7 @@ class TokenSpelling {
   };
   std::vector<Step> steps_;
   bool isFused_ = false;  // what follows is said of whole texts
+  double growth_ = 1;     // how many times as long tokens may become
 };
 
 }  // namespace tscompile

@@ -376,9 +376,10 @@ bool VocabularyReader::tokenizerJson(const Value& root) {
   if (Value v = root.find("normalizer"); v.present() && !normalizer(v)) return false;
   Unsupported why;
   if (cuts.present() && !readPreTokenizer(cuts, model_.preTokenizers, why)) return unsupported(why.at, why.what);
-  if (growth_ * model_.preTokenizers.growth > kMostGrowth)
+  constexpr double kMostWithCuts = 4 * kMostGrowth;
+  if (growth_ * model_.preTokenizers.growth > kMostWithCuts)
     return fail(cuts.range(),
-                fmt::format("a text may become more than {} times as long before it is encoded", kMostGrowth),
+                fmt::format("a text may become more than {} times as long before it is encoded", kMostWithCuts),
                 ErrorKind::Limit);
   if (Value v = root.find("post_processor"); v.present() && !postProcessor(v)) return false;
   TokenSpelling spelling =

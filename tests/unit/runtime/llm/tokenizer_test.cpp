@@ -509,6 +509,16 @@ TEST(Tokenizer, ProblemsHavePlaces) {
       R"({"type": "Replace", "pattern": {"String": "a"}, "content": ")" + std::string(40, 'a') + "\"}";
   EXPECT_EQ(problem("null", "{\"type\": \"Sequence\", \"normalizers\": [" + longer + ", " + longer + "]}"),
             "t.json:3:158: error: the normalizers may make a text more than 1024 times as long");
+  const std::string bytes = R"({"type": "ByteLevel"})",
+                    twice = R"({"type": "Replace", "pattern": {"String": "a"}, "content": "aa"})";
+  std::string cuts = bytes, decoders = twice;
+  for (int i = 0; i < 9; ++i) cuts += ", " + bytes, decoders += ", " + twice;
+  EXPECT_EQ(problem("{\"type\": \"ByteLevel\", \"add_prefix_space\": false}",
+                    "{\"type\": \"Sequence\", \"pretokenizers\": [" + cuts + "]}"),
+            "t.json:4:20: error: a text may become more than 4096 times as long before it is encoded");
+  EXPECT_EQ(problem("\"decoder\": {\"type\": \"ByteLevel\"}",
+                    "\"decoder\": {\"type\": \"Sequence\", \"decoders\": [" + decoders + "]}"),
+            "t.json:6:312: error: the decoder \"Replace\" is not supported");
   EXPECT_EQ(problem("\"special\": true", "\"special\": 1"),
             "t.json:2:59: error: expected true or false as special, found a number");
   EXPECT_EQ(problem("\"id\": 4", "\"id\": 2"), "t.json:2:27: error: two tokens have the number 2");
