@@ -111,6 +111,17 @@ class Given(Decoder):
         return self.logits(x, q, keys, values, self.seen[None, None, input_pos]), keys, values
 
 
+class Aligned(Decoder):
+    """Is told which places of its caches have tokens, and counts these apart from the places."""
+
+    def forward(self, ids: Tensor, attention_mask: Tensor, position_ids: Tensor, cache_position: Tensor, keys: Tensor,
+                values: Tensor):
+        x, q, k, v = self.heads(ids, position_ids)
+        keys, values = keys.index_copy(2, cache_position, k), values.index_copy(2, cache_position, v)
+        seen = (cache_position[:, None] >= torch.arange(LONGEST)) & attention_mask[:, None, None].bool()
+        return self.logits(x, q, keys, values, seen), keys, values
+
+
 class Masked(Buffers):
     """Is told which places of its caches have tokens."""
 
@@ -702,6 +713,7 @@ def main():
         export("static_masked.pt2", made(Masked), (three, torch.arange(3), mask), ({1: tokens}, {0: tokens}, {}))
         trace("static_masked.pt", made(Masked), (three, torch.arange(3), mask))
         trace("static_spread.pt", made(Spread), (three, torch.arange(3), mask))
+        trace("static_aligned.pt", made(Aligned), (three, mask, torch.arange(3)[None], torch.arange(3), *caches))
         trace("static_asking.pt", made(Asking), (three, torch.arange(3)))
         export("static_masked_one.pt2", made(Masked), (one, torch.arange(1), mask))
         export("static_added_one.pt2", made(Added), (one, torch.arange(1), torch.zeros(1, LONGEST)))

@@ -173,7 +173,19 @@ class States {
     for (const CallForm& p : positions)
       for (const CallForm& m : masks)
         if ((!p.empty() || tokens == 1 || !hasPositions_) && tryForms({p, m, 0, ids}, tokens)) return true;
-    return use_ && tryRowsOfMask(positions, ids, tokens);
+    return (use_ && tryRowsOfMask(positions, ids, tokens)) || (hasMask_ && tryRowOfPlaces(positions, ids, tokens));
+  }
+
+  // A mask of one row, as long as the caches, whose places the graph may count itself.
+  bool tryRowOfPlaces(const std::vector<CallForm>& positions, const CallForm& ids, int64_t tokens) {
+    CallForms forms{{}, {CallPart::Text, CallPart::Place}, 0, ids};
+    if (use_) forms.use = *use_;
+    for (const int64_t places : lengthsOfTables())
+      for (const CallForm& p : positions) {
+        forms.positions = p, forms.places = places;
+        if ((!p.empty() || !hasPositions_) && tryForms(forms, tokens)) return true;
+      }
+    return false;
   }
 
   // A mask with a number for each token and each place of a cache, or for each token up to the one of a call.
@@ -184,17 +196,14 @@ class States {
           CallForm m(ones, CallPart::One);
           m.insert(m.end(), {CallPart::Token, last});
           if (last == CallPart::TokenOrBefore && tokens != 1) continue;
-          if ((!p.empty() || !hasPositions_) && tryForms({p, m, mostPlaces_, ids, *use_}, tokens)) return true;
+          if ((!p.empty() || !hasPositions_) && tryForms({p, m, 0, ids, *use_}, tokens)) return true;
         }
     return false;
   }
 
-  // Caches of which nothing tells how many places they have may be as long as a table or a mask is.
-  bool tryForms(CallForms sizes, int64_t tokens) {
+  // The most places first, then those of tables.
+  std::vector<int64_t> lengthsOfTables() const {
     constexpr size_t kMostLengths = 12;
-    // Caches that are as long as a mask have this size, which is no other's, until it is known how long they may be.
-    constexpr int64_t kStandIn = 251;
-    if (sizes.areOfPlaces()) sizes.places = kStandIn;
     std::set<int64_t, std::greater<>> lengths;
     for (const Node* n : graph_.block()->nodes())
       if (n->outputCount() == 1 && n->output()->type()->isTensor() &&
@@ -204,6 +213,18 @@ class States {
     std::vector<int64_t> all{mostPlaces_};
     all.insert(all.end(), lengths.begin(), lengths.end());
     all.resize(std::min(all.size(), kMostLengths));
+    return all;
+  }
+
+  // Caches of which nothing tells how many places they have may be as long as a table or a mask is.
+  bool tryForms(CallForms sizes, int64_t tokens) {
+    // Caches that are as long as a mask have this size, which is no other's, until it is known how long they may be.
+    constexpr int64_t kStandIn = 251;
+    std::vector<int64_t> all = lengthsOfTables();
+    if (sizes.areOfPlaces() && sizes.places != 0)
+      all = {sizes.places};
+    else if (sizes.areOfPlaces())
+      sizes.places = kStandIn;
     const std::unique_ptr<Graph> searched = cloneGraph(*apart_);
     addFirstRounds(*searched);
     std::optional<std::vector<GivenState>> given = givenStates(*searched, sameInput(*searched, *ids_));

@@ -166,7 +166,8 @@ TEST_F(DecoderFiles, CachesOfAFixedLengthAreThoseOfTexts) {
         std::pair("static_from.pt", 24),      std::pair("static_rooms_decomposed.pt2", 24),
         std::pair("static_put_back.pt2", 24), std::pair("static_hiding.pt2", 24),
         std::pair("static_hiding.pt", 24),    std::pair("static_adding.pt", 24),
-        std::pair("static_masked.pt", 24),    std::pair("static_spread.pt", 24)}) {
+        std::pair("static_masked.pt", 24),    std::pair("static_spread.pt", 24),
+        std::pair("static_aligned.pt", 24)}) {
     ASSERT_TRUE(buildsFile(std::string("language/") + name)) << name << "\n" << messages();
     Result<BuiltModel> built = readBuiltModel(folder_, diagnostics_);
     EXPECT_EQ(built->config.kvCacheType, KvCacheType::Paged) << name << "\n" << messages();
