@@ -43,12 +43,15 @@ HWY_INLINE Vec product(const Numbers& a, const Numbers& b) {
   const Vec turned = hn::OddEven(b.re, hn::Neg(b.im)), pairs = hn::OddEven(b.im, b.re);
   return hn::Add(hn::Mul(a.re, pairs), hn::Mul(a.im, turned));
 }
-// By Smith's way of dividing: the divisor's imaginary part, 0, counts where it is 0, infinite or NaN.
+// By Smith's way of dividing: the divisor's imaginary part, 0, counts where it is infinite or NaN; each part is divided
+// by a divisor of 0.
 HWY_INLINE Vec quotient(const Numbers& a, const Numbers& b) {
   const Floats d;
   const Vec ratio = hn::Div(hn::Zero(d), b.re), pairs = hn::OddEven(a.im, a.re);
   const Vec turned = hn::OddEven(hn::Neg(a.re), a.im);
-  return hn::Div(hn::Add(pairs, hn::Mul(turned, ratio)), b.re);
+  const auto isZero = hn::Eq(b.re, hn::Zero(d));
+  const Vec dividend = hn::IfThenElse(isZero, pairs, hn::Add(pairs, hn::Mul(turned, ratio)));
+  return hn::Div(dividend, hn::IfThenElse(isZero, hn::Abs(b.re), b.re));
 }
 
 template <bool kDivide, bool kComplexA, bool kMovesA, bool kComplexB, bool kMovesB>

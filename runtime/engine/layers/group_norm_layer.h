@@ -55,6 +55,8 @@ inline void convertGroupNorm(ConvertCall& call) { addGroupNorm(call, call.intege
 // bool use_input_stats, float momentum, float eps, bool cudnn_enabled): groups of one channel.
 inline void convertInstanceNorm(ConvertCall& call) {
   if (!call.flag(5) || !call.isNone(3) || !call.isNone(4)) return convertToKernel(call, "there are running statistics");
+  // What does not vary is 0 there rather than divided by 0.
+  if (!(call.number(7) > 0)) return convertToKernel(call, "nothing is added to the variance");
   addGroupNorm(call, call.tensor(0).size(1), 1, call.number(7));
 }
 

@@ -215,7 +215,9 @@ void addScatter(ConvertCall& call, How how) {
 
 void convertScatter(ConvertCall& call) {
   if (call.size() <= 4) return addScatter(call, How::Assign);
-  addScatter(call, call.text(4) == "add" ? How::Add : How::Multiply);
+  const std::string& how = call.text(4);
+  if (how != "add" && how != "multiply") return convertToKernel(call, "there is no such reduction");
+  addScatter(call, how == "add" ? How::Add : How::Multiply);
 }
 
 void convertScatterAdd(ConvertCall& call) { addScatter(call, How::Add); }

@@ -3,6 +3,7 @@
 #include "runtime/engine/layers/pointwise_layer.h"
 #include "runtime/ops/moved_types.h"
 #include "runtime/ops/ops.h"
+#include "runtime/ops/views/in_format.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/promotion.h"
 #include "runtime/reference/tensor_options.h"
@@ -44,6 +45,7 @@ void inferTo(InferCall& call) {
   TensorInfo t = call.tensor(0);
   if (kAt.device) checkDevice(call, kAt.device);
   if (kAt.layout) checkLayout(call, kAt.layout);
+  if (kAt.format) requireFormat(call, kAt.format);
   call.result(t, kAt.dtype ? call.dtypeOr(kAt.dtype, t.dtype) : t.dtype);
 }
 void inferToOther(InferCall& call) { call.result(call.tensor(0), call.tensor(1).dtype); }

@@ -297,6 +297,7 @@ int relu6Steps(StepBuilder& b) { return b.stepWith(0, 6, PointwiseOp::Clamp, b.v
 int hardtanhSteps(StepBuilder& b) {
   const double low = b.number(1), high = b.number(2);
   if (std::isnan(low) || std::isnan(high)) return b.fail("a limit is NaN");
+  if (!isFloating(b.call().tensor(0).dtype())) return b.fail("the limits may be none of its dtype");
   return b.stepWith(low, high, PointwiseOp::Clamp, b.value(0));
 }
 int leakyReluSteps(StepBuilder& b) { return b.stepWith(b.number(1), 0, PointwiseOp::LeakyRelu, b.value(0)); }

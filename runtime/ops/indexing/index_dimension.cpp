@@ -130,6 +130,19 @@ std::string spaced(const Dims& sizes) {
 
 void inferIndexAdd(InferCall& call) {
   checkSource(call, true);
+  const TensorInfo self = call.tensor(0), source = call.tensor(3);
+  if (self.hasRank && source.hasRank) {
+    Dims a(self.sizes), b(source.sizes);
+    const auto dim = static_cast<size_t>(call.dim(1, self.rank()));
+    if (!a.empty() && !b.empty()) a.erase(dim), b.erase(dim);
+    bool same = a.size() == b.size();
+    for (size_t d = 0; same && d < a.size(); ++d) same = !differ(a[d], b[d]);
+    call.require(
+        same,
+        "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = "
+        "{} source.shape = {}",
+        dimsText(self.sizes), dimsText(source.sizes));
+  }
   call.result(call.tensor(0));
 }
 

@@ -29,6 +29,8 @@ std::optional<Dims> broadcastPair(const InferCall& call) {
 }
 
 void inferCosineSimilarity(InferCall& call) {
+  if (const IValue* eps = call.constant(3); eps && eps->isNumber())
+    call.require(eps->toDouble() >= 0, "eps must be non-negative, got: {}", eps->toDouble());
   DType dtype = promotedDType(call, 2);
   call.require(dtype == DType::Undefined || isFloating(dtype),
                "expected common dtype to be floating point, yet common dtype is {}", graphName(dtype));

@@ -280,6 +280,7 @@ Resizing resizingOf(const KernelCall& call) {
   call.require(
       !isGeneral || !says(call, 4) || !(isNearest || isArea),
       "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear");
+  call.require(!(name == "__interpolate" && says(call, 6) && call.flag(6)), "Antialias is not yet supported");
   std::vector<IValue> output;
   for (size_t d = 2; d < sizes.size(); ++d) output.emplace_back(sizes[d]);
   Resizing r{fmt::format("aten::{}{}d", isArea ? "adaptive_avg_pool" : "upsample_" + mode, spatial),

@@ -7,17 +7,21 @@
 
 namespace tscompile {
 
+// That the format of argument `at`, if it is known, is one for the tensor.
+inline void requireFormat(const InferCall& call, size_t at) {
+  const IValue* given = at < call.size() ? call.constant(at) : nullptr;
+  if (!given || !given->isInt()) return;
+  const TensorInfo t = call.tensor(0);
+  const int64_t number = given->toInt();
+  call.require(number >= 0 && number <= 3, "{} is not the number of a memory format", number);
+  const auto format = static_cast<MemoryFormat>(number);
+  if (t.hasRank && format != MemoryFormat::Preserve) (void)formatStrides(t.sizes, format);
+}
+
 template <size_t kFormat>
 void inferInFormat(InferCall& call) {
-  const TensorInfo t = call.tensor(0);
-  const IValue* given = kFormat < call.size() ? call.constant(kFormat) : nullptr;
-  if (given && given->isInt()) {
-    const int64_t number = given->toInt();
-    call.require(number >= 0 && number <= 3, "{} is not the number of a memory format", number);
-    const auto format = static_cast<MemoryFormat>(number);
-    if (t.hasRank && format != MemoryFormat::Preserve) (void)formatStrides(t.sizes, format);
-  }
-  call.result(t);
+  requireFormat(call, kFormat);
+  call.result(call.tensor(0));
 }
 
 }  // namespace tscompile
