@@ -129,6 +129,37 @@ void multiplyFewRows(const FewRows& p) {
   }
 }
 
+// Some rows times a matrix of few columns whose rows lie side by side, where it lies: sums stay in registers.
+template <int kRows>
+void multiplyNarrowRows(const FewRows& p, int64_t first) {
+  const hn::ScalableTag<float> d;
+  using V = hn::Vec<decltype(d)>;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const float* from = p.a + first * p.aRow;
+  const V alpha = hn::Set(d, p.alpha);
+  for (int64_t x = 0; x < p.n; x += lanes) {
+    const auto some = hn::FirstN(d, static_cast<size_t>(std::min(lanes, p.n - x)));
+    V sum[kRows];
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) sum[r] = hn::Zero(d);
+    for (int64_t j = 0; j < p.k; ++j) {
+      const V read = hn::Mul(hn::MaskedLoad(some, d, p.b + j * p.bRow + x), alpha);
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) sum[r] = hn::MulAdd(hn::Set(d, from[r * p.aRow + j * p.aColumn]), read, sum[r]);
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) hn::BlendedStore(sum[r], some, d, p.c + (first + r) * p.cRow + x);
+  }
+}
+void multiplyNarrow(const FewRows& p) {
+  int64_t at = 0;
+  for (; at + 8 <= p.m; at += 8) multiplyNarrowRows<8>(p, at);
+  for (; at + 4 <= p.m; at += 4) multiplyNarrowRows<4>(p, at);
+  if (p.m - at == 3) multiplyNarrowRows<3>(p, at);
+  if (p.m - at == 2) multiplyNarrowRows<2>(p, at);
+  if (p.m - at == 1) multiplyNarrowRows<1>(p, at);
+}
+
 // Columns lie side by side: some vectors of results are kept over all of the depth.
 template <int kVectors>
 void multiplyAlongColumns(const MatrixVector& p, int64_t first, int64_t count) {
@@ -305,10 +336,14 @@ void batchedGemm(int64_t outer, int64_t inner, int64_t m, int64_t n, int64_t k, 
   if (readsAlong(m, n, b)) return batchedFewRows(outer, inner, m, n, k, alpha, a, b, c, cOuter, cInner, cRow, threads);
   if (m == 1 || n == 1) return batchedVector(outer, inner, m, n, k, alpha, a, b, c, cOuter, cInner, cRow, threads);
   auto pair = TS_SIMD(batchedPair);
+  auto narrow = TS_SIMD(multiplyNarrow);
+  constexpr int64_t kNarrow = 16, kDeep = 64;  // columns and depth up to which packing takes longer than it helps
+  const bool isNarrow = b.column == 1 && n <= kNarrow && k <= kDeep;
   const double cost = 2e-5 * static_cast<double>(outer * inner * m) * static_cast<double>(n * k);
   const int64_t pairs = outer * inner, pieces = piecesOfRows(pairs, m), panels = panelsOf(n);
   threads = threadsWorth(cost, threads);
-  if (pieces > 1) {
+  const bool isPacked = pieces > 1 && !isNarrow;
+  if (isPacked) {
     constexpr int64_t kPackedPiece = 1 << 15;  // floats
     const int64_t parts = std::clamp<int64_t>(panels * kBlock * k / kPackedPiece, 1, panels);
     auto pack = TS_SIMD(packColumnsOfPair);
@@ -324,9 +359,12 @@ void batchedGemm(int64_t outer, int64_t inner, int64_t m, int64_t n, int64_t k, 
   parallelFor(pairs * pieces, threads, [&](int64_t i) {
     const Piece piece = pieceOf(tiles, pieces, i % pieces);
     const int64_t o = i / pieces / inner, in = i / pieces % inner, first = piece.begin * tileRows;
-    pair(std::min(piece.end * tileRows, m) - first, n, k, alpha, a.at(o, in) + first * a.row, a.row, a.column,
-         b.at(o, in), b.row, b.column, pieces > 1 ? workspace + i / pieces * panels * kBlock * k : nullptr,
-         c + o * cOuter + in * cInner + first * cRow, cRow);
+    const int64_t rows = std::min(piece.end * tileRows, m) - first;
+    const float* from = a.at(o, in) + first * a.row;
+    float* to = c + o * cOuter + in * cInner + first * cRow;
+    if (isNarrow) return narrow({rows, n, k, alpha, from, a.row, a.column, b.at(o, in), b.row, to, cRow});
+    pair(rows, n, k, alpha, from, a.row, a.column, b.at(o, in), b.row, b.column,
+         isPacked ? workspace + i / pieces * panels * kBlock * k : nullptr, to, cRow);
   });
 }
 

@@ -255,6 +255,12 @@ std::string_view addBatched(ConvertCall& call) {
   std::optional<BatchedMatmulLayer::Side> a = sideOf(x, batch), b = sideOf(y, batch);
   if (!a || !b) return "there are more than two batch dimensions";
   if (x.numel() == 0 || checkedNumel(sizes) == 0) return kEmpty;
+  // What shares one matrix on the right is one on the left.
+  if (const std::optional<int64_t> distance = y.rank() == 2 && x.rank() > 2 ? rowDistance(x) : std::nullopt) {
+    const Dims flat{x.numel() / x.size(x.rank() - 1), sizes.back()};
+    settleBatched<BatchedMatmulLayer>(call, flat, {0, 0, *distance, 1}, *b, {call.operand(0), call.operand(1)});
+    return {};
+  }
   settleBatched<BatchedMatmulLayer>(call, sizes, *a, *b, {call.operand(0), call.operand(1)});
   return {};
 }
@@ -304,6 +310,16 @@ void computeVector(ConvertCall& call) {
   if (call.tensor(0).rank() == 1) x = call.compute("aten::unsqueeze", {x, int64_t{0}});
   if (call.tensor(1).rank() == 1) y = call.compute("aten::unsqueeze", {y, int64_t{-1}});
   call.setResult(0, reshaped(call, call.compute("aten::matmul", {x, y}), sizes));
+}
+
+// One matrix times many vectors: the vectors are rows that its transpose multiplies.
+void computeRows(ConvertCall& call) {
+  const Tensor y = call.tensor(1);
+  Dims rows(y.sizes());
+  rows.pop_back();
+  const IValue vectors = reshaped(call, y, rows);
+  const IValue made = call.compute("aten::linear", {vectors, call.argument(0), IValue()});
+  call.setResult(0, reshaped(call, made, call.spec().sizes));
 }
 
 // (a + bi)(c + di), of products of real matrices.
@@ -379,6 +395,7 @@ void convertMatmul(ConvertCall& call) {
     constexpr int kMostRank = 4;  // two dimensions of batches
     if (std::max(x, y) > kMostRank) return computeInOneBatch(call);
     if (isDouble) return addDoubles(call);
+    if (x == 2 && y > 2 && call.tensor(1).size(y - 1) == 1) return computeRows(call);
   }
   if (std::string_view why = addBatched(call); !why.empty()) convertToKernel(call, why);
 }

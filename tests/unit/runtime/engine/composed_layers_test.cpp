@@ -42,6 +42,27 @@ TEST(ComposedLayers, ProductsOfVectorsAndManyBatches) {
                {randn({2, 3, 2, 4, 5}, 1), randn({2, 3, 2, 5, 3}, 2)});
   expectLayers("  %z : Tensor = aten::linear(%x, %y, %none)\n", "batched_matmul",
                {randn({2, 4, 6}, 1), randn({3, 6}, 2)});
+  // One matrix and many vectors, which are rows for its transpose.
+  const std::string weight = "  %w : Float(3, 6) = prim::Constant[value={0.25}]()\n";
+  expectLayers(weight + "  %z : Tensor = aten::matmul(%w, %x)\n", "matmul", {randn({7, 6, 1}, 1), randn({1}, 2)});
+  expectLayers("  %z : Tensor = aten::matmul(%x, %y)\n", "batched_matmul", {randn({3, 6}, 1), randn({2, 7, 6, 1}, 2)});
+  // Many matrices and one: rows that lie at one distance, and others.
+  const Tensor wide = randn({4, 6, 10}, 3);
+  for (const Tensor& x : {randn({4, 7, 6}, 1), wide.withGeometry(Dims{4, 6, 6}, Dims{60, 10, 1}, 2),
+                          wide.withGeometry(Dims{4, 10, 6}, Dims{60, 1, 10}, 0)})
+    expectLayers("  %z : Tensor = aten::matmul(%x, %y)\n", "batched_matmul", {x, randn({6, 5}, 2)});
+}
+
+TEST(ComposedLayers, SmallProducts) {
+  for (const int64_t rows : {2, 3, 5, 7, 8, 15, 33})
+    for (const int64_t depth : {1, 3, 17})
+      for (const int64_t columns : {2, 4, 15, 16})
+        expectLayers("  %z : Tensor = aten::matmul(%x, %y)\n", "batched_matmul",
+                     {randn({20, rows, depth}, 1), randn({20, depth, columns}, 2)});
+  expectLayers("  %m : Tensor = aten::transpose(%x, %one, %two)\n  %z : Tensor = aten::matmul(%m, %y)\n",
+               "batched_matmul", {randn({20, 6, 3}, 1), randn({20, 6, 4}, 2)});
+  expectLayers("  %z : Tensor = aten::baddbmm(%x, %y, %y, %one, %two)\n", "batched_matmul, pointwise of 2",
+               {randn({20, 4, 4}, 1), randn({20, 4, 4}, 2)});
 }
 
 TEST(ComposedLayers, Norms) {
