@@ -174,6 +174,7 @@ bool Value::setName(std::string_view name) {
   Graph* g = graph();
   if (name.empty()) {
     g->removeName(this);
+    if (g->find(std::to_string(number_))) g->renumber(this);  // a text has called another one so
     return true;
   }
   if (allDigits(name)) return false;
