@@ -292,7 +292,7 @@ class WriteScatterer {
     bool hasResizes = false;
     forEachNode(graph_, [&](Node* n) {
       const Operator* op = n->hasBlocks() ? nullptr : facts_.resolve(n);
-      hasResizes |= op && op->has(Trait::ChangesGeometry);
+      hasResizes |= op && GraphFacts::changesGeometry(*op);
       const Node* writer = n->kind() == aten::copy_ && n->inputCount() > 1 ? n->input(1)->node() : nullptr;
       if (n->kind() == aten::alias || n->kind() == aten::detach || (isAll(n) && facts_.isWritten(n->output())) ||
           (writer && !writer->hasBlocks() && writesFirst(writer) && isSameView(n->input(0), writer->input(0))))

@@ -204,7 +204,7 @@ bool GraphFacts::mayChangeStrides(const Value* value) {
     forEachNode(graph_, [&](const Node* n) {
       const Operator* op = n->hasBlocks() || isStructural(n->kind()) ? nullptr : resolve(n);
       const bool isKnown = n->hasBlocks() || isStructural(n->kind()) || (op && op->isImplemented());
-      if (!isKnown || (op && (op->has(Trait::ChangesGeometry) || op->has(Trait::TakesOverMemory))))
+      if (!isKnown || (op && (changesGeometry(*op) || op->has(Trait::TakesOverMemory))))
         changesGeometry_ = true;
     });
   }

@@ -56,6 +56,9 @@ class GraphFacts {
   bool isWritten(const Value* value);
   // Whether a write may give the value other strides: to what holds tensors, or by a node that changes how they lie.
   bool mayChangeStrides(const Value* value);
+  // Whether an operator may give other sizes or strides to a tensor that it gets, and to no other one of its memory: to
+  // one that takes a result, too.
+  static bool changesGeometry(const Operator& op) { return op.has(Trait::ChangesGeometry) || op.outCount() > 0; }
   bool graphHasWrites() { return aliases().graphHasWrites(); }
   // Whether the node may tell a tensor from one with the same elements: aten::view and others fail for some strides
   // and not for others, aten::__is__ asks for the object, and of what is not known anything may be true.
