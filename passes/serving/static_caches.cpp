@@ -190,14 +190,21 @@ class WholeTexts {
     };
     for (Value* v : inputs_)
       if (roleByName(v) == ServingInput::Positions && isMore(v) &&
-          (isRow(v) || (hasOneToken() && (hasKnownSizes(v) || isPlaceOfEach(v))) ||
+          (isRow(v) || (hasOneToken() && ((hasKnownSizes(v) && mayBePlaces(v)) || isPlaceOfEach(v))) ||
            (starts_.empty() && !masks_.empty() && isRowOfEach(v))))
         places_ = v;
     for (Value* v : inputs_)
       if (!places_ && v != ids_ && !roleByName(v) && isRow(v) && isWrittenAt(v)) places_ = v;
     for (Value* v : inputs_)
-      if (hasOneToken() && v != places_ && roleByName(v) == ServingInput::Positions && factsOf(v)->hasRank)
+      if (hasOneToken() && v != places_ && roleByName(v) == ServingInput::Positions && mayBePlaces(v))
         alsoPlaces_.push_back(v);
+  }
+
+  // Numbers of one token, whatever they are repeated for: sections of a rotary embedding have the same.
+  static bool mayBePlaces(const Value* v) {
+    const TensorFacts* f = factsOf(v);
+    return f->hasRank && (f->dtype == DType::Undefined || isIntegral(f->dtype, /*includeBool=*/false)) &&
+           (f->sizes.empty() || f->sizes.back() < 0 || f->sizes.back() == 1);
   }
 
   // A mask of a number for each place of the caches, of each token or of one.
@@ -730,12 +737,17 @@ class WholeTexts {
     if (!hasTexts) ids_->setType(tensorType(ids));
   }
 
-  // [1], in the form of the input.
+  // [1], in the form of the input: as often as there are texts, or as its sizes say.
   Value* placeLike(Value* place, const Value* input, Builder& b) const {
     const TensorFacts& f = input->type()->tensor();
     const Dims ones(f.hasRank ? f.sizes.size() : 1, 1);
     if (ones.size() != 1) place = b.call(aten::reshape, {place, b.constant(intList(ones))}, types().tensor);
     if (ones.size() > 1) place = forEachText(place, f.sizes, b);
+    if (std::ranges::any_of(f.sizes, [](int64_t s) { return s > 1; })) {
+      std::vector<Value*> sizes;
+      for (const int64_t s : f.sizes) sizes.push_back(number(b, s > 1 ? s : -1));
+      place = b.call(aten::expand, {place, b.list(sizes, types().integer), b.constant(IValue(false))}, types().tensor);
+    }
     if (f.dtype == DType::Undefined || f.dtype == DType::Int64) return place;
     Value* no = b.constant(IValue(false));
     return b.call(aten::to, {place, number(b, static_cast<int64_t>(f.dtype)), no, no, none(b)}, types().tensor);

@@ -178,6 +178,28 @@ class Asking(Buffers):
         return self.logits(x, q, keys, self.values, self.seen[None, None, input_pos]) * (sizes[3] / 4)
 
 
+class Sections(Buffers):
+    """Is told the place of its token three times, as rotary embeddings of sections are."""
+
+    def forward(self, ids: Tensor, input_pos: Tensor, position_ids: Tensor) -> Tensor:
+        x = self.words(ids) + self.places(position_ids).sum(0)
+        q, k, v = self.qkv(x).view(ids.size(0), ids.size(1), 3, 2, 4).permute(2, 0, 3, 1, 4).unbind(0)
+        self.keys.index_copy_(2, input_pos, k)
+        self.values.index_copy_(2, input_pos, v)
+        return self.logits(x, q, self.keys, self.values, self.seen[None, None, input_pos])
+
+
+class Embedded(Buffers):
+    """Is told the embedding of a place, which nobody can tell from its number."""
+
+    def forward(self, ids: Tensor, input_pos: Tensor, pos_emb: Tensor) -> Tensor:
+        x = self.words(ids) + pos_emb
+        q, k, v = self.qkv(x).view(ids.size(0), ids.size(1), 3, 2, 4).permute(2, 0, 3, 1, 4).unbind(0)
+        self.keys.index_copy_(2, input_pos, k)
+        self.values.index_copy_(2, input_pos, v)
+        return self.logits(x, q, self.keys, self.values, self.seen[None, None, input_pos])
+
+
 class Adding(Decoder):
     """Adds what it is told to the scores, of which a file without sizes tells nothing."""
 
@@ -708,6 +730,8 @@ def main():
         export("static_buffers.pt2", made(Buffers), (three, torch.arange(3)), ({1: tokens}, {0: tokens}))
         export("static_put_back.pt2", made(PutBack), (three, torch.arange(3)), ({1: tokens}, {0: tokens}))
         export("static_one.pt2", made(Counting), (one,))
+        export("static_sections.pt2", made(Sections), (one, torch.arange(1), torch.zeros(3, 1, 1, dtype=torch.long)))
+        export("static_embedded.pt2", made(Embedded), (one, torch.arange(1), torch.zeros(1, 1, 8)))
         export("static_given.pt2", made(Given), (one, torch.arange(1), *caches), decomposed=True)
         mask = torch.ones(1, LONGEST, dtype=torch.long)
         export("static_masked.pt2", made(Masked), (three, torch.arange(3), mask), ({1: tokens}, {0: tokens}, {}))
@@ -801,6 +825,13 @@ def main():
             model = made(Replaced)
             return lambda ids: model(torch.tensor([ids[-1:]]))
 
+        def sections():
+            model = made(Sections)
+            return lambda ids: model(torch.tensor([ids[-1:]]), torch.tensor([len(ids) - 1]),
+                                     torch.full((3, 1, 1), len(ids) - 1))
+
+        print("sections")
+        greedy(sections)
         print("caches")
         for kind in (buffers, grown, replaced):
             greedy(kind)

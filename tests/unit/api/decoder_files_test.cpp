@@ -189,6 +189,16 @@ TEST_F(DecoderFiles, RingsOfPlacesAreKeptAsStates) {
   }
 }
 
+// Sections of a rotary embedding are told the place of a token each; what is no number of it is not.
+TEST_F(DecoderFiles, SectionsOfPositionsAreOnePlace) {
+  ASSERT_TRUE(buildsFile("language/static_sections.pt2")) << messages();
+  EXPECT_EQ(served(9),
+            (std::vector<std::vector<TokenId>>{
+                {5, 3, 11, 0, 6, 0, 0, 10, 6}, {3, 11, 1, 5, 10, 4, 9, 10, 3}, {11, 0, 5, 5, 9, 11, 3, 11, 8}}));
+  EXPECT_FALSE(buildsFile("language/static_embedded.pt2"));
+  EXPECT_NE(messages().find("pos_emb"), std::string::npos) << messages();
+}
+
 // Its trace left there how many tokens its example had.
 TEST_F(DecoderFiles, CountsThatDoNotBeginWithZeroAreTold) {
   ASSERT_TRUE(buildsFile("language/static_counted.pt")) << messages();
