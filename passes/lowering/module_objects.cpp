@@ -57,7 +57,7 @@ std::vector<AttributeMemory> memoryOfAttributes(const ObjectValue& self) {
         inside.pop_back();
         if (v.isTensor() && v.tensorImpl()) of.memory.push_back(v.tensorImpl()->storage().get());
         if (v.isObject() && seen.insert(&v.toObject()).second) todo.push_back(&v.toObject());
-        if (v.isList() || v.isDict()) of.memory.push_back(v.object());
+        if (v.isList() || v.isTuple() || v.isDict()) of.memory.push_back(v.object());
         if (!(v.isList() || v.isTuple() || v.isDict()) || !opened.insert(v.object()).second) continue;
         if (v.isDict())
           v.toDict().forEachValue([&](IValue& item) { inside.push_back(&item); });

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Writes modules that hold dicts: tests/data/archives/dicts_2.pt, which reads them, dicts_written_2.pt, rearrange_2.pt,
-mixed_axes_2.pt and picked_2.pt, whose dicts and lists hold objects, and kept_2.pt and shares_kept_2.pt, which fill
-theirs.
+mixed_axes_2.pt and picked_2.pt, whose dicts and lists hold objects, and kept_2.pt, shares_kept_2.pt and
+twice_there_2.pt, which fill theirs.
 
     cd tests/tools; python3 make_dict_archives.py
 """
 import os
-from typing import Dict, List
+from typing import Dict, List, Tuple
 
 import torch
 from make_state_archives import save
@@ -164,8 +164,28 @@ class SharesKept(Keeps):
         return x + self.shared["x"].sum() + self.table
 
 
+class TwiceThere(nn.Module):
+    """A list that is in one tuple, and by that twice in a list."""
+    pairs: List[Tuple[int, List[int]]]
+
+    def __init__(self):
+        super().__init__()
+        self.pairs = [(1, [2])]
+
+    @torch.jit.export
+    def link(self):
+        self.pairs.append(self.pairs[0])
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.pairs[0][1].append(3)
+        return x * len(self.pairs[1][1])
+
+
 if __name__ == "__main__":
     for kind, name in ((Layers, "dicts_2.pt"), (Writes, "dicts_written_2.pt"), (Rearrange, "rearrange_2.pt"),
                        (MixedAxes, "mixed_axes_2.pt"),
                        (Picks, "picked_2.pt"), (Keeps, "kept_2.pt"), (SharesKept, "shares_kept_2.pt")):
         save(torch.jit.script(kind().eval()), os.path.join(FOLDER, name))
+    twice = torch.jit.script(TwiceThere().eval())
+    twice.link()
+    save(twice, os.path.join(FOLDER, "twice_there_2.pt"))
