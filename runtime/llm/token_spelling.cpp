@@ -1,4 +1,5 @@
-// As the `tokenizers` library decodes, whose answers are rows of tests/data/llm.
+// As the `tokenizers` library decodes (answers of it are rows of tests/data/llm), but for what depends on the place of
+// a token in its text: a first token that is marked as part of a word, and bytes that are no UTF-8 together.
 #include "runtime/llm/token_spelling.h"
 
 #include "ir/support/text.h"
@@ -94,7 +95,7 @@ bool TokenSpelling::read(const JsonTree::Value& v, Unsupported& why) {
     dropsFirstSpace = textOf(v, "prepend_scheme", isFalse(v, "add_prefix_space") ? "never" : "always") != "never";
     return add([=](std::string_view token) { return replaced(token, mark, " "); });
   }
-  if (type == "WordPiece") return wordPiece(v);
+  if (type == "WordPiece") return growsBy(2) ? wordPiece(v) : refuse(v, why);
   if (const std::string suffix(textOf(v, "suffix", "</w>")); type == "BPEDecoder" && !suffix.empty()) {
     dropsLastSpace = true;
     return add([=](std::string_view token) { return replaced(token, suffix, " "); });
@@ -106,10 +107,15 @@ bool TokenSpelling::read(const JsonTree::Value& v, Unsupported& why) {
 bool TokenSpelling::replace(const JsonTree::Value& v, Unsupported& why) {
   const std::string_view what = textOf(v.find("pattern"), "String");
   if (isFused_ && (what.empty() || characterAt(what, 0).bytes != what.size())) return refuse(v, why);
-  // All tokens are spelled, and several steps could make them of any length.
-  constexpr double kMostGrowth = 16;
   Normalizer step = readNormalizer(v, growth_);
-  return step && growth_ <= kMostGrowth ? add(std::move(step)) : refuse(v, why);
+  return step && growsBy(1) ? add(std::move(step)) : refuse(v, why);
+}
+
+// All tokens are spelled, and several steps could make them of any length.
+bool TokenSpelling::growsBy(double factor) {
+  constexpr double kMostGrowth = 16;
+  growth_ *= factor;
+  return growth_ <= kMostGrowth;
 }
 
 // As many times a character as are there, at most `start` before and `stop` behind.

@@ -23,6 +23,8 @@ class TokenSpelling {
   bool strip(const JsonTree::Value& v, Unsupported& why);
   bool wordPiece(const JsonTree::Value& v);
   bool add(std::function<std::string(std::string_view)> step);
+  // False if tokens may become too long by this and all steps before.
+  bool growsBy(double factor);
 
   struct Step {
     std::function<std::string(std::string_view)> spell;

@@ -78,10 +78,12 @@ std::string conversionOf(std::string_view file) {
       file);
 }
 
-// A model of SentencePiece: messages, one for each piece, that begin with its text.
+// A model of SentencePiece: messages, one for each piece, that begin with its text; its score or type follows.
 bool isSentencePiece(std::string_view bytes) {
-  constexpr char kFirstField = '\n';
-  return bytes.size() > 4 && bytes[0] == kFirstField && bytes[2] == kFirstField && bytes[3] >= 0 && bytes[3] < bytes[1];
+  constexpr char kText = '\n', kScore = 0x15, kType = 0x18;
+  if (bytes.size() <= 4 || bytes[0] != kText || bytes[2] != kText || bytes[3] < 0 || bytes[3] >= bytes[1]) return false;
+  const size_t behind = 4 + static_cast<size_t>(bytes[3]);
+  return behind < bytes.size() && (bytes[behind] == kScore || bytes[behind] == kType);
 }
 
 // Lines of a token in base64 and its rank, which lack the expression that text is cut by.

@@ -519,6 +519,11 @@ TEST(Tokenizer, ProblemsHavePlaces) {
   EXPECT_EQ(problem("\"decoder\": {\"type\": \"ByteLevel\"}",
                     "\"decoder\": {\"type\": \"Sequence\", \"decoders\": [" + decoders + "]}"),
             "t.json:6:312: error: the decoder \"Replace\" is not supported");
+  decoders = R"({"type": "WordPiece"})";
+  for (int i = 0; i < 4; ++i) decoders += R"(, {"type": "WordPiece"})";
+  EXPECT_EQ(problem("\"decoder\": {\"type\": \"ByteLevel\"}",
+                    "\"decoder\": {\"type\": \"Sequence\", \"decoders\": [" + decoders + "]}"),
+            "t.json:6:140: error: the decoder \"WordPiece\" is not supported");
   EXPECT_EQ(problem("\"special\": true", "\"special\": 1"),
             "t.json:2:59: error: expected true or false as special, found a number");
   EXPECT_EQ(problem("\"id\": 4", "\"id\": 2"), "t.json:2:27: error: two tokens have the number 2");
@@ -579,6 +584,9 @@ TEST(Tokenizer, OpensByName) {
   EXPECT_EQ(openTokenizer(folder / "none.json", diagnostics), nullptr);
   EXPECT_EQ(diagnostics.firstErrorKind(), ErrorKind::Io);
   EXPECT_EQ(open(folder.write("words.txt", "a\nb\n"))->kind(), "plain vocabulary");
+  Diagnostics letters;
+  EXPECT_EQ(openTokenizer(folder.write("letters.txt", "\nb\na\nc\nd\n"), letters), nullptr);
+  EXPECT_EQ(letters.list().front().message, "expected a token, found an empty line (a line end is written \\n)");
   folder.write("vocab.json", R"({"a": 0})");
   folder.write("merges.txt", "#version: 0.2\n");
   EXPECT_EQ(open(folder.path())->kind(), "gpt2");
