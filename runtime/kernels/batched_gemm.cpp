@@ -318,16 +318,24 @@ void batchedFewRows(int64_t outer, int64_t inner, int64_t m, int64_t n, int64_t 
 // Few large products are split by rows.
 int64_t piecesOfRows(int64_t pairs, int64_t m) { return pairs >= 16 ? 1 : std::max<int64_t>(1, m / 112); }
 int64_t panelsOf(int64_t n) { return (n + kBlock - 1) / kBlock; }
+// Columns and depth up to which packing takes longer than it helps.
+bool isNarrow(int64_t n, int64_t k, int64_t bColumn) {
+  constexpr int64_t kNarrow = 16, kDeep = 64;
+  return bColumn == 1 && n <= kNarrow && k <= kDeep;
+}
 
 }  // namespace
 
-size_t batchedWorkspace(int64_t pairs, int64_t m, int64_t n, int64_t k) {
-  return piecesOfRows(pairs, m) > 1 ? static_cast<size_t>(pairs * panelsOf(n) * kBlock * k) * sizeof(float) : 0;
+size_t batchedWorkspace(int64_t pairs, int64_t m, int64_t n, int64_t k, int64_t bColumn) {
+  return piecesOfRows(pairs, m) > 1 && !isNarrow(n, k, bColumn)
+             ? static_cast<size_t>(pairs * panelsOf(n) * kBlock * k) * sizeof(float)
+             : 0;
 }
 
 void batchedGemm(int64_t outer, int64_t inner, int64_t m, int64_t n, int64_t k, float alpha, const BatchedMatrix& a,
                  const BatchedMatrix& b, float* c, int64_t cOuter, int64_t cInner, int64_t cRow, float* workspace,
                  int threads) {
+  if (m == 0 || n == 0) return;
   if (k == 0) {
     for (int64_t i = 0; i < outer * inner; ++i)
       for (int64_t r = 0; r < m; ++r) std::fill_n(c + i / inner * cOuter + i % inner * cInner + r * cRow, n, 0.0f);
@@ -337,12 +345,10 @@ void batchedGemm(int64_t outer, int64_t inner, int64_t m, int64_t n, int64_t k, 
   if (m == 1 || n == 1) return batchedVector(outer, inner, m, n, k, alpha, a, b, c, cOuter, cInner, cRow, threads);
   auto pair = TS_SIMD(batchedPair);
   auto narrow = TS_SIMD(multiplyNarrow);
-  constexpr int64_t kNarrow = 16, kDeep = 64;  // columns and depth up to which packing takes longer than it helps
-  const bool isNarrow = b.column == 1 && n <= kNarrow && k <= kDeep;
   const double cost = 2e-5 * static_cast<double>(outer * inner * m) * static_cast<double>(n * k);
   const int64_t pairs = outer * inner, pieces = piecesOfRows(pairs, m), panels = panelsOf(n);
   threads = threadsWorth(cost, threads);
-  const bool isPacked = pieces > 1 && !isNarrow;
+  const bool packsNothing = isNarrow(n, k, b.column), isPacked = pieces > 1 && !packsNothing;
   if (isPacked) {
     constexpr int64_t kPackedPiece = 1 << 15;  // floats
     const int64_t parts = std::clamp<int64_t>(panels * kBlock * k / kPackedPiece, 1, panels);
@@ -362,7 +368,7 @@ void batchedGemm(int64_t outer, int64_t inner, int64_t m, int64_t n, int64_t k, 
     const int64_t rows = std::min(piece.end * tileRows, m) - first;
     const float* from = a.at(o, in) + first * a.row;
     float* to = c + o * cOuter + in * cInner + first * cRow;
-    if (isNarrow) return narrow({rows, n, k, alpha, from, a.row, a.column, b.at(o, in), b.row, to, cRow});
+    if (packsNothing) return narrow({rows, n, k, alpha, from, a.row, a.column, b.at(o, in), b.row, to, cRow});
     pair(rows, n, k, alpha, from, a.row, a.column, b.at(o, in), b.row, b.column,
          isPacked ? workspace + i / pieces * panels * kBlock * k : nullptr, to, cRow);
   });

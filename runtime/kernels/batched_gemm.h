@@ -46,8 +46,8 @@ struct FewRows {
 void batchedGemm(int64_t outer, int64_t inner, int64_t m, int64_t n, int64_t k, float alpha, const BatchedMatrix& a,
                  const BatchedMatrix& b, float* c, int64_t cOuter, int64_t cInner, int64_t cRow, float* workspace,
                  int threads);
-// Bytes that it needs there, for as many pairs.
-size_t batchedWorkspace(int64_t pairs, int64_t m, int64_t n, int64_t k);
+// Bytes that it needs there, for as many pairs, and columns of B that are so far apart.
+size_t batchedWorkspace(int64_t pairs, int64_t m, int64_t n, int64_t k, int64_t bColumn);
 
 // ---- sums of planes with a weight each ----
 

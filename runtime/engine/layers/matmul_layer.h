@@ -64,7 +64,7 @@ class BatchedMatmulLayer : public Layer {
   using Layer::Layer;
   std::string name() const override { return "batched_matmul"; }
   double flops() const override { return 2.0 * static_cast<double>(outer * inner * m) * static_cast<double>(n * k); }
-  size_t workspace() const override { return placesBytes() + batchedWorkspace(outer * inner, m, n, k); }
+  size_t workspace() const override { return placesBytes() + batchedWorkspace(outer * inner, m, n, k, b.column); }
   void run(Frame& frame) const override;
 
   int64_t outer = 1, inner = 1, m = 0, n = 0, k = 0;

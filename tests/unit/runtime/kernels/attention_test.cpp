@@ -31,7 +31,7 @@ void checkProduct(int64_t m, int64_t n, int64_t k, bool swapA, bool swapB, int64
   std::vector<float> first;
   for (int threads : {1, 2, 3, 16}) {
     std::vector<float> got(want.size());
-    std::vector<float> workspace(batchedWorkspace(outer * inner, m, n, k) / sizeof(float));
+    std::vector<float> workspace(batchedWorkspace(outer * inner, m, n, k, y.column) / sizeof(float));
     batchedGemm(outer, inner, m, n, k, 0.3f, x, y, got.data(), inner * m * n, m * n, n, workspace.data(), threads);
     if (first.empty()) expectNear(first = got, want, 1e-5, 1e-5);
     EXPECT_TRUE(sameBytes(first, got));
