@@ -128,6 +128,12 @@ std::string spaced(const Dims& sizes) {
   return join(sizes, " ", [](int64_t s) { return std::to_string(s); });
 }
 
+bool mayBeSame(const Dims& a, const Dims& b) {
+  bool same = a.size() == b.size();
+  for (size_t d = 0; same && d < a.size(); ++d) same = !differ(a[d], b[d]);
+  return same;
+}
+
 void inferIndexAdd(InferCall& call) {
   checkSource(call, true);
   const TensorInfo self = call.tensor(0), source = call.tensor(3);
@@ -135,10 +141,8 @@ void inferIndexAdd(InferCall& call) {
     Dims a(self.sizes), b(source.sizes);
     const auto dim = static_cast<size_t>(call.dim(1, self.rank()));
     if (!a.empty() && !b.empty()) a.erase(dim), b.erase(dim);
-    bool same = a.size() == b.size();
-    for (size_t d = 0; same && d < a.size(); ++d) same = !differ(a[d], b[d]);
     call.require(
-        same,
+        mayBeSame(a, b),
         "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = "
         "{} source.shape = {}",
         dimsText(self.sizes), dimsText(source.sizes));
@@ -154,9 +158,7 @@ void inferIndexCopy(InferCall& call) {
     auto dim = static_cast<size_t>(call.dim(1, self.rank()));
     if (!a.empty()) a.erase(dim);
     if (!b.empty()) b.erase(dim);
-    bool same = a.size() == b.size();
-    for (size_t d = 0; same && d < a.size(); ++d) same = !differ(a[d], b[d]);
-    call.require(same,
+    call.require(mayBeSame(a, b),
                  "index_copy_(): Source/destination tensor must have same slice shapes. Destination slice shape: {} at "
                  "dimension {} and source slice shape: {} at dimension {}.",
                  spaced(a), dim, spaced(b), dim);

@@ -42,7 +42,7 @@ LossReduction checkNll(InferCall& call) {
   if (x.rank() > 2 && target.dtype == DType::UInt8) call.fail("expected scalar type Long but found Byte");
   Dims expected(x.sizes);
   expected.erase(classDim);
-  if (x.rank() == 1 && target.rank() == 1 && target.sizes[0] == 1) expected = Dims(target.sizes);
+  if (x.rank() == 1 && target.rank() == 1 && !differ(target.sizes[0], 1)) expected = Dims(target.sizes);
   bool fits = expected.size() == target.rank();
   for (size_t d = 0; fits && d < expected.size(); ++d) fits = !differ(expected[d], target.sizes[d]);
   call.require(fits || x.rank() != 2 || target.rank() != 1,
