@@ -204,8 +204,7 @@ bool GraphFacts::mayChangeStrides(const Value* value) {
     forEachNode(graph_, [&](const Node* n) {
       const Operator* op = n->hasBlocks() || isStructural(n->kind()) ? nullptr : resolve(n);
       const bool isKnown = n->hasBlocks() || isStructural(n->kind()) || (op && op->isImplemented());
-      if (!isKnown || (op && (changesGeometry(*op) || op->has(Trait::TakesOverMemory))))
-        changesGeometry_ = true;
+      if (!isKnown || (op && (changesGeometry(*op) || op->has(Trait::TakesOverMemory)))) changesGeometry_ = true;
     });
   }
   return *changesGeometry_;
