@@ -22,7 +22,7 @@ bool givesSizes(const Operator& op, std::span<const SymbolicValue> arguments, Di
   }
 }
 
-// Nothing: the arguments are refused.
+// Undefined: it is not known. Nothing: the arguments are refused.
 std::optional<DType> inferredDType(const Operator& op, std::span<const SymbolicValue> arguments) {
   try {
     InferCall call(op, arguments);
@@ -36,6 +36,12 @@ std::optional<DType> inferredDType(const Operator& op, std::span<const SymbolicV
   }
 }
 
+std::vector<SymbolicValue> argumentsOf(const Node* n, GraphFacts& facts) {
+  std::vector<SymbolicValue> arguments;
+  for (const Use& u : n->inputs()) arguments.push_back(facts.symbolic(u.value));
+  return arguments;
+}
+
 bool isWritten(std::optional<DType> result, DType to) {
   return result && (*result == DType::Undefined || canCast(*result, to));
 }
@@ -44,8 +50,7 @@ bool isWritten(std::optional<DType> result, DType to) {
 
 bool keepsSizes(const Node* n, const Operator& twin, GraphFacts& facts) {
   if (!twin.def().infer) return false;
-  std::vector<SymbolicValue> arguments;
-  for (const Use& u : n->inputs()) arguments.push_back(facts.symbolic(u.value));
+  std::vector<SymbolicValue> arguments = argumentsOf(n, facts);
   SymbolicValue& self = arguments[0];
   self.constant.reset();
   const TensorFacts known = self.type->tensor();
@@ -69,8 +74,7 @@ bool keepsSizes(const Node* n, const Operator& twin, GraphFacts& facts) {
 
 bool keepsDType(const Node* n, const Operator& twin, GraphFacts& facts) {
   if (!twin.def().infer) return false;
-  std::vector<SymbolicValue> arguments;
-  for (const Use& u : n->inputs()) arguments.push_back(facts.symbolic(u.value));
+  std::vector<SymbolicValue> arguments = argumentsOf(n, facts);
   SymbolicValue& self = arguments[0];
   TensorFacts known = self.type->tensor();
   self.constant.reset();
@@ -81,24 +85,15 @@ bool keepsDType(const Node* n, const Operator& twin, GraphFacts& facts) {
     assumed.dtype = dtype;
     self.type = tensorType(assumed);
     if (!kAllTypes.contains(dtype) || !(twin.def().dtypes.empty() || twin.def().dtypes.contains(dtype))) continue;
-    try {
-      InferCall call(twin, arguments);
-      twin.def().infer(call);
-      if (call.resultCount() != 1 || call.inferred(0).kind != InferredResult::Kind::Tensor) return false;
-      if (call.inferred(0).tensor.dtype != dtype) return false;
-    } catch (const InferCall::NotKnown&) {
-      return false;
-    } catch (const ExecutionError&) {
-      continue;  // refused in both forms
-    }
+    const std::optional<DType> given = inferredDType(twin, arguments);  // nothing: both forms refuse them
+    if (given && *given != dtype) return false;
   }
   return true;
 }
 
 bool takesAlike(const Node* n, const Operator& op, const Operator& twin, GraphFacts& facts) {
   if (!op.def().infer || !twin.def().infer) return true;
-  std::vector<SymbolicValue> arguments;
-  for (const Use& u : n->inputs()) arguments.push_back(facts.symbolic(u.value));
+  std::vector<SymbolicValue> arguments = argumentsOf(n, facts);
   const std::vector<SymbolicValue> known = arguments;
   auto assume = [&](size_t i, DType dtype) {
     TensorFacts t = known[i].type->tensor();
