@@ -43,8 +43,8 @@ class Trial {
     return false;
   }
 
-  // The longest texts that cost little, else few more tokens than `most`; of a model that is too large even for that a
-  // call runs, whose operators are those of a shorter one.
+  // The longest texts that cost little, else of one token more than `most`; of a model that is too large even for that
+  // a call runs, whose operators are those of a shorter one.
   bool isTheSameBeyond(int64_t most) {
     for (int64_t tokens = usual(); tokens > most; tokens /= 2)
       if (const std::optional<bool> other = areOther(tokens)) return !*other;
