@@ -4,6 +4,7 @@
 #include "runtime/call/scratch.h"
 #include "runtime/call/thread_pool.h"
 #include "runtime/kernels/pointwise_ops.h"
+#include "runtime/kernels/spaced.h"
 #include "runtime/kernels/wide_ops.h"
 
 #include <algorithm>
@@ -93,14 +94,9 @@ void storeWide(const T* from, int64_t count, void* to) {
 // Elements that are apart, brought together first.
 template <class Item>
 void loadSpaced(DType type, const char* from, int64_t stride, int64_t count, float* to) {
-  const auto* values = reinterpret_cast<const Item*>(from);
   Item items[kTile<float>];
-  auto* beside = type == DType::Float32 ? reinterpret_cast<Item*>(to) : items;
-  if (stride == 2) {  // every other one: with the step known, vectors
-    for (int64_t i = 0; i < count; ++i) std::memcpy(beside + i, values + i * 2, sizeof(Item));
-  } else {
-    for (int64_t i = 0; i < count; ++i) std::memcpy(beside + i, values + i * stride, sizeof(Item));
-  }
+  auto* beside = type == DType::Float32 ? reinterpret_cast<std::byte*>(to) : reinterpret_cast<std::byte*>(items);
+  bringTogether<Item>(reinterpret_cast<const std::byte*>(from), stride, count, beside);
   if (type != DType::Float32) loadPointwise(type, items, count, to);
 }
 // `count` elements, at most a tile, from one place on, `stride` elements apart.

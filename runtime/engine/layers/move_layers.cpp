@@ -1,6 +1,7 @@
 #include "runtime/engine/layers/move_layers.h"
 
 #include "runtime/call/thread_pool.h"
+#include "runtime/kernels/spaced.h"
 
 #include <algorithm>
 #include <cstring>
@@ -12,12 +13,9 @@ constexpr int64_t kColumns = 64;  // of lines that are copied together, at a tim
 
 template <class Item>
 void copySpaced(const std::byte* from, int64_t fromStep, std::byte* to, int64_t toStep, int64_t count) {
+  if (toStep == 1) return bringTogether<Item>(from, fromStep, count, to);
   const auto* source = reinterpret_cast<const Item*>(from);
   auto* target = reinterpret_cast<Item*>(to);
-  if (toStep == 1 && fromStep == 2) {  // every other one: with the step known, vectors
-    for (int64_t i = 0; i < count; ++i) target[i] = source[i * 2];
-    return;
-  }
   for (int64_t i = 0; i < count; ++i) target[i * toStep] = source[i * fromStep];
 }
 

@@ -1,6 +1,7 @@
 #include "runtime/reference/loops/strided_copy.h"
 
 #include "runtime/call/run_context.h"
+#include "runtime/kernels/spaced.h"
 
 #include <algorithm>
 #include <cstring>
@@ -38,13 +39,6 @@ T loadElement(const std::byte* p) {
   return v;
 }
 
-// Elements that are read `kStep` apart and written side by side: of a known step the compiler makes vectors.
-template <class T, int64_t kStep>
-void copySteps(int64_t count, std::byte* to, const std::byte* from) {
-  constexpr auto kItem = static_cast<int64_t>(sizeof(T));
-  for (int64_t i = 0; i < count; ++i) std::memcpy(to + i * kItem, from + i * kStep * kItem, sizeof(T));
-}
-
 template <class T>
 void copyRow(const Axis& row, std::byte* to, const std::byte* from) {
   constexpr auto kItem = static_cast<int64_t>(sizeof(T));
@@ -52,10 +46,8 @@ void copyRow(const Axis& row, std::byte* to, const std::byte* from) {
     std::memcpy(to, from, static_cast<size_t>(row.size) * sizeof(T));
   } else if (row.to == kItem && row.from == 0) {
     std::fill_n(reinterpret_cast<T*>(to), row.size, loadElement<T>(from));
-  } else if (row.to == kItem && row.from == 2 * kItem) {
-    copySteps<T, 2>(row.size, to, from);
-  } else if (row.to == kItem && row.from == -kItem) {
-    copySteps<T, -1>(row.size, to, from);
+  } else if (row.to == kItem && row.from % kItem == 0) {
+    bringTogether<T>(from, row.from / kItem, row.size, to);
   } else {
     for (int64_t i = 0; i < row.size; ++i) std::memcpy(to + i * row.to, from + i * row.from, sizeof(T));
   }
