@@ -17,7 +17,7 @@
 // Included once per instruction set, in this order.
 // clang-format off
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "runtime/kernels/conv_depthwise.cpp"
+#define HWY_TARGET_INCLUDE "runtime/kernels/conv/depthwise.cpp"
 #include <hwy/foreach_target.h>
 #include "runtime/kernels/product-inl.h"
 // clang-format on

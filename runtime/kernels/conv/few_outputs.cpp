@@ -2,7 +2,7 @@
 // ones, or of each colour with filters of its own: where direct convolution would leave many lanes of a vector of
 // output channels empty, these are vectors of neighbouring outputs. A piece of the input is brought into planes with
 // its padding; then each vector of it is loaded once for all outputs.
-#include "runtime/kernels/conv_few_outputs.h"
+#include "runtime/kernels/conv/few_outputs.h"
 
 #include "runtime/call/scratch.h"
 #include "runtime/call/shared_work.h"
@@ -34,7 +34,7 @@ struct PlanesPiece {
 // Included once per instruction set, in this order.
 // clang-format off
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "runtime/kernels/conv_few_outputs.cpp"
+#define HWY_TARGET_INCLUDE "runtime/kernels/conv/few_outputs.cpp"
 #include <hwy/foreach_target.h>
 #include "runtime/kernels/product-inl.h"
 #include "runtime/kernels/transpose-inl.h"

@@ -4,7 +4,7 @@
 #include "runtime/call/shared_work.h"
 #include "runtime/call/thread_pool.h"
 #include "runtime/kernels/conv.h"
-#include "runtime/kernels/conv_bands.h"
+#include "runtime/kernels/conv/bands.h"
 #include "runtime/kernels/layout.h"
 #include "runtime/kernels/line_product.h"
 #include "runtime/kernels/packed_weights.h"

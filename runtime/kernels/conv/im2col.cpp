@@ -12,7 +12,7 @@
 // Included once per instruction set, in this order.
 // clang-format off
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "runtime/kernels/conv_im2col.cpp"
+#define HWY_TARGET_INCLUDE "runtime/kernels/conv/im2col.cpp"
 #include <hwy/foreach_target.h>
 #include "runtime/kernels/simd_math-inl.h"
 // clang-format on

@@ -1,6 +1,5 @@
 #include "runtime/kernels/conv.h"
-
-#include "runtime/kernels/conv_few_outputs.h"
+#include "runtime/kernels/conv/few_outputs.h"
 
 #include <algorithm>
 #include <string_view>

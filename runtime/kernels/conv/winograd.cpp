@@ -25,7 +25,7 @@ namespace {
 // Included once per instruction set, in this order.
 // clang-format off
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "runtime/kernels/conv_winograd.cpp"
+#define HWY_TARGET_INCLUDE "runtime/kernels/conv/winograd.cpp"
 #include <hwy/foreach_target.h>
 #include "runtime/kernels/product-inl.h"
 // clang-format on
