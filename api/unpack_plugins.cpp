@@ -70,10 +70,10 @@ std::optional<size_t> unpackPlugins(Graph& graph, const OpRegistry& registry, Di
   std::vector<Unpacked> all;
   size_t before = diagnostics.errorCount();
   auto unpack = [&](Node* n, const PluginOperators& operators) {
-    std::string problem;
+    OperatorProblem problem;
     std::shared_ptr<const PluginInstance> plugin = operators.instanceOf(*n, &problem);
     if (!plugin) {
-      diagnostics.error(n->range, problem);
+      diagnostics.error(n->range, problem.text, problem.kind);
       return;
     }
     if (!plugin->creator().table().decompose) return;

@@ -50,14 +50,14 @@ std::optional<std::vector<std::string>> savePlugins(const Graph& graph, const Op
   bool good = true;
   forEachPluginNode(graph, registry, [&](const Node& node, const PluginOperators& operators) {
     if (!good) return;
-    std::string problem;
+    OperatorProblem problem;
     std::shared_ptr<const PluginInstance> plugin = operators.instanceOf(node, &problem);
     try {
       if (plugin) return out.push_back(encodeFields(plugin->creator(), plugin->saved()));
     } catch (const ExecutionError& e) {
-      problem = e.message();
+      problem = {e.message(), e.kind()};
     }
-    diagnostics.error(node.range, problem);
+    diagnostics.error(node.range, problem.text, problem.kind);
     good = false;
   });
   if (!good) return std::nullopt;

@@ -42,9 +42,9 @@ class Verifier {
   }
 
  private:
-  Diagnostic& fail(const Node* n, std::string message) {
+  Diagnostic& fail(const Node* n, std::string message, ErrorKind kind = ErrorKind::Input) {
     good_ = false;
-    return diagnostics_.error(n->range, std::move(message));
+    return diagnostics_.error(n->range, std::move(message), kind);
   }
 
   void graph(const Graph& g) {
@@ -279,7 +279,7 @@ class Verifier {
       return;
     }
     if (!op) {
-      if (std::string problem = registry_.problemOf(*n); !problem.empty()) fail(n, problem);
+      if (OperatorProblem problem = registry_.problemOf(*n); !problem.text.empty()) fail(n, problem.text, problem.kind);
       return;
     }
     const Schema& s = op->schema();

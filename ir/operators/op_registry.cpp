@@ -344,8 +344,8 @@ const Operator* OpRegistry::resolve(const Node& node, TypeBindings* bindings) co
   return op;
 }
 
-std::string OpRegistry::problemOf(const Node& node) const {
-  std::string problem;
+OperatorProblem OpRegistry::problemOf(const Node& node) const {
+  OperatorProblem problem;
   if (const ConfiguredOperators* owner = configured(node.kind())) owner->resolve(node, &problem);
   return problem;
 }

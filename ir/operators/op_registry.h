@@ -4,6 +4,7 @@
 
 #include "ir/operators/op_def.h"
 #include "ir/operators/schema.h"
+#include "ir/support/diagnostics.h"
 #include "ir/values/symbol.h"
 
 #include <atomic>
@@ -71,6 +72,12 @@ class Operator {
   const OpDef* quantized_ = nullptr;
 };
 
+// Why a node of a known kind means no operator; an empty text: it means one.
+struct OperatorProblem {
+  std::string text;
+  ErrorKind kind = ErrorKind::Input;  // Unsupported: it has a meaning, but this operator cannot do it
+};
+
 // Operators whose nodes tell with attributes what they compute, such as plugins: each node has a schema of its own.
 // Called by several threads at once.
 class ConfiguredOperators {
@@ -78,7 +85,7 @@ class ConfiguredOperators {
   virtual ~ConfiguredOperators() = default;
   virtual bool owns(Symbol kind) const = 0;
   // The operator that a node of an owned kind means. Null, and why in `problem`, if its attributes or inputs are wrong.
-  virtual const Operator* resolve(const Node& node, std::string* problem) const = 0;
+  virtual const Operator* resolve(const Node& node, OperatorProblem* problem) const = 0;
   // All owned kinds.
   virtual std::vector<Symbol> kinds() const = 0;
 };
@@ -124,8 +131,8 @@ class OpRegistry {
   // The overload that a node with these input types means; null if none matches.
   const Operator* resolve(Symbol kind, std::span<const TypePtr> inputs, TypeBindings* bindings = nullptr) const;
   const Operator* resolve(const Node& node, TypeBindings* bindings = nullptr) const;
-  // Why resolve(node) finds nothing, if its operator is configured; else "".
-  std::string problemOf(const Node& node) const;
+  // Why resolve(node) finds nothing, if its operator is configured.
+  OperatorProblem problemOf(const Node& node) const;
 
   // All kinds, sorted by name; with `implementedOnly`, those that have a record.
   std::vector<Symbol> kinds(bool implementedOnly) const;

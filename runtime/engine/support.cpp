@@ -89,7 +89,7 @@ Verdict withoutOperator(const Node& node, const OpRegistry& registry) {
             nearest.empty() ? Remedy(Remedy::Kind::WriteOtherwise) : Remedy(Remedy::Kind::NearestName, {nearest})};
   }
   if (registry.configured(node.kind()))
-    return {Reason::NoOverload, registry.problemOf(node), Remedy::Kind::ReadOfPlugins};
+    return {Reason::NoOverload, registry.problemOf(node).text, Remedy::Kind::ReadOfPlugins};
   NearestOverload nearest = nearestOverload(node, registry);
   return {Reason::NoOverload,
           fmt::format("no overload takes these arguments: {} of {}", nearest.problem, schemaText(nearest.op->schema())),

@@ -148,8 +148,8 @@ const Operator* ProgramCompiler::resolve(const Node* n) {
     adviseUnknown(d, registry, n->kind().text());
     return nullptr;
   }
-  if (std::string problem = registry.problemOf(*n); !problem.empty()) {
-    unsupported(n, std::move(problem), ErrorKind::Input);
+  if (OperatorProblem problem = registry.problemOf(*n); !problem.text.empty()) {
+    unsupported(n, std::move(problem.text), problem.kind);
     return nullptr;
   }
   std::string inputs =

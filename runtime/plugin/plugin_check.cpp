@@ -182,9 +182,9 @@ class Checker {
   // ---- checks ----
 
   void create() {
-    std::string problem;
+    OperatorProblem problem;
     plugin_ = PluginInstance::create(creator_, fields_, operators_, TSC_BUILDING, "check", problem);
-    if (!plugin_) fail(problem);
+    if (!plugin_) fail(problem.text);
   }
 
   // What is known of symbolic sizes must hold for the real ones.
@@ -243,9 +243,9 @@ class Checker {
     std::string bytes = encodeFields(*creator_, saved);
     ParsedFields read = decodeFields(*creator_, bytes);
     if (!read.problems.empty()) fail(problemText(*creator_, read.problems));
-    std::string problem;
+    OperatorProblem problem;
     auto second = PluginInstance::create(creator_, read.fields, operators_, TSC_RUNNING, "check", problem);
-    if (!second) fail("what it saves does not make an instance: " + problem);
+    if (!second) fail("what it saves does not make an instance: " + problem.text);
     if (encodeFields(*creator_, second->saved()) != bytes) fail("saved, loaded and saved again, its fields are others");
     // A wrong type, a wrong number of items and an unknown name must be refused by the table; the plugin is not asked.
     std::vector<tsc::Field> unknown = saved;
@@ -417,9 +417,9 @@ class Checker {
   void leaks() {
     size_t resources = sharedResources();
     auto cycle = [&] {
-      std::string problem;
+      OperatorProblem problem;
       auto made = PluginInstance::create(creator_, fields_, operators_, TSC_BUILDING, "check", problem);
-      if (!made) fail(problem);
+      if (!made) fail(problem.text);
       PluginTensors in = sample(1);
       made->run(in, room(in), nullptr, 1);
     };

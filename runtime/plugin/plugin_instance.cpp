@@ -63,17 +63,22 @@ void PluginInstance::fail(tsc_status status, const std::string& problem) const {
 
 std::shared_ptr<PluginInstance> PluginInstance::create(PluginCreatorPtr creator, std::vector<tsc::Field> fields,
                                                        const OpRegistry& operators, uint32_t phase,
-                                                       std::string_view label, std::string& problem) {
+                                                       std::string_view label, OperatorProblem& problem) {
   std::shared_ptr<PluginInstance> made(new PluginInstance(std::move(creator), std::move(fields), operators));
   const tsc_plugin& t = made->creator_->table();
   RawPluginFields raw(made->fields_);
   void* self = nullptr;
-  problem = callPlugin([&] { return t.create(&pluginHost(), tsc::text(label), raw.data(), raw.size(), phase, &self); });
-  if (problem.empty() && !self) problem = "it made no instance";
-  if (!problem.empty()) {
-    problem = fmt::format("{}::{}: {}", made->creator_->key.ns, made->creator_->key.name, problem);
+  auto refuse = [&](const std::string& why, ErrorKind kind) {
+    // What goes wrong before a run lies in the text that asks for it.
+    problem = {fmt::format("{}::{}: {}", made->creator_->key.ns, made->creator_->key.name, why),
+               kind == ErrorKind::Model ? ErrorKind::Input : kind};
     return nullptr;
-  }
+  };
+  tsc_status status;
+  std::string why = callPlugin(
+      [&] { return t.create(&pluginHost(), tsc::text(label), raw.data(), raw.size(), phase, &self); }, &status);
+  if (why.empty() && !self) why = "it made no instance";
+  if (!why.empty()) return refuse(why, kindOf(status));
   made->self_ = self;
   ++made->creator_->counters.live;
   ++made->creator_->counters.created;
@@ -89,8 +94,7 @@ std::shared_ptr<PluginInstance> PluginInstance::create(PluginCreatorPtr creator,
       made->aliases_.push_back(alias);
     }
   } catch (const ExecutionError& e) {
-    problem = fmt::format("{}::{}: {}", made->creator_->key.ns, made->creator_->key.name, e.message());
-    return nullptr;
+    return refuse(e.message(), e.kind());
   }
   return made;
 }

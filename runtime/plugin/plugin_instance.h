@@ -25,7 +25,7 @@ class PluginInstance {
   // consist of; must outlive the instance.
   static std::shared_ptr<PluginInstance> create(PluginCreatorPtr creator, std::vector<tsc::Field> fields,
                                                 const OpRegistry& operators, uint32_t phase, std::string_view label,
-                                                std::string& problem);
+                                                OperatorProblem& problem);
   ~PluginInstance();
   PluginInstance(const PluginInstance&) = delete;
 

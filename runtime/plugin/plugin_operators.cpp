@@ -106,11 +106,11 @@ std::vector<int> PluginOperators::inputsOf(const Node& node, const PluginCreator
   return argument;
 }
 
-std::shared_ptr<PluginOperators::Bound> PluginOperators::make(const Node& node, std::string& problem) const {
+std::shared_ptr<PluginOperators::Bound> PluginOperators::make(const Node& node, OperatorProblem& problem) const {
   Reserved reserved = reservedOf(node);
   PluginCreatorPtr creator = registry_.find(node.kind().nameSpace(), node.kind().name(), reserved.version);
   if (!creator) {
-    problem = registry_.missing(node.kind().nameSpace(), node.kind().name(), reserved.version);
+    problem.text = registry_.missing(node.kind().nameSpace(), node.kind().name(), reserved.version);
     return nullptr;
   }
   auto bound = std::make_shared<Bound>();
@@ -130,15 +130,16 @@ std::shared_ptr<PluginOperators::Bound> PluginOperators::make(const Node& node, 
       parsed.problems.push_back(fmt::format("the input {} is missing", tsc::view(p.name)));
   }
   if (!parsed.problems.empty()) {
-    problem = problemText(*creator, parsed.problems);
+    problem.text = problemText(*creator, parsed.problems);
     return nullptr;
   }
   bound->instance =
       PluginInstance::create(creator, std::move(parsed.fields), operators_.builtIn(), reserved.phase, "", problem);
   if (!bound->instance) return nullptr;
   if (bound->instance->outputs() != node.outputCount() && node.outputCount() != 0) {
-    problem = problemText(*creator, {fmt::format("with these fields it has {}, not {}",
-                                                 counted(bound->instance->outputs(), "output"), node.outputCount())});
+    problem.text =
+        problemText(*creator, {fmt::format("with these fields it has {}, not {}",
+                                           counted(bound->instance->outputs(), "output"), node.outputCount())});
     return nullptr;
   }
   bound->inPlace = reserved.inPlace;
@@ -181,12 +182,12 @@ std::shared_ptr<PluginOperators::Bound> PluginOperators::make(const Node& node, 
   return bound;
 }
 
-const PluginOperators::Bound* PluginOperators::bind(const Node& node, std::string* problem) const {
+const PluginOperators::Bound* PluginOperators::bind(const Node& node, OperatorProblem* problem) const {
   std::string key = keyOf(node);
   std::lock_guard lock(mutex_);
   auto it = bound_.find(key);
   if (it == bound_.end()) {
-    std::string why;
+    OperatorProblem why;
     std::shared_ptr<Bound> made = make(node, why);
     if (!made) {
       if (problem) *problem = std::move(why);
@@ -207,12 +208,12 @@ void PluginOperators::forgetUnused() const {
       ++it;
 }
 
-const Operator* PluginOperators::resolve(const Node& node, std::string* problem) const {
+const Operator* PluginOperators::resolve(const Node& node, OperatorProblem* problem) const {
   const Bound* bound = bind(node, problem);
   return bound ? bound->op.get() : nullptr;
 }
 
-std::shared_ptr<const PluginInstance> PluginOperators::instanceOf(const Node& node, std::string* problem) const {
+std::shared_ptr<const PluginInstance> PluginOperators::instanceOf(const Node& node, OperatorProblem* problem) const {
   const Bound* bound = bind(node, problem);
   return bound ? bound->instance : nullptr;
 }

@@ -27,12 +27,12 @@ class PluginOperators : public ConfiguredOperators {
     std::string_view ns = kind.nameSpace();
     return ns != "prim" && ns != "aten" && registry_.hasKind(ns, kind.name());
   }
-  const Operator* resolve(const Node& node, std::string* problem) const override;
+  const Operator* resolve(const Node& node, OperatorProblem* problem) const override;
   std::vector<Symbol> kinds() const override;
 
   const PluginRegistry& plugins() const { return registry_; }
   // The instance of a node of a plugin; null if resolve() finds nothing.
-  std::shared_ptr<const PluginInstance> instanceOf(const Node& node, std::string* problem) const;
+  std::shared_ptr<const PluginInstance> instanceOf(const Node& node, OperatorProblem* problem) const;
   // Which of the plugin's inputs each input of a node is; -1 in the plugin's order where there is none. A problem's
   // text in `problem` for names that are not in the table, and for too many.
   static std::vector<int> inputsOf(const Node& node, const PluginCreator& creator, std::string& problem);
@@ -53,8 +53,8 @@ class PluginOperators : public ConfiguredOperators {
     void infer(InferCall& call) const;
     void run(KernelCall& call) const;
   };
-  const Bound* bind(const Node& node, std::string* problem) const;
-  std::shared_ptr<Bound> make(const Node& node, std::string& problem) const;
+  const Bound* bind(const Node& node, OperatorProblem* problem) const;
+  std::shared_ptr<Bound> make(const Node& node, OperatorProblem& problem) const;
   // Lets go of what no program uses.
   void forgetUnused() const;
 

@@ -38,9 +38,9 @@ tsc_plugin table(std::string_view ns, std::string_view name, std::string_view ve
 std::string libraryPath(const std::string& name) { return std::string(TSCOMPILE_TEST_PLUGINS) + "/" + name + ".so"; }
 
 std::shared_ptr<PluginInstance> instanceOf(const PluginCreatorPtr& creator) {
-  std::string problem;
+  OperatorProblem problem;
   auto made = PluginInstance::create(creator, completeFields({}, *creator).fields, allOps(), TSC_BUILDING, "", problem);
-  EXPECT_TRUE(made) << problem;
+  EXPECT_TRUE(made) << problem.text;
   return made;
 }
 

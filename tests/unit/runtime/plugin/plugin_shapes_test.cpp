@@ -154,9 +154,9 @@ TEST(PluginRows, AreToldOfOutputsThatMayHaveFewer) {
   tsc::host() = &pluginHost();
   PluginRegistry registry;
   ASSERT_TRUE(registry.add(*tsc::Definition<Untold>::table()));
-  std::string problem;
+  OperatorProblem problem;
   auto made = PluginInstance::create(registry.find("test", "Untold"), {}, allOps(), TSC_BUILDING, "", problem);
-  ASSERT_TRUE(made) << problem;
+  ASSERT_TRUE(made) << problem.text;
   Tensor x = Tensor::of<float>(Dims{2}, std::vector<float>{1, -2}), y = Tensor::empty(DType::Float32, Dims{2});
   try {
     made->run({x}, {y}, nullptr, 1);
@@ -184,9 +184,9 @@ TEST(PluginShapes, DimensionsAreComparedWithEachOther) {
   tsc::host() = &pluginHost();
   PluginRegistry registry;
   ASSERT_TRUE(registry.add(*tsc::Definition<Pairs>::table()));
-  std::string problem;
+  OperatorProblem problem;
   auto made = PluginInstance::create(registry.find("test", "Pairs"), {}, allOps(), TSC_BUILDING, "", problem);
-  ASSERT_TRUE(made) << problem;
+  ASSERT_TRUE(made) << problem.text;
   auto told = [&](int64_t x, int64_t y) -> std::string {
     try {
       const std::vector<PluginInstance::Input> inputs{{.dtype = TSC_F32, .sizes = {x}},
@@ -211,9 +211,9 @@ TEST(GptAttentionPlugin, TellsSizesAndWhatDoesNotFit) {
                         tsc::Field::of("num_kv_heads", int64_t{2}), tsc::Field::of("head_size", int64_t{3}),
                         tsc::Field::of("remove_input_padding", packed)},
                        *creator);
-    std::string problem;
+    OperatorProblem problem;
     auto made = PluginInstance::create(creator, fields.fields, allOps(), TSC_BUILDING, "", problem);
-    EXPECT_TRUE(made) << problem;
+    EXPECT_TRUE(made) << problem.text;
     return made;
   };
   auto shapeOf = [&](const std::shared_ptr<PluginInstance>& plugin, Dims sizes) {

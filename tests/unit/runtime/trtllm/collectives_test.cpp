@@ -23,9 +23,9 @@ std::shared_ptr<PluginInstance> make(const std::string& name, std::vector<tsc::F
   PluginCreatorPtr creator = allPlugins().find("tensorrt_llm", name);
   ParsedFields parsed = completeFields(std::move(fields), *creator);
   EXPECT_TRUE(parsed.problems.empty()) << parsed.problems[0];
-  std::string problem;
+  OperatorProblem problem;
   auto made = PluginInstance::create(creator, std::move(parsed.fields), allOps(), TSC_BUILDING, "test", problem);
-  EXPECT_TRUE(made) << problem;
+  EXPECT_TRUE(made) << problem.text;
   return made;
 }
 
@@ -266,9 +266,9 @@ TEST(Collectives, RefuseWrongGroups) {
   auto problemOf = [](std::vector<int64_t> group, int64_t rank) {
     PluginCreatorPtr creator = allPlugins().find("tensorrt_llm", "AllGather");
     ParsedFields parsed = completeFields({tsc::Field::of("group", group), tsc::Field::of("rank", rank)}, *creator);
-    std::string problem;
+    OperatorProblem problem;
     EXPECT_FALSE(PluginInstance::create(creator, parsed.fields, allOps(), TSC_BUILDING, "test", problem));
-    return problem;
+    return problem.text;
   };
   EXPECT_NE(problemOf({0, 1, 0}, 0).find("group has a rank twice"), std::string::npos);
   EXPECT_NE(problemOf({0, 1}, 2).find("rank 2 is not in group"), std::string::npos);

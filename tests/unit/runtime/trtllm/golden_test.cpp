@@ -162,9 +162,10 @@ class GoldenCase {
       if (n->kind().nameSpace() == "tensorrt_llm") node = n;
     ASSERT_TRUE(node);
     PluginOperators operators(allPlugins(), extensions_->registry());
+    OperatorProblem refused;
+    auto instance = operators.instanceOf(*node, &refused);
+    ASSERT_TRUE(instance) << refused.text;
     std::string problem;
-    auto instance = operators.instanceOf(*node, &problem);
-    ASSERT_TRUE(instance) << problem;
     std::vector<int> places = PluginOperators::inputsOf(*node, instance->creator(), problem);
     std::vector<PluginInstance::Input> described(places.size());
     std::vector<Tensor> present, results;
