@@ -15,9 +15,9 @@
 namespace tscompile {
 namespace {
 
-// The activation of an epilogue, of up to twelve vectors.
+// The activation of an epilogue, of up to sixteen vectors.
 void activateVectors(const Epilogue& e, __m512* vectors, int count) {
-  alignas(64) float values[12 * kBlock];
+  alignas(64) float values[16 * kBlock];
   for (int i = 0; i < count; ++i) _mm512_store_ps(values + i * kBlock, vectors[i]);
   Product p{};
   p.cRow = p.cPanel = kBlock;

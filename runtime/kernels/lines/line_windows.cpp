@@ -1,4 +1,5 @@
 // Depthwise convolutions and pools of lines.
+#include "runtime/call/scratch.h"
 #include "runtime/call/shared_work.h"
 #include "runtime/call/thread_pool.h"
 #include "runtime/kernels/layout.h"
@@ -12,7 +13,6 @@
 #include <limits>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #if defined(__x86_64__)
 
@@ -47,12 +47,6 @@ struct Line {
   static Line all(float value) {
     Line line;
     for (__m512& v : line.v) v = _mm512_set1_ps(value);
-    return line;
-  }
-  static Line floats(const float* from) {
-    Line line;
-#pragma GCC unroll 4
-    for (int i = 0; i < kVectors; ++i) line.v[i] = _mm512_loadu_ps(from + i * kBlock);
     return line;
   }
   // To where 64 bytes begin.
@@ -125,157 +119,230 @@ void overPlanes(int64_t images, int64_t planes, int64_t rows, double microsecond
 
 // ---- depthwise convolutions ----
 
-// Some rows of a plane of bf16.
+// Some rows of a plane of bf16. Of its lines' words, one vector has the low four of each lane of 128 bits, one the high
+// four: so two lines are laid together for dot products, and one becomes floats.
 class BrainPlane {
  public:
-  using L = Line<DType::BFloat16>;
-  static constexpr int kVectors = L::kVectors, kOutputs = 12 / kVectors, kFloats = kVectors * kBlock;
+  static constexpr int kVectors = 2, kOutputs = 6, kSharing = 7, kFloats = kVectors * kBlock;
 
   // bias: of the plane's channels, of which only `channels` are there.
   BrainPlane(const ConvShape& s, const PlaneWeights& weights, const float* bias, int64_t channels, const Epilogue& e)
       : s_(s),
         e_(e),
-        lines_(static_cast<size_t>((s.kernelHeight * s.kernelWidth + 1) * kVectors)),
-        weights_(reinterpret_cast<float*>(lines_.data())),
-        bias_(weights_ + s.kernelHeight * s.kernelWidth * kFloats),
-        sharesColumns_((s.kernelWidth == 3 || s.kernelWidth == 5) && s.strideWidth <= 2 && s.dilationWidth == 1),
-        activates_(e.activation != Activation::None && !isClamp(e.activation)) {
+        sharesColumns_((s.kernelWidth == 3 || s.kernelWidth == 5) && s.strideWidth <= 2 && s.dilationWidth == 1 &&
+                       s.padLeft < s.kernelWidth && s.padRight < s.kernelWidth),
+        activates_(e.activation != Activation::None && !isClamp(e.activation)),
+        bias_(threadScratch((s.kernelHeight * s.kernelWidth * (sharesColumns_ ? 2 : 1) + 1) * kFloats)),
+        weights_(bias_ + kFloats),
+        pairs_(weights_ + s.kernelHeight * s.kernelWidth * kFloats) {
     spread(weights);
-    for (int64_t c = 0; bias && c < channels; ++c) bias_[placeInVectors(c, s.input)] = bias[c];
+    if (sharesColumns_) pairRows();
+    auto biasOf = [&](int64_t from) {
+      const int64_t count = std::clamp<int64_t>(channels - from, 0, kBlock);
+      return bias ? _mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1), bias + from) : _mm512_setzero_ps();
+    };
+    storeInOrder(biasOf(0), biasOf(kBlock), bias_);
   }
 
   void run(const float* in, const float* residual, float* out, Piece rows) const {
     const int64_t width = s_.outWidth();
-    // Outputs of a row for which all of the kernel lies inside; those that share columns may lie anywhere.
-    const int64_t room = s_.inWidth - 1 - (s_.kernelWidth - 1) * s_.dilationWidth + s_.padLeft;
-    const int64_t first = sharesColumns_ ? 0 : std::min(width, (s_.padLeft + s_.strideWidth - 1) / s_.strideWidth);
-    const int64_t end =
-        sharesColumns_ ? width : std::max(first, std::min(width, room < 0 ? 0 : room / s_.strideWidth + 1));
-    const int64_t pieces = (end - first + kOutputs - 1) / kOutputs;
-    for (int64_t y = rows.begin; y < rows.end; ++y) {
-      auto at = [&](int64_t x) {
-        const int64_t place = (y * width + x) * kBlock;
-        return Place{in, residual ? residual + place : nullptr, out + place, y, x};
-      };
-      for (int64_t x = 0; x < first; ++x) outputs<1>(at(x));
+    SeenRows seen{};
+    auto see = [&](int64_t y) {
+      const int64_t top = y * s_.strideHeight - s_.padTop;
+      seen = {top, inside(top, s_.kernelHeight, s_.dilationHeight, s_.inHeight)};
+    };
+    auto at = [&](int64_t y, int64_t x) {
+      const int64_t place = (y * width + x) * kBlock;
+      return Place{in, residual ? residual + place : nullptr, out + place, seen, x};
+    };
+    auto some = [&](Piece all, int64_t most, auto&& body) {
+      const int64_t count = all.end - all.begin, pieces = (count + most - 1) / most;
       for (int64_t i = 0; i < pieces; ++i) {
-        const Piece piece = pieceOf(end - first, pieces, i);
-        some(piece.end - piece.begin, at(first + piece.begin), std::make_integer_sequence<int, kOutputs>());
+        const Piece piece = pieceOf(count, pieces, i);
+        body(all.begin + piece.begin, piece.end - piece.begin);
       }
-      for (int64_t x = end; x < width; ++x) outputs<1>(at(x));
+    };
+    if (sharesColumns_) {
+      for (int64_t y = rows.begin; y < rows.end; ++y) {
+        see(y);
+        some({0, width}, kSharing,
+             [&](int64_t x, int64_t count) { sharing(at(y, x), count, std::make_integer_sequence<int, kSharing>()); });
+      }
+      return;
+    }
+    // Outputs of a row for which all of the kernel lies inside.
+    const int64_t room = s_.inWidth - 1 - (s_.kernelWidth - 1) * s_.dilationWidth + s_.padLeft;
+    const int64_t first = std::min(width, (s_.padLeft + s_.strideWidth - 1) / s_.strideWidth);
+    const int64_t end = std::max(first, std::min(width, room < 0 ? 0 : room / s_.strideWidth + 1));
+    for (int64_t y = rows.begin; y < rows.end; ++y) {
+      see(y);
+      for (int64_t x = 0; x < first; ++x) outputs<1>(at(y, x));
+      some({first, end}, kOutputs,
+           [&](int64_t x, int64_t count) { seeingAll(at(y, x), count, std::make_integer_sequence<int, kOutputs>()); });
+      for (int64_t x = end; x < width; ++x) outputs<1>(at(y, x));
     }
   }
 
  private:
-  // Outputs x, x + 1... of row y.
+  // Rows of the input that a row of outputs sees: the first one, of kernel rows that lie inside.
+  struct SeenRows {
+    int64_t top;
+    Piece kernel;
+  };
+  // Outputs x, x + 1... of a row.
   struct Place {
     const float *in, *residual;
     float* out;
-    int64_t y, x;
+    SeenRows rows;
+    int64_t x;
   };
+  using Function = void (BrainPlane::*)(const Place&) const;
 
   template <int... kCount>
-  void some(int64_t count, const Place& p, std::integer_sequence<int, kCount...>) const {
-    using Function = void (BrainPlane::*)(const Place&) const;
-    static constexpr Function kAny[] = {&BrainPlane::outputs<kCount + 1>...},
-                              kSharing[][kOutputs] = {{&BrainPlane::neighbours<kCount + 1, 3, 1>...},
-                                                      {&BrainPlane::neighbours<kCount + 1, 3, 2>...},
-                                                      {&BrainPlane::neighbours<kCount + 1, 5, 1>...},
-                                                      {&BrainPlane::neighbours<kCount + 1, 5, 2>...}};
-    (this->*(sharesColumns_ ? kSharing[s_.kernelWidth / 5 * 2 + s_.strideWidth - 1] : kAny)[count - 1])(p);
+  void seeingAll(const Place& p, int64_t count, std::integer_sequence<int, kCount...>) const {
+    static constexpr Function kAny[] = {&BrainPlane::outputs<kCount + 1>...};
+    (this->*kAny[count - 1])(p);
+  }
+  template <int... kCount>
+  void sharing(const Place& p, int64_t count, std::integer_sequence<int, kCount...>) const {
+    static constexpr Function kInside[][kSharing] = {{&BrainPlane::neighbours<kCount + 1, 3, 1, false>...},
+                                                     {&BrainPlane::neighbours<kCount + 1, 3, 2, false>...},
+                                                     {&BrainPlane::neighbours<kCount + 1, 5, 1, false>...},
+                                                     {&BrainPlane::neighbours<kCount + 1, 5, 2, false>...}},
+                              kAtSides[][kSharing] = {{&BrainPlane::neighbours<kCount + 1, 3, 1, true>...},
+                                                      {&BrainPlane::neighbours<kCount + 1, 3, 2, true>...},
+                                                      {&BrainPlane::neighbours<kCount + 1, 5, 1, true>...},
+                                                      {&BrainPlane::neighbours<kCount + 1, 5, 2, true>...}};
+    const int64_t left = p.x * s_.strideWidth - s_.padLeft, seen = (count - 1) * s_.strideWidth + s_.kernelWidth;
+    const bool isInside = left >= 0 && left + seen <= s_.inWidth;
+    (this->*(isInside ? kInside : kAtSides)[s_.kernelWidth / 5 * 2 + s_.strideWidth - 1][count - 1])(p);
   }
 
   // So many outputs that see all of the kernel along a row.
   template <int kCount>
   void outputs(const Place& p) const {
-    const int64_t top = p.y * s_.strideHeight - s_.padTop, left = p.x * s_.strideWidth - s_.padLeft;
-    const Piece ky = inside(top, s_.kernelHeight, s_.dilationHeight, s_.inHeight);
+    const int64_t left = p.x * s_.strideWidth - s_.padLeft;
+    const auto [top, ky] = p.rows;
     const Piece kx = inside(left, s_.kernelWidth, s_.dilationWidth, s_.inWidth);
-    L sum[kCount];
-#pragma GCC unroll 16
-    for (L& one : sum) one = L::floats(bias_);
+    __m512 sum[kCount][kVectors];
+    begin(sum);
     for (int64_t j = ky.begin; j < ky.end; ++j)
       for (int64_t k = kx.begin; k < kx.end; ++k) {
         const float* at = p.in + ((top + j * s_.dilationHeight) * s_.inWidth + left + k * s_.dilationWidth) * kBlock;
-        const L weights = L::floats(weights_ + (j * s_.kernelWidth + k) * kFloats);
+        const float* w = weights_ + (j * s_.kernelWidth + k) * kFloats;
 #pragma GCC unroll 16
-        for (int i = 0; i < kCount; ++i) add(weights, load(at + i * s_.strideWidth * kBlock), sum[i]);
+        for (int i = 0; i < kCount; ++i) {
+          const __m512i words = _mm512_loadu_si512(at + i * s_.strideWidth * kBlock);
+#pragma GCC unroll 2
+          for (int v = 0; v < kVectors; ++v)
+            sum[i][v] = _mm512_fmadd_ps(_mm512_load_ps(w + v * kBlock), floats(words, v), sum[i][v]);
+        }
       }
     finish<kCount>(p, sum);
   }
 
-  // Outputs side by side, each of which shares columns with the next.
-  template <int kCount, int kWidth, int kStride>
+  // Outputs side by side, each of which shares columns with the next. Only with kAtSides may columns lie outside.
+  template <int kCount, int kWidth, int kStride, bool kAtSides>
   void neighbours(const Place& p) const {
-    const int64_t top = p.y * s_.strideHeight - s_.padTop, left = p.x * kStride - s_.padLeft;
-    const Piece ky = inside(top, s_.kernelHeight, s_.dilationHeight, s_.inHeight);
-    constexpr int kColumns = (kCount - 1) * kStride + kWidth;
-    // Bits of the columns that lie inside.
-    const int64_t outside = std::clamp<int64_t>(-left, 0, kColumns),
-                  end = std::clamp<int64_t>(s_.inWidth - left, 0, kColumns);
-    const int seen = ((1 << end) - 1) & -(1 << outside);
-    L sum[kCount];
-#pragma GCC unroll 16
-    for (L& one : sum) one = L::floats(bias_);
-    for (int64_t j = ky.begin; j < ky.end; ++j) {
-      const float* at = p.in + ((top + j * s_.dilationHeight) * s_.inWidth + left) * kBlock;
-      const float* w = weights_ + j * kWidth * kFloats;
-#pragma GCC unroll 16
-      for (int i = 0; i < kColumns; ++i) {
-        const L column = load(at + i * kBlock, static_cast<__mmask16>(-(seen >> i & 1)));
-#pragma GCC unroll 8
-        for (int k = i % kStride; k < kWidth; k += kStride)
-          if (i >= k && (i - k) / kStride < kCount) add(L::floats(w + k * kFloats), column, sum[(i - k) / kStride]);
-      }
-    }
+    __m512 sum[kCount][kVectors];
+    shared<0, kCount, kWidth, kStride, kAtSides>(p, sum);
+    shared<1, kCount, kWidth, kStride, kAtSides>(p, sum);
     finish<kCount>(p, sum);
   }
-
-  static L load(const float* from, __mmask16 mask = 0xffff) {
-    L line;
-    const __m512i words = _mm512_maskz_loadu_epi32(mask, from);
-    for (int i = 0; i < kVectors; ++i) line.v[i] = L::half(words, i);
-    return line;
+  // One vector of each; two rows of inputs at a time.
+  template <int kVector, int kCount, int kWidth, int kStride, bool kAtSides>
+  [[gnu::always_inline]] void shared(const Place& p, __m512 (&result)[kCount][kVectors]) const {
+    constexpr int kColumns = (kCount - 1) * kStride + kWidth;
+    const auto [top, ky] = p.rows;
+    const int64_t left = p.x * kStride - s_.padLeft;
+    const int64_t row = s_.dilationHeight * s_.inWidth * kBlock;
+    auto loaded = [left, width = s_.inWidth](const float* at, int c) {
+      const bool maybe = kAtSides && (c < kWidth - 1 || c > kColumns - kWidth);
+      if (!maybe) return _mm512_loadu_si512(at + c * kBlock);
+      const bool isThere = left + c >= 0 && left + c < width;
+      return _mm512_maskz_loadu_epi32(static_cast<__mmask16>(isThere ? 0xffff : 0), at + c * kBlock);
+    };
+    __m512 sum[kCount];
+#pragma GCC unroll 8
+    for (__m512& one : sum) one = _mm512_load_ps(bias_ + kVector * kBlock);
+    const float* at = p.in + (top * s_.inWidth + left) * kBlock + ky.begin * row;
+    const float* weights = pairs_ + ky.begin * kWidth * kFloats + kVector * kBlock;
+    for (int64_t j = ky.begin; j < ky.end; j += 2, at += 2 * row, weights += 2 * kWidth * kFloats) {
+      __m512i columns[kColumns];
+#pragma GCC unroll 32
+      for (int c = 0; c < kColumns; ++c) {
+        const __m512i first = loaded(at, c), second = j + 1 < ky.end ? loaded(at + row, c) : _mm512_setzero_si512();
+        columns[c] = kVector == 0 ? _mm512_unpacklo_epi16(first, second) : _mm512_unpackhi_epi16(first, second);
+      }
+#pragma GCC unroll 8
+      for (int k = 0; k < kWidth; ++k)
+#pragma GCC unroll 8
+        for (int i = 0; i < kCount; ++i)
+          sum[i] = _mm512_dpbf16_ps(sum[i], reinterpret_cast<__m512bh>(columns[i * kStride + k]),
+                                    reinterpret_cast<__m512bh>(_mm512_load_si512(weights + k * kFloats)));
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < kCount; ++i) result[i][kVector] = sum[i];
   }
-  static void add(const L& weights, const L& line, L& sum) {
-#pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) sum.v[v] = _mm512_fmadd_ps(weights.v[v], line.v[v], sum.v[v]);
+
+  static __m512 floats(__m512i words, int which) {
+    const __m512i zero = _mm512_setzero_si512();
+    return _mm512_castsi512_ps(which ? _mm512_unpackhi_epi16(zero, words) : _mm512_unpacklo_epi16(zero, words));
   }
 
   template <int kCount>
-  void finish(const Place& p, L (&sum)[kCount]) const {
-    const __m512 low = _mm512_set1_ps(clampLow(e_)), high = _mm512_set1_ps(clampHigh(e_));
-    const bool clamps = isClamp(e_.activation);
-#pragma GCC unroll 16
-    for (int i = 0; i < kCount; ++i) {
-      if (p.residual) {
-        const L added = load(p.residual + i * kBlock);
-        for (int v = 0; v < kVectors; ++v) sum[i].v[v] = _mm512_add_ps(sum[i].v[v], added.v[v]);
-      }
-      if (clamps)
-        for (__m512& v : sum[i].v) v = _mm512_min_ps(high, _mm512_max_ps(low, v));
+  void begin(__m512 (&sum)[kCount][kVectors]) const {
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) {
+      const __m512 bias = _mm512_load_ps(bias_ + v * kBlock);
+#pragma GCC unroll 8
+      for (int i = 0; i < kCount; ++i) sum[i][v] = bias;
     }
-    if (activates_) {
-      L all[kCount];  // so that only these lie in memory
-      std::copy_n(sum, kCount, all);
-      activateVectors(e_, all[0].v, kCount * kVectors);
-      std::copy_n(all, kCount, sum);
-    }
-#pragma GCC unroll 16
-    for (int i = 0; i < kCount; ++i) sum[i].store(p.out + i * kBlock, _mm512_setzero_ps());
   }
 
-  // Two rows of 16 channels lie together in a panel; of a line's vectors, one has the even channels, one the odd ones.
+  template <int kCount>
+  void finish(const Place& p, __m512 (&sum)[kCount][kVectors]) const {
+    const __m512i order = _mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7);
+    const __m512 low = _mm512_set1_ps(clampLow(e_)), high = _mm512_set1_ps(clampHigh(e_));
+    const bool clamps = isClamp(e_.activation);
+    const float* residual = p.residual;
+    float* out = p.out;
+    if (residual)
+#pragma GCC unroll 8
+      for (int i = 0; i < kCount; ++i)
+#pragma GCC unroll 2
+        for (int v = 0; v < kVectors; ++v)
+          sum[i][v] = _mm512_add_ps(sum[i][v], floats(_mm512_loadu_si512(residual + i * kBlock), v));
+    if (activates_) {
+      __m512 all[kCount][kVectors];  // so that only these lie in memory
+      std::copy_n(sum[0], kCount * kVectors, all[0]);
+      activateVectors(e_, all[0], kCount * kVectors);
+      std::copy_n(all[0], kCount * kVectors, sum[0]);
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < kCount; ++i) {
+      if (clamps)
+        for (__m512& v : sum[i]) v = _mm512_min_ps(high, _mm512_max_ps(low, v));
+      const __m512bh both = _mm512_cvtne2ps_pbh(sum[i][1], sum[i][0]);
+      __m512i words;
+      __builtin_memcpy(&words, &both, sizeof(words));
+      _mm512_storeu_si512(out + i * kBlock, _mm512_permutexvar_epi64(order, words));
+    }
+  }
+
+  // 32 channels as the two vectors of a line.
+  static void storeInOrder(__m512 first, __m512 second, float* to) {
+    const __m512i low = _mm512_setr_epi32(0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27);
+    _mm512_store_ps(to, _mm512_permutex2var_ps(first, low, second));
+    _mm512_store_ps(to + kBlock, _mm512_permutex2var_ps(first, _mm512_add_epi32(low, _mm512_set1_epi32(4)), second));
+  }
+  // Two rows of 16 channels lie together in a panel.
   void spread(const PlaneWeights& from) {
     const int64_t taps = s_.kernelHeight * s_.kernelWidth;
-    const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
-    const __m512i odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
     for (int64_t pair = 0; pair * 2 < taps; ++pair) {
       const Rows a = rowsOf(from, 0, pair), b = rowsOf(from, 1, pair);
       for (int64_t row = pair * 2; row < std::min(taps, pair * 2 + 2); ++row) {
-        const int which = static_cast<int>(row % 2);
-        _mm512_store_ps(weights_ + row * kFloats, _mm512_permutex2var_ps(a.row[which], even, b.row[which]));
-        _mm512_store_ps(weights_ + row * kFloats + kBlock, _mm512_permutex2var_ps(a.row[which], odd, b.row[which]));
+        storeInOrder(a.row[row % 2], b.row[row % 2], weights_ + row * kFloats);
       }
     }
   }
@@ -289,11 +356,20 @@ class BrainPlane {
     return {{_mm512_castsi512_ps(_mm512_slli_epi32(words, 16)), _mm512_castsi512_ps(high)}};
   }
 
+  // Each row of the kernel with the one below, as bf16.
+  void pairRows() {
+    const int64_t row = s_.kernelWidth * kFloats, all = s_.kernelHeight * row;
+    for (int64_t at = 0; at < all; at += kBlock) {
+      const __m512i first = _mm512_srli_epi32(_mm512_load_si512(weights_ + at), 16);
+      const __m512i second = at + row < all ? _mm512_load_si512(weights_ + at + row) : _mm512_setzero_si512();
+      _mm512_store_si512(pairs_ + at, _mm512_or_si512(first, second));
+    }
+  }
+
   const ConvShape& s_;
   const Epilogue& e_;
-  std::vector<CacheLine> lines_;
-  float *weights_, *bias_;
   bool sharesColumns_, activates_;
+  float *bias_, *weights_, *pairs_;
 };
 
 template <DType kType>

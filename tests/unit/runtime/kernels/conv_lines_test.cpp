@@ -133,7 +133,7 @@ std::vector<double> expected(const LineCase& t, const Numbers& x, WeightStorage 
         for (int64_t column = 0; column < s.outWidth(); ++column) {
           double sum = x.bias[static_cast<size_t>(o)];
           for (int64_t i = 0; i < taps; ++i) {
-            const int64_t inY = y * s.strideHeight + i % area / s.kernelWidth - s.padTop;
+            const int64_t inY = y * s.strideHeight + i % area / s.kernelWidth * s.dilationHeight - s.padTop;
             const int64_t inX = column * s.strideWidth + i % s.kernelWidth - s.padLeft;
             if (inY < 0 || inY >= s.inHeight || inX < 0 || inX >= s.inWidth) continue;
             const int64_t c = o / s.outGroup() * s.inGroup() + i / area;
@@ -277,12 +277,31 @@ TEST(ConvLines, Depthwise) {
                                                        {24, 14, 3, 2, 0},
                                                        {40, 21, 5, 2, 2},
                                                        {16, 2, 3, 1, 2},
-                                                       {16, 4, 5, 1, 4}}) {
+                                                       {16, 4, 5, 1, 4},
+                                                       {48, 27, 3, 1, 1},
+                                                       {32, 41, 5, 2, 2},
+                                                       {32, 34, 3, 2, 1},
+                                                       {32, 6, 3, 1, 3}}) {
       ConvShape s = squareShape(channels, size, channels, kernel, stride, pad, channels);
       s.input = type;
       check({s, type, {.activation = Activation::Clamp, .alpha = -1, .beta = 2}});
       check({s, type, {.activation = Activation::Silu}, true});
     }
+}
+
+// Rows of a kernel go by twos.
+TEST(ConvLines, DepthwiseOfOtherHeights) {
+  for (ElementType type : {kBrains, kBytes})
+    for (int64_t height : {1, 2, 4, 6})
+      for (int64_t stride : {1, 2}) {
+        ConvShape s = squareShape(40, 16, 40, 3, stride, 1, 40);
+        s.kernelHeight = height;
+        s.padTop = height / 2, s.padBottom = 0;
+        s.input = type;
+        check({s, type, {.activation = Activation::Relu}, true});
+        s.dilationHeight = 2;
+        check({s, type, {}});
+      }
 }
 
 TEST(ConvLines, Pools) {
