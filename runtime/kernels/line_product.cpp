@@ -29,6 +29,8 @@
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512bf16,amx-tile,amx-int8,amx-bf16,fma")
 #endif
 
+#include "runtime/kernels/plain_end-inl.h"
+
 namespace tscompile {
 namespace {
 
@@ -42,10 +44,6 @@ constexpr int kSums = kMatrixRows * kBlock;
 struct alignas(64) Sums {
   float values[kSums];
 };
-
-__mmask16 lanesOf(int64_t count) {
-  return static_cast<__mmask16>(count >= kBlock ? 0xffff : (1u << std::max<int64_t>(count, 0)) - 1);
-}
 
 // ---- lines ----
 
@@ -130,93 +128,6 @@ void transposeWords(__m512i (&rows)[kBlock]) {
   for (int i = 0; i < kBlock; ++i) rows[i] = pairs[i];
 }
 
-// ---- what becomes of sums that need little ----
-
-// The end of a panel's sums where a bias, scales, a residual of the result's own kind and a clamp are all, to results
-// in lines: of bytes counted in steps of the result.
-template <bool kBytes>
-struct PlainEnd {
-  struct Part {  // a panel's columns in a line
-    std::byte bytes[kBytes ? kBlock : 2 * kBlock];
-  };
-  static constexpr auto kFloats = static_cast<int64_t>(sizeof(Part) / sizeof(float));
-  static constexpr auto kParts = static_cast<int64_t>(sizeof(CacheLine) / sizeof(Part));
-
-  __m512 factor, start, low, high, addend;
-  __mmask16 mask;
-  bool isBounded, fills;  // below 255, else converting does it; the rest of the line, which nobody else writes
-  Part* out;
-  const Part* residual;
-  int64_t stride;
-
-  static bool takes(const Product& p) {
-    const Epilogue& e = p.epilogue;
-    constexpr DType kType = kBytes ? DType::UInt8 : DType::BFloat16;
-    return p.storage != WeightStorage::Bytes && e.resultType.dtype == kType && !p.rowScales &&
-           (!e.residual || e.residualType.dtype == kType) &&
-           (e.activation == Activation::None || isClamp(e.activation));
-  }
-
-  static PlainEnd of(const Product& p, int64_t panel) {
-    const Epilogue& e = p.epilogue;
-    const int64_t column = panel * kBlock, at = panel / kParts * p.cPanel / kFloats + panel % kParts;
-    const bool clamps = isClamp(e.activation);
-    PlainEnd end{};
-    end.mask = lanesOf(p.columns - column);
-    end.out = reinterpret_cast<Part*>(p.c) + at;
-    end.residual = e.residual ? reinterpret_cast<const Part*>(e.residual) + at : nullptr;
-    end.stride = p.cRow / kFloats;
-    const __m512 bias = e.bias ? _mm512_maskz_loadu_ps(end.mask, e.bias + column) : _mm512_setzero_ps();
-    float low = clamps ? clampLow(e) : -std::numeric_limits<float>::infinity();
-    float high = clamps ? clampHigh(e) : std::numeric_limits<float>::infinity();
-    if constexpr (kBytes) {
-      const float steps = 1 / e.resultType.scale, zero = e.resultType.zero, added = e.residualType.scale * steps;
-      const __m512i raised = _mm512_mullo_epi32(_mm512_loadu_si512(p.sums + column), _mm512_set1_epi32(p.inputZero));
-      end.factor = _mm512_mul_ps(_mm512_loadu_ps(p.scales + column), _mm512_set1_ps(p.inputScale * steps));
-      end.start =
-          _mm512_fnmadd_ps(_mm512_cvtepi32_ps(raised), end.factor,
-                           _mm512_fmadd_ps(bias, _mm512_set1_ps(steps),
-                                           _mm512_set1_ps(zero - (e.residual ? e.residualType.zero * added : 0))));
-      end.addend = _mm512_set1_ps(added);
-      low = clamps ? std::max(0.0f, low * steps + zero) : 0;
-      high = clamps ? std::min(255.0f, high * steps + zero) : 255;
-      end.isBounded = high < 255;
-    } else {
-      end.start = bias;
-      end.fills = column + kBlock >= p.columns && panel % kParts == 0;
-    }
-    end.low = _mm512_set1_ps(low), end.high = _mm512_set1_ps(high);
-    return end;
-  }
-
-  // One row; `row` counts parts.
-  template <bool kAdds>
-  void finish(int64_t row, __m512i sum) const {
-    if constexpr (kBytes) {
-      __m512 v = start;
-      if constexpr (kAdds)
-        v = _mm512_fmadd_ps(
-            _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(residual + row)))),
-            addend, v);
-      // The number comes first, so that a NaN is none.
-      v = _mm512_max_ps(_mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), factor, v), low);
-      if (isBounded) v = _mm512_min_ps(v, high);
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(out + row),
-                       _mm512_maskz_cvtusepi32_epi8(mask, _mm512_cvtps_epi32(v)));
-    } else {
-      __m512 v = _mm512_add_ps(_mm512_castsi512_ps(sum), start);
-      if constexpr (kAdds) {
-        const __m256i brains = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(residual + row));
-        v = _mm512_add_ps(v, _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(brains), 16)));
-      }
-      // The number comes second, so that a NaN stays one.
-      const __m256bh brains = _mm512_maskz_cvtneps_pbh(mask, _mm512_min_ps(high, _mm512_max_ps(low, v)));
-      __builtin_memcpy(out + row, &brains, sizeof(brains));
-      if (fills) out[row + 1] = Part{};
-    }
-  }
-};
-
 // ---- dot products of vectors ----
 
 // Some of a product's steps; the first ones begin the sums.
@@ -224,12 +135,36 @@ struct StepSpan {
   int64_t begin, end;
 };
 
+// Of a word of each row and what it meets of panels that are `distance` bytes apart.
+template <bool kBytes, int kRows, int kCount>
+[[gnu::always_inline]] inline void addWord(const char* a, int64_t stride, const char* row, int64_t distance,
+                                           __m512i (&sum)[kRows][kCount]) {
+  __m512i weights[kCount];
+#pragma GCC unroll 16
+  for (int i = 0; i < kCount; ++i) weights[i] = _mm512_loadu_si512(row + i * distance);
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+    int32_t word;
+    __builtin_memcpy(&word, a + r * stride, sizeof(word));
+    const __m512i all = _mm512_set1_epi32(word);
+#pragma GCC unroll 16
+    for (int i = 0; i < kCount; ++i) {
+      if constexpr (kBytes)
+        sum[r][i] = _mm512_dpbusd_epi32(sum[r][i], all, weights[i]);
+      else
+        sum[r][i] = _mm512_castps_si512(_mm512_dpbf16_ps(
+            _mm512_castsi512_ps(sum[r][i]), reinterpret_cast<__m512bh>(all), reinterpret_cast<__m512bh>(weights[i])));
+    }
+  }
+}
+
 // Some tiles of kRows rows, and panels that are `distance` bytes apart. The last steps go to the panels' ends, if there
 // are any, and all others to `sums`, kPanels a tile.
 template <bool kBytes, int kRows, int kCount>
 void multiplyVectors(const Product& p, const RowTile* tiles, int64_t tileCount, const char* panels, int64_t distance,
                      StepSpan steps, Sums* sums, const PlainEnd<kBytes>* ends) {
-  constexpr int64_t kTogether = kBytes ? 4 : 2;  // rows of B in a word
+  constexpr int64_t kTogether = kBytes ? 4 : 2;          // rows of B in a word
+  constexpr int kUnroll = kRows == kVectorRows ? 4 : 1;  // words; the fewer jumps, the fewer are foreseen wrongly
   const int64_t words = (p.depth + kTogether - 1) / kTogether, tailWords = (p.tailDepth + kTogether - 1) / kTogether;
   const int64_t full = p.stepCount - p.tailSteps, stride = p.rowStride * static_cast<int64_t>(sizeof(CacheLine));
   const bool isLast = ends && steps.end == p.stepCount;
@@ -239,45 +174,27 @@ void multiplyVectors(const Product& p, const RowTile* tiles, int64_t tileCount, 
     for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 16
       for (int i = 0; i < kCount; ++i)
-        sum[r][i] = steps.begin == 0 ? _mm512_setzero_si512() : _mm512_load_si512(sums[i].values + r * kBlock);
+        sum[r][i] = steps.begin != 0  ? _mm512_load_si512(sums[i].values + r * kBlock)
+                    : ends && !kBytes ? _mm512_castps_si512(ends[i].start)
+                                      : _mm512_setzero_si512();
     const char* b = panels + steps.begin * kBlockBytes;
     for (int64_t step = steps.begin; step < steps.end; ++step, b += kBlockBytes) {
       const auto* a = reinterpret_cast<const char*>(p.lines + tile->a + p.steps[step]);
       const char* row = b;
-      for (int64_t left = step < full ? words : tailWords; left > 0; --left, a += 4, row += sizeof(CacheLine)) {
-        __m512i weights[kCount];
-#pragma GCC unroll 16
-        for (int i = 0; i < kCount; ++i) weights[i] = _mm512_loadu_si512(row + i * distance);
-#pragma GCC unroll 16
-        for (int r = 0; r < kRows; ++r) {
-          int32_t word;
-          __builtin_memcpy(&word, a + r * stride, sizeof(word));
-          const __m512i all = _mm512_set1_epi32(word);
-#pragma GCC unroll 16
-          for (int i = 0; i < kCount; ++i) {
-            if constexpr (kBytes)
-              sum[r][i] = _mm512_dpbusd_epi32(sum[r][i], all, weights[i]);
-            else
-              sum[r][i] =
-                  _mm512_castps_si512(_mm512_dpbf16_ps(_mm512_castsi512_ps(sum[r][i]), reinterpret_cast<__m512bh>(all),
-                                                       reinterpret_cast<__m512bh>(weights[i])));
-          }
-        }
-      }
+      int64_t left = step < full ? words : tailWords;
+      for (; left >= kUnroll; left -= kUnroll, a += kUnroll * 4, row += kUnroll * sizeof(CacheLine))
+#pragma GCC unroll 4
+        for (int w = 0; w < kUnroll; ++w)
+          addWord<kBytes>(a + w * 4, stride, row + w * sizeof(CacheLine), distance, sum);
+      if constexpr (kUnroll > 1)
+        for (; left > 0; --left, a += 4, row += sizeof(CacheLine)) addWord<kBytes>(a, stride, row, distance, sum);
     }
     if (isLast) {
-#pragma GCC unroll 2
-      for (int i = 0; i < kCount; ++i) {
-        const PlainEnd<kBytes>& end = ends[i];
-        int64_t row = tile->c / PlainEnd<kBytes>::kFloats;
-        if (end.residual) {
-#pragma GCC unroll 16
-          for (int r = 0; r < kRows; ++r, row += end.stride) end.template finish<true>(row, sum[r][i]);
-        } else {
-#pragma GCC unroll 16
-          for (int r = 0; r < kRows; ++r, row += end.stride) end.template finish<false>(row, sum[r][i]);
-        }
-      }
+      const int64_t row = tile->c / PlainEnd<kBytes>::kFloats;
+      if (ends->residual)
+        PlainEnd<kBytes>::template finishAll<true>(ends, row, sum);
+      else
+        PlainEnd<kBytes>::template finishAll<false>(ends, row, sum);
       continue;
     }
 #pragma GCC unroll 16
@@ -548,7 +465,10 @@ void finishPlainly(const Product& p, const RowTile& tile, int64_t panel, const f
   const PlainEnd<kBytes> end = PlainEnd<kBytes>::of(p, panel);
   int64_t row = tile.c / PlainEnd<kBytes>::kFloats;
   for (int r = 0; r < tile.rows; ++r, row += end.stride)
-    end.template finish<kAdds>(row, _mm512_load_si512(sums + r * kBlock));
+    if constexpr (kBytes)
+      end.template finish<kAdds>(row, _mm512_load_si512(sums + r * kBlock));
+    else
+      end.template finish<kAdds>(row, _mm512_castps_si512(_mm512_add_ps(_mm512_load_ps(sums + r * kBlock), end.start)));
 }
 
 template <bool kBytes>
@@ -616,16 +536,16 @@ template <bool kBytes>
 void byVectors(const Product& p, const RowTile* tiles, int64_t tileCount, int64_t firstPanel, int64_t endPanel,
                const Following&) {
   constexpr auto kRows = std::make_integer_sequence<int, kVectorRows>();
-  constexpr int64_t kChunk = 8, kGroup = 8;  // steps, tiles
+  constexpr int64_t kChunk = 12, kGroup = 8;  // steps, tiles
   const int64_t distance = p.stepCount * kBlockBytes;
   const bool isPlain = PlainEnd<kBytes>::takes(p);
   // Few steps stay in the first level of cache all of them; of more, a chunk.
   const bool chunks = p.stepCount > 2 * kChunk && tileCount > 1;
   const int64_t chunk = chunks ? kChunk : p.stepCount, group = chunks ? kGroup : isPlain ? tileCount : 1;
   Sums sums[kGroup * kPanels];
-  for (int64_t panel = firstPanel; panel < endPanel; panel += kPanels) {
+  for (int64_t panel = firstPanel, panels; panel < endPanel; panel += panels) {
     const char* b = static_cast<const char*>(p.b) + panel * distance;
-    const int panels = static_cast<int>(std::min<int64_t>(kPanels, endPanel - panel));
+    panels = std::min<int64_t>(kPanels - panel % kPanels, endPanel - panel);  // of one line
     PlainEnd<kBytes> ends[kPanels];
     for (int j = 0; isPlain && j < panels; ++j) ends[j] = PlainEnd<kBytes>::of(p, panel + j);
     for (int64_t first = 0; first < tileCount; first += group) {
