@@ -54,7 +54,10 @@ class IValue {
 
   IValue() = default;
   IValue(std::nullptr_t) = delete;
-  IValue(bool v) : tag_(Tag::Bool) { payload_.boolean = v; }    // NOLINT: implicit by design
+  template <std::same_as<bool> Bool>  // a pointer is none
+  IValue(Bool v) : tag_(Tag::Bool) {
+    payload_.boolean = v;
+  }                                                             // NOLINT: implicit by design
   IValue(int v) : IValue(static_cast<int64_t>(v)) {}            // NOLINT
   IValue(int64_t v) : tag_(Tag::Int) { payload_.integer = v; }  // NOLINT
   // Those that int64_t holds.

@@ -368,7 +368,8 @@ void convertMaxPlaces(ConvertCall& call) {
   InferCall sizes(call.op(), call.arguments(), call.size());
   if (areAsked(call))
     return addMaxPlaces(call, gridOf(describe(sizes, kSpatial, 4, 5), call.tensor(0), false), kSpatial);
-  std::vector<IValue> arguments(call.arguments(), call.arguments() + call.size());
+  std::vector<IValue> arguments;
+  for (size_t i = 0; i < call.size(); ++i) arguments.push_back(call.argument(i));
   call.setResult(0, call.compute(kMaxPools[kSpatial - 1], std::move(arguments)));
   call.setResult(1, Tensor());
 }
