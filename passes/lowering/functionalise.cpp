@@ -543,7 +543,7 @@ class Round {
       if (!appends && !isRead) made += items;
       isRead = !appends;
     }
-    if (made > 1024 + 16 * (items + x.users.size())) return false;
+    if (made > 1024 + 16 * (items + x.users.size()) || losesItems(x, given, known)) return false;
     rebuild(x, maker, given, known);
     return true;
   }
@@ -618,9 +618,47 @@ class Round {
       std::optional<int64_t> at = facts_.integer(w->input(1));
       if (!at || *at < -length || *at >= length) return false;
     }
+    if (losesItems(x, static_cast<size_t>(length), x.users.size())) return false;
     length_ = length;
     rename(x);
     return true;
+  }
+
+  // Whether one of the first `known` users takes out or overwrites an item that nobody has seen, and whose making might
+  // raise: nothing would ask for it any longer, while PyTorch, which keeps the list, makes it.
+  bool losesItems(const Variable& x, size_t given, size_t known) {
+    const Node* maker = x.root->node();
+    std::vector<const Value*> items(given);  // null: seen, or never to be dropped
+    for (size_t i = 0; i < given && maker->kind() == sym::ListConstruct; ++i) items[i] = maker->input(i);
+    for (size_t i = 0; i < known; ++i) {
+      const Node* n = x.users[i];
+      if (!x.writers.contains(n) || n->block() != x.root->block()) {
+        std::fill(items.begin(), items.end(), nullptr);
+      } else if (n->kind() == aten::append) {
+        items.push_back(n->input(1));
+      } else if (n->kind() == reverse_) {
+        std::reverse(items.begin(), items.end());
+      } else {
+        const auto at = items.begin() + static_cast<ptrdiff_t>(*placeIn(n, static_cast<int64_t>(items.size())));
+        if (n->kind() == insert_) {
+          items.insert(at, n->input(2));
+          continue;
+        }
+        if (*at && mayRaise(*at) && (n->kind() == setItem_ || !n->output()->hasUses())) return true;
+        if (n->kind() == setItem_)
+          *at = n->input(2);
+        else
+          items.erase(at);
+      }
+    }
+    return false;
+  }
+  // If nothing else asks for it.
+  bool mayRaise(const Value* item) {
+    const Node* n = item->node();
+    if (!n || n->kind() == sym::Constant || item->useCount() > 1) return false;
+    const Operator* op = facts_.resolve(n);
+    return !op || !(op->has(Trait::ReadsSizes) || op->has(Trait::ReadsOptions));
   }
 
   Value* withItem(Node* n, Value* before) {
