@@ -394,8 +394,8 @@ void convertAdaptiveMaxPool(ConvertCall& call) {
   const Tensor x = call.tensor(0);
   const Dims& out = call.spec().sizes;
   if (!isF32OrHalf(x) || x.numel() == 0) return convertToKernel(call, "it is neither float32 nor of 16 bits, or empty");
+  if (checkedNumel(out) == 0) return convertToKernel(call, kEmpty);
   if (areAsked(call)) {
-    if (checkedNumel(out) == 0) return convertToKernel(call, kEmpty);
     const Dims from = inThree(x.sizes().subspan(out.size() - kSpatial)), to = inThree(DimSpan(out).last(kSpatial));
     return addMaxPlaces(
         call, {adaptiveWindows(from[0], to[0]), adaptiveWindows(from[1], to[1]), adaptiveWindows(from[2], to[2])},
