@@ -40,6 +40,16 @@ std::string weightsBeside(const std::string& path) {
 // `given`: the names of weights that were given and that the text does not ask for; `advice`: what is known of them.
 void reportForgotten(const std::string& path, size_t count, const std::string& first,
                      const std::vector<std::string>& given, const std::string& advice, Diagnostics& diagnostics) {
+  if (modelFileOf(path) == ModelFile::Export && given.empty()) {  // what it holds was found
+    diagnostics
+        .fileError(path, {},
+                   fmt::format("the file has no data of {} that its program takes; the first is '{}'",
+                               counted(count, "tensor"), abbreviate(first, 200)))
+        .note(
+            "torch.export wrote what was made during a strict trace without data, and cannot load such a file either: "
+            "export with strict=False, or make these tensors before forward()");
+    return;
+  }
   const std::string why =
       given.empty() ? "no weights were given"
                     : fmt::format("none of the {} in the weights is one of them", counted(given.size(), "tensor"));

@@ -548,6 +548,19 @@ class OwnOperators(nn.Module):
         return torch.ops.mine.swiglu(first - second, 2.0) + torch.ops.mine.swiglu(first, 1.0)
 
 
+class MakesWeights(nn.Module):
+    """Data that a strict trace makes, whose constants are written without elements."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.other = nn.Linear(1, 1), nn.Linear(1, 1)
+
+    def forward(self, x):
+        self.other.weight.data = self.one.weight.data.clone().detach() * 2
+        self.other.bias.data = self.one.bias.data.clone().detach() * 2
+        return self.other(x)
+
+
 class IdsInADict(nn.Module):
     def __init__(self):
         super().__init__()
@@ -617,6 +630,9 @@ def main():
         program = torch.export.export(IdsInADict(), ({"ids": torch.tensor([1, 0]), "mask": torch.ones(2)},),
                                       dynamic_shapes=({"ids": n, "mask": n},))
         write(program, os.path.join(folder, "ids_in_a_dict.pt2"))
+    if not names or "made_weights" in names:
+        program = torch.export.export(MakesWeights(), (torch.ones(2, 1),), strict=True)
+        write(program, os.path.join(folder, "made_weights.pt2"))
     if not names or "untold" in names:
         write(torch.export.export(Untold(), (x22, x22), strict=True), os.path.join(folder, "untold.pt2"))
     if not names or "untold_states" in names:
