@@ -120,10 +120,10 @@ void overPlanes(int64_t images, int64_t planes, int64_t rows, double microsecond
 // ---- depthwise convolutions ----
 
 // Some rows of a plane of bf16. Of its lines' words, one vector has the low four of each lane of 128 bits, one the high
-// four: so two lines are laid together for dot products, and one becomes floats.
+// four: so zeros laid between them make floats.
 class BrainPlane {
  public:
-  static constexpr int kVectors = 2, kOutputs = 6, kSharing = 7, kFloats = kVectors * kBlock;
+  static constexpr int kVectors = 2, kOutputs = 6, kMostSharing = 7, kFloats = kVectors * kBlock;
 
   // bias: of the plane's channels, of which only `channels` are there.
   BrainPlane(const ConvShape& s, const PlaneWeights& weights, const float* bias, int64_t channels, const Epilogue& e)
@@ -132,11 +132,10 @@ class BrainPlane {
         sharesColumns_((s.kernelWidth == 3 || s.kernelWidth == 5) && s.strideWidth <= 2 && s.dilationWidth == 1 &&
                        s.padLeft < s.kernelWidth && s.padRight < s.kernelWidth),
         activates_(e.activation != Activation::None && !isClamp(e.activation)),
-        bias_(threadScratch((s.kernelHeight * s.kernelWidth * (sharesColumns_ ? 2 : 1) + 1) * kFloats)),
-        weights_(bias_ + kFloats),
-        pairs_(weights_ + s.kernelHeight * s.kernelWidth * kFloats) {
+        bias_(threadScratch((s.kernelHeight * s.kernelWidth + 1) * kFloats)),
+        weights_(bias_ + kFloats) {
     spread(weights);
-    if (sharesColumns_) pairRows();
+
     auto biasOf = [&](int64_t from) {
       const int64_t count = std::clamp<int64_t>(channels - from, 0, kBlock);
       return bias ? _mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1), bias + from) : _mm512_setzero_ps();
@@ -165,8 +164,7 @@ class BrainPlane {
     if (sharesColumns_) {
       for (int64_t y = rows.begin; y < rows.end; ++y) {
         see(y);
-        some({0, width}, kSharing,
-             [&](int64_t x, int64_t count) { sharing(at(y, x), count, std::make_integer_sequence<int, kSharing>()); });
+        some({0, width}, kMostSharing, [&](int64_t x, int64_t count) { sharing(at(y, x), count); });
       }
       return;
     }
@@ -203,19 +201,20 @@ class BrainPlane {
     static constexpr Function kAny[] = {&BrainPlane::outputs<kCount + 1>...};
     (this->*kAny[count - 1])(p);
   }
-  template <int... kCount>
-  void sharing(const Place& p, int64_t count, std::integer_sequence<int, kCount...>) const {
-    static constexpr Function kInside[][kSharing] = {{&BrainPlane::neighbours<kCount + 1, 3, 1, false>...},
-                                                     {&BrainPlane::neighbours<kCount + 1, 3, 2, false>...},
-                                                     {&BrainPlane::neighbours<kCount + 1, 5, 1, false>...},
-                                                     {&BrainPlane::neighbours<kCount + 1, 5, 2, false>...}},
-                              kAtSides[][kSharing] = {{&BrainPlane::neighbours<kCount + 1, 3, 1, true>...},
-                                                      {&BrainPlane::neighbours<kCount + 1, 3, 2, true>...},
-                                                      {&BrainPlane::neighbours<kCount + 1, 5, 1, true>...},
-                                                      {&BrainPlane::neighbours<kCount + 1, 5, 2, true>...}};
+  template <bool kAtSides, int... kCount>
+  Function sharingFunction(int64_t count, std::integer_sequence<int, kCount...>) const {
+    static constexpr Function kTable[][kMostSharing] = {{&BrainPlane::neighbours<kCount + 1, 3, 1, kAtSides>...},
+                                                        {&BrainPlane::neighbours<kCount + 1, 3, 2, kAtSides>...},
+                                                        {&BrainPlane::neighbours<kCount + 1, 5, 1, kAtSides>...},
+                                                        {&BrainPlane::neighbours<kCount + 1, 5, 2, kAtSides>...}};
+    return kTable[s_.kernelWidth / 5 * 2 + s_.strideWidth - 1][count - 1];
+  }
+  void sharing(const Place& p, int64_t count) const {
+    constexpr auto kCounts = std::make_integer_sequence<int, kMostSharing>();
     const int64_t left = p.x * s_.strideWidth - s_.padLeft, seen = (count - 1) * s_.strideWidth + s_.kernelWidth;
     const bool isInside = left >= 0 && left + seen <= s_.inWidth;
-    (this->*(isInside ? kInside : kAtSides)[s_.kernelWidth / 5 * 2 + s_.strideWidth - 1][count - 1])(p);
+    const Function run = isInside ? sharingFunction<false>(count, kCounts) : sharingFunction<true>(count, kCounts);
+    (this->*run)(p);
   }
 
   // So many outputs that see all of the kernel along a row.
@@ -249,37 +248,33 @@ class BrainPlane {
     shared<1, kCount, kWidth, kStride, kAtSides>(p, sum);
     finish<kCount>(p, sum);
   }
-  // One vector of each; two rows of inputs at a time.
+  // One vector of each, so that all columns of a row stay in registers.
   template <int kVector, int kCount, int kWidth, int kStride, bool kAtSides>
   [[gnu::always_inline]] void shared(const Place& p, __m512 (&result)[kCount][kVectors]) const {
     constexpr int kColumns = (kCount - 1) * kStride + kWidth;
     const auto [top, ky] = p.rows;
-    const int64_t left = p.x * kStride - s_.padLeft;
-    const int64_t row = s_.dilationHeight * s_.inWidth * kBlock;
-    auto loaded = [left, width = s_.inWidth](const float* at, int c) {
-      const bool maybe = kAtSides && (c < kWidth - 1 || c > kColumns - kWidth);
-      if (!maybe) return _mm512_loadu_si512(at + c * kBlock);
-      const bool isThere = left + c >= 0 && left + c < width;
-      return _mm512_maskz_loadu_epi32(static_cast<__mmask16>(isThere ? 0xffff : 0), at + c * kBlock);
-    };
+    const int64_t left = p.x * kStride - s_.padLeft, row = s_.dilationHeight * s_.inWidth * kBlock;
     __m512 sum[kCount];
 #pragma GCC unroll 8
     for (__m512& one : sum) one = _mm512_load_ps(bias_ + kVector * kBlock);
     const float* at = p.in + (top * s_.inWidth + left) * kBlock + ky.begin * row;
-    const float* weights = pairs_ + ky.begin * kWidth * kFloats + kVector * kBlock;
-    for (int64_t j = ky.begin; j < ky.end; j += 2, at += 2 * row, weights += 2 * kWidth * kFloats) {
-      __m512i columns[kColumns];
+    const float* weights = weights_ + ky.begin * kWidth * kFloats + kVector * kBlock;
+    for (int64_t j = ky.begin; j < ky.end; ++j, at += row, weights += kWidth * kFloats) {
+      __m512 columns[kColumns];
 #pragma GCC unroll 32
       for (int c = 0; c < kColumns; ++c) {
-        const __m512i first = loaded(at, c), second = j + 1 < ky.end ? loaded(at + row, c) : _mm512_setzero_si512();
-        columns[c] = kVector == 0 ? _mm512_unpacklo_epi16(first, second) : _mm512_unpackhi_epi16(first, second);
+        const bool maybe = kAtSides && (c < kWidth - 1 || c > kColumns - kWidth);
+        const bool isThere = !maybe || (left + c >= 0 && left + c < s_.inWidth);
+        const __m512i words =
+            maybe ? _mm512_maskz_loadu_epi32(static_cast<__mmask16>(isThere ? 0xffff : 0), at + c * kBlock)
+                  : _mm512_loadu_si512(at + c * kBlock);
+        columns[c] = floats(words, kVector);
       }
 #pragma GCC unroll 8
       for (int k = 0; k < kWidth; ++k)
 #pragma GCC unroll 8
         for (int i = 0; i < kCount; ++i)
-          sum[i] = _mm512_dpbf16_ps(sum[i], reinterpret_cast<__m512bh>(columns[i * kStride + k]),
-                                    reinterpret_cast<__m512bh>(_mm512_load_si512(weights + k * kFloats)));
+          sum[i] = _mm512_fmadd_ps(_mm512_load_ps(weights + k * kFloats), columns[i * kStride + k], sum[i]);
     }
 #pragma GCC unroll 8
     for (int i = 0; i < kCount; ++i) result[i][kVector] = sum[i];
@@ -356,20 +351,10 @@ class BrainPlane {
     return {{_mm512_castsi512_ps(_mm512_slli_epi32(words, 16)), _mm512_castsi512_ps(high)}};
   }
 
-  // Each row of the kernel with the one below, as bf16.
-  void pairRows() {
-    const int64_t row = s_.kernelWidth * kFloats, all = s_.kernelHeight * row;
-    for (int64_t at = 0; at < all; at += kBlock) {
-      const __m512i first = _mm512_srli_epi32(_mm512_load_si512(weights_ + at), 16);
-      const __m512i second = at + row < all ? _mm512_load_si512(weights_ + at + row) : _mm512_setzero_si512();
-      _mm512_store_si512(pairs_ + at, _mm512_or_si512(first, second));
-    }
-  }
-
   const ConvShape& s_;
   const Epilogue& e_;
   bool sharesColumns_, activates_;
-  float *bias_, *weights_, *pairs_;
+  float *bias_, *weights_;
 };
 
 template <DType kType>

@@ -289,7 +289,6 @@ TEST(ConvLines, Depthwise) {
     }
 }
 
-// Rows of a kernel go by twos.
 TEST(ConvLines, DepthwiseOfOtherHeights) {
   for (ElementType type : {kBrains, kBytes})
     for (int64_t height : {1, 2, 4, 6})
