@@ -112,6 +112,19 @@ Replacement liftThroughDot(Site& site) {
   return site.make(product->kind(), {site.make(kT, {b}), site.make(kT, {a})});
 }
 
+// Whether an elementwise node would be dropped once nobody asks it for sizes, and with it what it raises: for one of
+// the dtypes that `x`, its only tensor, may have.
+bool mayBeMissed(Site& site, const Node* f, const Value* x) {
+  const DTypeSet taken = site.facts.resolve(f)->def().dtypes;
+  const DType dtype = site.facts.dtype(x);
+  if (dtype == DType::Undefined ? (kAllTypes - taken).empty() : taken.contains(dtype)) return false;
+  for (const Use& u : f->output()->uses()) {
+    const Operator* op = site.facts.resolve(u.user);
+    if (!op || !op->has(Trait::ReadsSizes)) return false;
+  }
+  return true;
+}
+
 // size(relu(x), i) -> size(x, i)
 Replacement trackSize(Site& site) {
   Node* f = site.isTensor(site.input(0)) ? site.producer(site.input(0)) : nullptr;
@@ -125,7 +138,7 @@ Replacement trackSize(Site& site) {
       x = u.value;
     }
     arguments[0] = x;
-    return x ? Replacement(site.make(site.node->kind(), arguments)) : Replacement();
+    return x && !mayBeMissed(site, f, x) ? Replacement(site.make(site.node->kind(), arguments)) : Replacement();
   }
   std::optional<Dims> order = orderOf(site, f);
   std::optional<size_t> dim =
